@@ -87,6 +87,14 @@ def test_alignment_is_attention_over_the_other_text():
         torch.testing.assert_close(found[rows], wanted, atol=1e-5, rtol=1e-4)
 
 
+def test_marks_in_another_unit_are_converted_where_they_are_answered():
+    """🚀 is one character, two UTF-16 units: 'left' is at [6, 10), in UTF-16 units at [7, 11)."""
+    record = {"sentence1": "🚀 Ada left", "start1": 6, "end1": 10, "sentence2": "She left", "start2": 4, "end2": 8}
+    moved = {**record, "start1": 7, "end1": 11}
+    read = boustro.PairClassifier.as_input
+    assert read(moved, "here").pair == read(record, "here").pair and read(moved, "here").record == moved
+
+
 def test_side_features_say_what_the_other_text_has():
     record = {"sentence1": "Ada left", "start1": 4, "end1": 8, "sentence2": "ada slept", "start2": 4, "end2": 9}
     wanted = [[1, 0, 0, 0], [0, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 1]]

@@ -251,6 +251,38 @@ def test_a_folder_and_the_commands(classifier, tmp_path, capsys):
     assert "bad.jsonl:1: the entity head [0, 99) is outside" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("unit", ["utf-16-le", "utf-8"])
+def test_places_in_another_unit_are_converted_by_every_command(classifier, tmp_path, capsys, monkeypatch, unit):
+    """Two emoji before the names: 'Ada' is at [3, 6), at [5, 8) in UTF-16 units, at [9, 12) in bytes."""
+    width = {"utf-16-le": 2, "utf-8": 1}[unit]
+    records = [record | {"text": f"🚀🚀 {record['text']}"} for record in PAIRS]
+    plain = [{**r, **{key: [place + 3 for place in r[key]] for key in ("head", "tail")}} for r in records]
+    moved = [
+        {**r, **{key: [len(r["text"][:place].encode(unit)) // width for place in r[key]] for key in ("head", "tail")}}
+        for r in plain
+    ]
+    assert moved[0]["head"] == {2: [5, 8], 1: [9, 12]}[width] and plain[0]["head"] == [3, 6]
+    folder, source = str(tmp_path / "r"), tmp_path / "in" / "moved.jsonl"
+    source.parent.mkdir()
+    source.write_text(rows(*moved))
+    classifier.save_pretrained(folder)
+    with pytest.warns(UserWarning, match="8 places given in"):
+        assert classifier.predict(moved) == classifier.predict(plain)
+    with pytest.warns(UserWarning, match="2 places given in"):
+        assert classifier.predict(moved[0]) == classifier.predict(plain[0])
+    assert main(["predict", folder, str(source)]) == 0
+    out, errors = capsys.readouterr()
+    assert "[Ada head] left [Port Lisse tail]" in out and "note: 8 places given in" in errors
+    with source.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["predict", folder, "-"]) == 0 and "[Ada head] left [Port Lisse tail]" in capsys.readouterr().out
+    assert main(["batch", folder, str(source.parent), str(tmp_path / "out")]) == 0
+    assert "note: 8 places given in" in capsys.readouterr().err
+    found = [json.loads(line) for line in (tmp_path / "out" / "moved.jsonl").read_text().splitlines()]
+    labels = [answer.label for answer in classifier.predict(plain)]
+    assert [r["label"] for r in found] == labels and [r["head"] for r in found] == [r["head"] for r in moved]
+
+
 def test_the_task_is_found_in_the_data(tiny_pair, tmp_path, capsys):
     train = tmp_path / "train.jsonl"
     train.write_text(rows(*PAIRS, RAIN))

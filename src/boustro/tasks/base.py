@@ -29,6 +29,7 @@ from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_opti
 from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
+from boustro.tasks.data.reading import Note, warn_of
 from boustro.tasks.fitted import Examples, Fitted
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan, make_plan
@@ -273,7 +274,12 @@ class Task(Contract[Input, Result]):
         """
         assert self.fitted  # is there, before any LM is loaded
         what, several = self.given.partition(" ")[2], f"{self.given} or several"
-        items = [self.as_input(item, f"{what} {n}") for n, item in enumerate(iterate(inputs, several), first)]
+        named = [(f"{what} {n}", item) for n, item in enumerate(iterate(inputs, several), first)]
+        if self.offsets is not None:
+            notes: list[Note] = []
+            named = self.offsets.convert_all(named, notes)
+            warn_of(notes, "the given inputs")
+        items = [self.as_input(item, place) for place, item in named]
         split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
         examples = [part.example for parts in split for part in parts]
         some = within_memory(examples, self.parts, self.encoder().bytes_per_word)

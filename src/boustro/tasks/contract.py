@@ -15,6 +15,7 @@ from boustro.given import as_text
 from boustro.tasks.answers import Input, InputAnswer, Part
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
+from boustro.tasks.data.units import Offsets
 from boustro.tasks.fitted import Fitted, Stage, Taught
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Plan
@@ -38,6 +39,8 @@ class Contract(ABC, Generic[Input, Result]):
     """Of the table of its answers that the format csv prints, see `rows`."""
     in_documents: ClassVar[bool] = False
     """Whether its examples are sentences, read in the documents that they stand in."""
+    offsets: ClassVar[Offsets | None] = None
+    """Where its inputs have places in characters, which may be given in another unit."""
     given: ClassVar[str] = "a text"
     """What an input is, for messages."""
     example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
-from boustro.tasks.data.pairs import KEYS, Pair, make_pair, read_pairs
+from boustro.tasks.data.pairs import KEYS, OFFSETS, Pair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import Gold
 from boustro.text.rows import parse_record
@@ -32,6 +32,7 @@ class PairTask(Task[Texts, Result]):
     """What both tasks share. An input is a tuple of two texts, or a dict as in the training data."""
 
     given = "a pair of texts"
+    offsets = OFFSETS
     example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
     gold: ClassVar[Gold]
@@ -57,7 +58,7 @@ class PairTask(Task[Texts, Result]):
     def as_input(given: Any, place: str) -> AskedPair:
         if isinstance(given, AskedPair):
             return given
-        pair = make_pair(given, place)
+        pair = make_pair(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
         return AskedPair(given if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True)), pair)
 
     @classmethod

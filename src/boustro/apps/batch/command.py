@@ -4,6 +4,7 @@ torch is imported when the command runs, so that its help does not wait for it.
 """
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -51,15 +52,16 @@ def batch(
         job = make_job(Predictor(folder, text=text, encoder=encoder, device=device), source, out, format)
         shards, missing = job.shards(), job.missing()
         job.begin()
-        rows = seconds = 0
+        rows, seconds, notes = 0, 0.0, Counter()
         kept = "{:,} of {:,} shards are answered; the same command goes on"
         told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)))
         with told, Progress("answering", "shards", total=len(shards), done=len(shards) - len(missing)) as bar:
             for done in run_shards(job, engine, workers):
                 rows, seconds = rows + done.rows, seconds + done.seconds
+                notes.update(done.notes)
                 bar.update()
         problems = job.end()
-        print_notices({f"rows without an answer, in {out / 'errors.jsonl'}": problems})
+        print_notices({**notes, f"rows without an answer, in {out / 'errors.jsonl'}": problems})
         figures = {"shards": len(missing), "shards_before": len(shards) - len(missing), "rows": rows}
         figures |= {"problems": problems, "worker_seconds": round(seconds, 2)}
         said = f"{out}: {len(missing):,} of {len(shards):,} shards answered now, {rows:,} rows"

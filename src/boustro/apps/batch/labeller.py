@@ -9,11 +9,11 @@ It can be pickled: the folder is opened by the process that uses it, when it use
 import os
 import signal
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +30,7 @@ from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
+from boustro.tasks.data.reading import Note
 
 AHEAD = 3
 """Batches that wait for each process."""
@@ -73,6 +74,7 @@ class Labeller:
     opened: Opened
     shown: Shown
     keep_going: bool = False
+    _noted: Counter[str] = field(default_factory=Counter)
 
     @cached_property
     def task(self) -> type[Task[Any, Any]]:
@@ -94,19 +96,20 @@ class Labeller:
 
         Raises `ValueError` for the first row that is no input, and what the model raises, unless `keep_going`.
         """
-        shown, problems = [], []
-        for row, answer in zip(rows, self._answers(rows), strict=True):
+        shown, problems, notes = [], [], []
+        for row, answer in zip(rows, self._answers(rows, notes), strict=True):
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
             else:
                 shown.append(self._show(row, *answer))
-        return Labelled(shown, problems, dict(self.model.notices()), os.getpid())
+        self._noted.update(note.what for note in notes)
+        return Labelled(shown, problems, self._noted + Counter(self.model.notices()), os.getpid())
 
-    def _answers(self, rows: Sequence[Row]) -> list[Any]:
+    def _answers(self, rows: Sequence[Row], notes: list[Note]) -> list[Any]:
         """(answer, what decided it) for every row, or an exception."""
         if self.keep_going:
-            return answer_each(rows, lambda row: row.parse(self.task), self._explained)
-        return self._explained([row.parse(self.task) for row in rows])
+            return answer_each(rows, lambda row: row.parse(self.task, notes), self._explained)
+        return self._explained([row.parse(self.task, notes) for row in rows])
 
     def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
         answers = self.model.answer_inputs(inputs)

@@ -93,7 +93,9 @@ def _print(
             check_target(output.errors, output.overwrite, "--errors")
             errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
         print(frame.head, end="")
-        for rows, labelled in label_batches(labeller, in_batches(read_rows(files, reads), ROWS), output.workers):
+        for rows, labelled in label_batches(
+            labeller, in_batches(read_rows(files, reads, labeller.task.offsets), ROWS), output.workers
+        ):
             for shown in frame.separated(labelled.shown):
                 console.print(shown) if labeller.shown.colour else print(shown, end="")
             sys.stdout.flush()
@@ -126,7 +128,7 @@ def _write(
         if frame.head and not growing.size:
             growing.add(0, [frame.head], [])
         frame.begun = growing.size > len(frame.head.encode())
-        rows = read_rows(files, reads)
+        rows = read_rows(files, reads, labeller.task.offsets)
         if growing.done:
             bar.skip(growing.done)
             _skip(rows, growing.done)

@@ -17,6 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 from boustro.tasks.contract import Contract
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
+from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.xml import corpus_records
 from boustro.text.documents import Item, decode_line, is_stream, read_items, read_raw
 from boustro.text.rows import file_ending
@@ -47,6 +49,7 @@ class Row(NamedTuple):
         form: What `value` is.
         problem: Why there is none, with the place.
         opens: Whether it is the first sentence of a document of a CoNLL file.
+        unit: What the places in its value count, where the file proves it.
     """
 
     file: str
@@ -55,13 +58,20 @@ class Row(NamedTuple):
     form: Form
     problem: str = ""
     opens: bool = False
+    unit: Unit | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
         """What is repeated in the answer."""
         return dict(self.value) if isinstance(self.value, Mapping) else {}
 
-    def parse(self, task: type[Contract[Any, Any]] | Contract[Any, Any]) -> Any:
+    def converted(self, offsets: Offsets | None, notes: list[Note]) -> Any:
+        """The value with its places in code points, which are noted."""
+        if offsets is None or self.problem:
+            return self.value
+        return offsets.convert(self.value, self.unit or offsets.unit([self.value]), self.place, notes)
+
+    def parse(self, task: type[Contract[Any, Any]] | Contract[Any, Any], notes: list[Note]) -> Any:
         """The task's input; `ValueError`, with the place, where it is none."""
         if self.problem:
             raise ValueError(self.problem)
@@ -70,7 +80,7 @@ class Row(NamedTuple):
         if self.form in ("conll", "conllu"):
             return task.as_input(self.value, self.place)
         refuse_half_characters(self.value, self.place)
-        return task.parse_value(self.value, self.place)
+        return task.parse_value(self.converted(task.offsets, notes), self.place)
 
 
 def refuse_half_characters(value: Any, place: str) -> None:
@@ -90,16 +100,21 @@ def _read_as(item: Item) -> tuple[Form, str]:
     return "text" if item.is_line else "jsonl", item.problem
 
 
-def read_rows(files: Iterable[str], form: Form | None = None) -> Iterator[Row | None]:
+def read_rows(files: Iterable[str], form: Form | None = None, offsets: Offsets | None = None) -> Iterator[Row | None]:
     """The rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
 
     Args:
         files: Files, compressed or not, or - for standard input.
-        form: What they hold; by default as their endings say.
+        form: What they hold; by default as they say.
+        offsets: Where the values have places, whose unit each file proves; a stream, by each row alone.
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
     for file in files:
+        if offsets is not None and file != "-" and not is_stream(file):
+            unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
+            yield from (row and row._replace(unit=unit) for row in read_rows([file], form))
+            continue
         if is_stream(file):  # opening it may take long
             yield None
         own = form or form_of(file)

@@ -13,8 +13,9 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -28,6 +29,9 @@ from boustro.errors import reason
 from boustro.locks import lock
 from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, read_json, write_file
+from boustro.tasks import task_class, task_of
+from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Offsets
 from boustro.text.documents import OPENERS
 
 ROWS = 1024
@@ -45,6 +49,8 @@ class Done:
     problems: int
     seconds: float
     process: int
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """What was changed in the rows, counted."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class Job:
         part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
-        path, problems = str(self.source / shard), 0
+        path, problems, notes = str(self.source / shard), 0, []
         key = fingerprint(self.model, self.form, shard, Path(path).stat().st_size)
         grown = grow(
             target,
@@ -134,22 +140,28 @@ class Job:
             again=f"remove {part} to start this shard again",
         )
         with grown as growing:
-            rows = (row for row in read_rows([path]) if row is not None)
+            rows = (row for row in read_rows([path], offsets=self.offsets) if row is not None)
             for _ in range(growing.done):
                 next(rows, None)
             for batch in in_batches(rows, ROWS):
-                lines, failed = self._answer(batch)
+                lines, failed = self._answer(batch, notes)
                 growing.add(len(batch), lines, [{"shard": shard, **problem} for problem in failed])
             done = growing.done
         problems = sum(1 for _ in errors.open("rb"))
         if not problems:
             errors.unlink()
-        return Done(shard, done, problems, monotonic() - started, os.getpid())
+        return Done(shard, done, problems, monotonic() - started, os.getpid(), Counter(note.what for note in notes))
 
-    def _answer(self, rows: list[Row]) -> tuple[list[str], list[dict[str, str]]]:
+    @property
+    def offsets(self) -> Offsets | None:
+        """Where rows have places in characters."""
+        return task_class(task_of(self.predictor.folder)).offsets
+
+    def _answer(self, rows: list[Row], notes: list[Note]) -> tuple[list[str], list[dict[str, str]]]:
         """JSON lines for rows, and the problems of those without an answer."""
         good = [row for row in rows if not row.problem]
-        answers = iter(self.predictor.answer_each([_as_value(row) for row in good], [row.place for row in good]))
+        values = [_as_value(row._replace(value=row.converted(self.offsets, notes))) for row in good]
+        answers = iter(self.predictor.answer_each(values, [row.place for row in good]))
         lines, problems = [], []
         for row in rows:
             answer = ValueError(row.problem) if row.problem else next(answers)

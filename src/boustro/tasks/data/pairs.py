@@ -9,7 +9,6 @@ file proves (see `units`).
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from boustro.given import as_text
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, tidy_label, whole_text
-from boustro.tasks.data.units import Span, Unit, convert, find_unit
+from boustro.tasks.data.units import Offsets, Span
 from boustro.types import Sentence
 
 KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
@@ -98,7 +97,7 @@ def read_pairs(
     noted = [] if notes is None else notes
 
     def plain(named: Named) -> Named:
-        return _in_code_points(under_names(named, options, KEYS[0], gold), noted)
+        return OFFSETS.convert_all(under_names(named, options, KEYS[0], gold), noted)
 
     return read_named(data, "pair", lambda record, where: _pair(record, where, gold, noted), plain, options, noted)
 
@@ -132,21 +131,6 @@ def make_pair(record: Any, where: str) -> Pair:
     return Pair(placed[0].sentence, placed[1].sentence, texts, marks=found, where=where)
 
 
-def _in_code_points(named: Named, notes: list[Note]) -> list[tuple[str, Any]]:
-    """Records with their marks in code points."""
-    records = list(named)
-    unit = find_unit((text, [span]) for _, record in records for text, span in _marked(record).values())
-    return [(where, _converted(record, unit, where, notes)) for where, record in records]
-
-
-def _converted(record: Any, unit: Unit, where: str, notes: list[Note]) -> Any:
-    for number, (text, span) in _marked(record).items():
-        with suppress(ValueError):  # what marks no characters is refused later
-            (found,) = convert([span], text, unit, where, notes)
-            record = {**record, f"start{number}": found.start, f"end{number}": found.end}
-    return record
-
-
 def _marked(record: Any) -> dict[int, tuple[str, Span]]:
     """The number of each text of a record with its mark."""
     given = record if isinstance(record, Mapping) else {}
@@ -157,6 +141,13 @@ def _marked(record: Any) -> dict[int, tuple[str, Span]]:
         if type(start) is int and type(end) is int:
             found[number] = given[key], Span("the mark", start, end)
     return found
+
+
+def _moved(record: Mapping[str, Any], number: int, span: Span) -> Mapping[str, Any]:
+    return {**record, f"start{number}": span.start, f"end{number}": span.end}
+
+
+OFFSETS = Offsets(_marked, _moved)
 
 
 def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> Pair:

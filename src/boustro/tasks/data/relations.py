@@ -21,7 +21,7 @@ from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.offsets import to_words
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text
-from boustro.tasks.data.units import Span, Unit, convert, find_unit
+from boustro.tasks.data.units import Offsets, Span, Unit, convert
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
@@ -103,7 +103,7 @@ def read_relations(
 
     def plain(named: Named) -> Named:
         records = [(where, _as_dict(record)) for where, record in under_names(named, options, KEYS[:1], LABEL_KEY)]
-        return _in_code_points(records, noted)
+        return OFFSETS.convert_all(records, noted)
 
     return read_named(data, "relation", lambda record, where: _labelled(record, where, noted), plain, options, noted)
 
@@ -159,26 +159,19 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
     return entity.start, entity.end
 
 
-def _in_code_points(records: list[tuple[str, Any]], notes: list[Note]) -> list[tuple[str, Any]]:
-    """Records with their places in code points; those without a text or places stay, and are refused later."""
-    marked = {where: spans for where, record in records if (spans := _spans(record))}
-    unit = find_unit((record[KEYS[0]], marked[where]) for where, record in records if where in marked)
-    found = []
-    for where, record in records:
-        if where in marked:
-            spans = convert(marked[where], record[KEYS[0]], unit, where, notes)
-            record = {**record, **{span.label: (span.start, span.end) for span in spans}}
-        found.append((where, record))
-    return found
-
-
-def _spans(record: Any) -> list[Span]:
+def _marked(record: Any) -> dict[str, tuple[str, Span]]:
+    record = _as_dict(record)
     if not isinstance(record, Mapping) or not isinstance(record.get(KEYS[0]), str):
-        return []
+        return {}
     with suppress(KeyError, ValueError):
-        return [_span(record, key, "") for key in PLACES]
-    return []
+        return {key: (record[KEYS[0]], _span(record, key, "")) for key in PLACES}
+    return {}
 
 
+def _moved(record: Any, key: str, span: Span) -> Mapping[str, Any]:
+    return {**_as_dict(record), key: (span.start, span.end)}
+
+
+OFFSETS = Offsets(_marked, _moved)
 _split = lru_cache(CACHED_TEXTS)(whole_text)
 """A text is asked about several times, and split once."""

@@ -11,8 +11,10 @@ or where as many entities of the file fit both.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from boustro.tasks.data.reading import Note
 from boustro.text.words import EXTENDERS, LETTER
@@ -38,6 +40,43 @@ class Unit(NamedTuple):
 
     name: str = CODE_POINTS
     rivals: frozenset[str] = frozenset()
+
+
+class InCodePoints(dict[str, Any]):
+    """A record whose places are in code points, whatever they look like."""
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Where records of a task have places in characters.
+
+    Attributes:
+        find: The places of a record by name, each with its text; none of what is no such record.
+        move: The record with a place, in code points.
+    """
+
+    find: Callable[[Any], Mapping[Any, tuple[str, Span]]]
+    move: Callable[[Mapping[str, Any], Any, Span], Mapping[str, Any]]
+
+    def unit(self, records: Iterable[Any]) -> Unit:
+        """The unit of these records together; code points where all are converted already."""
+        given = (record for record in records if not isinstance(record, InCodePoints))
+        return find_unit((text, [span]) for record in given for text, span in self.find(record).values())
+
+    def convert(self, record: Any, unit: Unit, where: str, notes: list[Note]) -> Any:
+        """The record with its places in code points; what is no place stays, and is refused later."""
+        places = {} if isinstance(record, InCodePoints) else self.find(record)
+        for name, (text, span) in places.items():
+            with suppress(ValueError):
+                (found,) = convert([span], text, unit, where, notes)
+                record = self.move(record, name, found)
+        return InCodePoints(record) if places else record
+
+    def convert_all(self, named: Iterable[tuple[str, Any]], notes: list[Note]) -> list[tuple[str, Any]]:
+        """The same of (place, record) pairs, which have one unit."""
+        records = list(named)
+        unit = self.unit(record for _, record in records)
+        return [(where, self.convert(record, unit, where, notes)) for where, record in records]
 
 
 def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> Unit:

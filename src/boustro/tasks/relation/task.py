@@ -14,7 +14,7 @@ from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.relations import KEYS, PLACES, MarkedText, mark_text, read_relations
+from boustro.tasks.data.relations import KEYS, OFFSETS, PLACES, MarkedText, mark_text, read_relations
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.relations import RelationLabelling
 from boustro.tasks.relation.options import RelationConfig
@@ -54,6 +54,7 @@ class RelationClassifier(Task[Asked, Label]):
     """
 
     name = "relation"
+    offsets = OFFSETS
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
 
@@ -81,7 +82,7 @@ class RelationClassifier(Task[Asked, Label]):
     def as_input(given: Any, place: str) -> AskedPlaces:
         if isinstance(given, AskedPlaces):
             return given
-        example = mark_text(given, place)
+        example = mark_text(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
         return AskedPlaces(given if isinstance(given, Mapping) else dict(zip(KEYS, given, strict=False)), example)
 
     @classmethod
