@@ -61,7 +61,8 @@ class Offsets:
     def unit(self, records: Iterable[Any]) -> Unit:
         """The unit of these records together; code points where all are converted already."""
         given = (record for record in records if not isinstance(record, InCodePoints))
-        return find_unit((text, [span]) for record in given for text, span in self.find(record).values())
+        places = (place for record in given for place in self.find(record).values())
+        return find_unit((text, [span]) for text, span in places if not text.isascii())  # there all units are equal
 
     def convert(self, record: Any, unit: Unit, where: str, notes: list[Note]) -> Any:
         """The record with its places in code points; what is no place stays, and is refused later."""
