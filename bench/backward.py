@@ -23,10 +23,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from boustro.hardware import best_device, mixed_precision, uses_bf16
-from boustro.models.loss import LMWithLoss
+from boustro.models.loss import LMWithLoss, SampledLMWithLoss, inclusion
 from boustro.models.presets import make_config
 from boustro.models.projected import project_embeddings
-from boustro.models.sampled import SampledLMWithLoss, inclusion
 from boustro.objectives.causal import causal
 from boustro.pretrain.optimizer import make_optimizer
 

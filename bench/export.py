@@ -38,7 +38,7 @@ from boustro.apps.export.run import export_folder, open_exact
 from boustro.apps.runtime import load
 from boustro.store import write_file
 from boustro.tasks.data import read_data
-from boustro.text.scripts import join_words
+from boustro.text.words import join_words
 from predict import rivals
 
 PRECISIONS = ("float32", "float16", "int8")

@@ -36,7 +36,7 @@ from boustro.apps.live.stream import Live
 from boustro.metrics.spans import score_entities
 from boustro.tasks.data.schemes import gold_entities
 from boustro.text.alignment import guess_spaces
-from boustro.text.scripts import join_words
+from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
 DELAYS = (0, 1, 2, 4, 8, 16)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
-from boustro.models.shorten import MASKED
+from boustro.models.placing import MASKED
 
 NUM_BLOCKS, WINDOW = 4, 6
 SHAPE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": NUM_BLOCKS, "num_attention_heads": 4}

@@ -251,7 +251,7 @@ def stopped_before(monkeypatch):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Losses compute the logits of three rows at a time."""
-    for module in ("loss", "electra"):
+    for module in ("loss", "masked"):
         monkeypatch.setattr(f"boustro.models.{module}.best_chunk_rows", lambda device: 3)
 
 

@@ -13,8 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 import boustro
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import Spec, load_encoder
-from boustro.models.adaptation import adapter_fingerprint, find_adaptation
-from boustro.models.lora import LoraShape, LoraWeights, add_lora
+from boustro.models.lora import LoraShape, LoraWeights, adapter_fingerprint, add_lora, find_adaptation
 from boustro.objectives.masked_next import masked_next
 from boustro.roads.adapt_text import make_next_masking
 from boustro.roads.options import TextOptions
@@ -70,7 +69,7 @@ def test_all_linear_layers_of_the_blocks_are_adapted_and_nothing_else_trains(tin
 @pytest.mark.parametrize("blocks", ["1-2", "2", "none"])
 def test_the_merged_encoder_equals_what_peft_itself_gives(tiny_lm, tmp_path, kind, blocks):
     from boustro.encoders.adapted import facts_of
-    from boustro.models.adaptation import KIND, save_adaptation
+    from boustro.models.lora import KIND, save_adaptation
     from boustro.store import write_folder
 
     path = tiny_lm(kind, sentinel=True)

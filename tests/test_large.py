@@ -13,9 +13,15 @@ from architectures import NUM_BLOCKS, OWN, WINDOW, at_last_pieces, plain, write_
 from boustro.encoders.spec import load_encoder
 from boustro.encoders.transformer import parse_layers
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.placing import MAX_MEMORY, OFFLOAD, memory_limits
-from boustro.models.quantise import QUANTISATIONS, quantisation_config
-from boustro.models.shorten import VERIFIED, shortened
+from boustro.models.placing import (
+    MAX_MEMORY,
+    OFFLOAD,
+    QUANTISATIONS,
+    VERIFIED,
+    memory_limits,
+    quantisation_config,
+    shortened,
+)
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 

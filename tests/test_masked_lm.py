@@ -9,8 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, GPT2Config
 from transformers.masking_utils import create_bidirectional_mask, packed_sequence_mask_function
 
-from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, prediction_head
-from boustro.models.packing import packed_attention, packed_positions
+from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, packed_attention, packed_positions, prediction_head
 from boustro.models.presets import FAMILIES, make_config, make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import masked

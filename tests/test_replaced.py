@@ -1,4 +1,4 @@
-"""boustro.objectives.replaced and models.electra: by hand, the law of the samples, and the losses of transformers."""
+"""boustro.objectives.replaced and models.masked: by hand, the law of the samples, and the losses of transformers."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from boustro.models.electra import ReplacedLMWithLoss, replace, sample
+from boustro.models.masked import ReplacedLMWithLoss, replace, sample
 from boustro.models.presets import make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.replaced import replaced

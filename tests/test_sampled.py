@@ -1,4 +1,4 @@
-"""boustro.models.sampled: the loss over a sample of the pieces is the plain one where all are drawn."""
+"""boustro.models.loss: the loss over a sample of the pieces is the plain one where all are drawn."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.models.sampled import exact_loss, inclusion, sampled_loss
+from boustro.models.loss import exact_loss, inclusion, sampled_loss
 
 
 def draw_case(seed: int, num_pieces: int = 13):
@@ -42,8 +42,8 @@ def test_the_exact_loss_is_plain_cross_entropy_over_several_tiles(seed, finish):
     logits = states.flatten(0, 1) @ vectors.T
     plain = F.cross_entropy(logits if finish is None else finish(logits), targets.flatten(), ignore_index=-100)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("boustro.models.sampled.TILE", 4)
-        patch.setattr("boustro.models.sampled.ROWS", 3)
+        patch.setattr("boustro.models.loss.TILE", 4)
+        patch.setattr("boustro.models.loss.ROWS", 3)
         torch.testing.assert_close(exact_loss(states, vectors.__getitem__, targets, len(vectors), finish), plain)
 
 

@@ -13,9 +13,8 @@ from boustro.apps.label.texts import Text
 from boustro.tasks.render import as_html, word_entities
 from boustro.tasks.weak.gazetteer import Gazetteer
 from boustro.text.alignment import Aligner, guess_spaces
-from boustro.text.scripts import apart, join_words
 from boustro.text.tokenizers import load_tokenizer, save_tokenizer, train_tokenizer
-from boustro.text.words import split_text
+from boustro.text.words import apart, join_words, split_text
 from boustro.types import Entity, Sentence
 from labelling import attach, text
 

@@ -1,4 +1,4 @@
-"""boustro.objectives.span and models.boundary: spans worked by hand, their lengths over many draws, the loss."""
+"""boustro.objectives.span and models.masked: spans worked by hand, their lengths over many draws, the loss."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from boustro.models.boundary import SpanBoundaryHead, SpanLMWithLoss
+from boustro.models.masked import SpanBoundaryHead, SpanLMWithLoss
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.span import choose_spans, geometric, span
 from test_masked_lm import LENGTH, make_lm

@@ -18,8 +18,8 @@ from boustro.generation.judges import open_judge
 from boustro.generation.models import open_lm
 from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.writer import Writer
-from boustro.models.adaptation import find_adaptation
 from boustro.models.fusion import load_fusion
+from boustro.models.lora import find_adaptation
 from boustro.text.start import frame_of, start_pieces
 from boustro.types import Sentence
 from conftest import SENTENCES

@@ -21,9 +21,8 @@ from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.pair import Pair
 from boustro.generation.models import open_lm
-from boustro.models.pretrained import load_pretrained
-from boustro.models.shorten import CAUSAL, MASKED
-from boustro.models.unread import wrongly_unread
+from boustro.models.placing import CAUSAL, MASKED
+from boustro.models.pretrained import load_pretrained, wrongly_unread
 from boustro.pretrain.warm_start import start_from
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 

@@ -3,7 +3,7 @@
     unmasked:DIR    without the mask in the blocks that it was adapted for
     DIR             the control, adapted with its mask kept, or an adapter that others trained with peft
 
-The folder does not contain the LM (`models.adaptation`), which must not have changed since the adapter was trained.
+The folder does not contain the LM (`models.lora`), which must not have changed since the adapter was trained.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,15 @@ from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
 from boustro.encoders.loading import load_config, naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.hardware import is_spread
-from boustro.models.adaptation import MASK_KEPT, Adaptation, adapter_fingerprint, find_adaptation
-from boustro.models.lora import CONFIG, is_of_whole_lm, merge_lora
+from boustro.models.lora import (
+    CONFIG,
+    MASK_KEPT,
+    Adaptation,
+    adapter_fingerprint,
+    find_adaptation,
+    is_of_whole_lm,
+    merge_lora,
+)
 from boustro.store import fingerprint, read_json
 from boustro.text.start import AUTO
 

@@ -3,7 +3,7 @@
 `gpt2`, `backward:PATH`. A backward LM, whose config may not say so, is given the pieces reversed, [5, 7, 9] →
 [9, 7, 5]; only this file and `reading` know about that.
 
-`unmasked:PATH`. The causal mask is removed, in all blocks or in a range (`models.unmask`): every piece sees both sides.
+`unmasked:PATH`. The causal mask is removed, in all blocks or in a range (`models.blocks`): every piece sees both sides.
 Nothing is trained, so the model is used in a way that it never met in pretraining, except for an LM that `boustro
 adapt` trained for it (`adapted`).
 
@@ -32,8 +32,8 @@ from transformers import PreTrainedModel
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.transformer import TransformerEncoder, padding_mask
+from boustro.models.blocks import parse_blocks, remove_mask
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
-from boustro.models.unmask import parse_blocks, remove_mask
 from boustro.text.start import frame_of, is_recorded, start_pieces
 from boustro.types import Direction
 

@@ -19,7 +19,7 @@ from transformers import AutoConfig
 from boustro.encoders import word_means
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
-from boustro.models import adaptation, elmo, fusion, lora
+from boustro.models import elmo, fusion, lora
 from boustro.names import is_path, source
 from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
 from boustro.text.places import similar_name
@@ -29,7 +29,7 @@ from boustro.text.tokenizers import load_tokenizer
 OWN_KINDS = {
     fusion.WEIGHTS: fusion.KIND,
     elmo.WEIGHTS: elmo.KIND,
-    lora.WEIGHTS: adaptation.KIND,
+    lora.WEIGHTS: lora.KIND,
     word_means.WEIGHTS: word_means.KIND,
 }
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")

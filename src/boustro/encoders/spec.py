@@ -273,7 +273,7 @@ def load_encoder(
         dtype: Precision of the computation, by default the fastest on this machine. With "float32" the arrays are
             float32, otherwise float16.
         cache: True or a folder keeps features on disk, so that each text is computed once.
-        quantise: "int8", "int8-dynamic" or "int4" weights (`boustro.models.quantise`).
+        quantise: "int8", "int8-dynamic" or "int4" weights (`boustro.models.placing`).
         spacing: The space before a word: as in running text, or always.
         context: What an LM reads: the sentence alone, or the document around it, up to the LM's window.
         start_piece: What a causal LM is given before every text: none, bos, eos, or a piece such as `<s>`. By default

@@ -28,9 +28,8 @@ from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.placing import load_placed
+from boustro.models.placing import load_placed, shortened
 from boustro.models.pretrained import first_position
-from boustro.models.shorten import shortened
 from boustro.store import fingerprint
 from boustro.text.tokenizers import refuse_ids_beyond
 
@@ -150,7 +149,7 @@ HIGH, SCALE = 2**14, 64
 class TransformerEncoder(StateEncoder):
     """Loads a model folder or a model of the Hub; `tokenizer` is used where the model has none.
 
-    Only the blocks up to the highest layer that is read are loaded, where the architecture allows (`models.shorten`)
+    Only the blocks up to the highest layer that is read are loaded, where the architecture allows (`models.placing`)
     and `whole` does not ask for all. Raises `FileNotFoundError` if there is no such model, `ValueError` if its folder
     is damaged or does not fit.
     """

@@ -26,8 +26,7 @@ from transformers import DynamicCache
 
 from boustro.generation.models import MaskedLM
 from boustro.models.length import likeliest_lengths
-from boustro.models.masked import at, encode, prediction_head
-from boustro.models.packing import packed_attention, packed_positions
+from boustro.models.masked import at, encode, packed_attention, packed_positions, prediction_head
 
 Sides = tuple[Sequence[int], Sequence[int]]
 """The pieces on the left and on the right of a gap."""

@@ -3,15 +3,25 @@
 They work for every architecture of transformers that keeps its blocks in a list. State 0 is the input of the first
 block, state k the output of block k: for layers (0, 2) of 4, blocks 1 and 2 are computed, 3 and 4 are not. The output
 of the last block is the state before the model's final norm.
+
+Removing the causal mask of a transformer, in all blocks or in a range of them, without training.
+
+Of 4 blocks, counted from 1 at the embeddings, "3-4" leaves 1 and 2 as pretrained. That the mask is gone is verified: a
+few pieces go through the model twice, the last of them changed.
+Sources: mask removal in all blocks, Li et al. 2023 (LS-unLLaMA) and BehnamGhader et al. 2024 (LLM2Vec); in groups of
+blocks, Dukić and Šnajder 2024.
 """
 
 import inspect
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+
+from boustro.errors import lacks_memory, reason
 
 
 class _Stop(Exception):
@@ -78,3 +88,62 @@ def causal_part(mask: Tensor | None, states: Tensor) -> Tensor:
     if mask.ndim != 4:
         raise ValueError("its blocks take no mask over pairs of pieces")
     return mask & causal if mask.dtype == torch.bool else mask.masked_fill(~causal, torch.finfo(mask.dtype).min)
+
+
+NOTICEABLE = 1e-4  # relative change of a value; a causal state does not change at all
+
+
+def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int]:
+    """First and last block of a range, None being all; `ValueError`, beginning with `name`, for any other text."""
+    if text is None:
+        return 1, num_layers
+    ends = [int(end) for end in text.split("-")] if re.fullmatch(r"\d+(-\d+)?", text) else [0]
+    first, last = ends[0], ends[-1]
+    if not 1 <= first <= last <= num_layers:
+        raise ValueError(f"{name}: no blocks {text}, the model has 1 to {num_layers}; a range is first-last")
+    return first, last
+
+
+def remove_mask(model: PreTrainedModel, first: int, last: int, device: torch.device | None = None) -> None:
+    """Make every piece see both sides in blocks `first` to `last`; `ValueError` for an architecture where it fails.
+
+    `device` is that of the inputs, by default the model's. A sliding window of w pieces, the piece itself among them,
+    then ends w - 1 pieces away on both sides.
+    """
+    num_layers = model.config.get_text_config().num_hidden_layers
+    for config in {
+        id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)
+    }.values():
+        config.is_causal = False
+        if getattr(config, "sliding_window", None):
+            config.sliding_window -= 1  # transformers' two-sided window ends w pieces away
+    listed = find_blocks(model, num_layers)
+    try:
+        if (first, last) != (1, num_layers):
+            if not listed:
+                raise ValueError("its blocks are not in a list")
+            for block in listed[: first - 1] + listed[last:]:
+                keep_causal(block)
+        _probe(model, first, device or model.device)
+    except Exception as error:  # a model that relies on its mask fails in its own way
+        if lacks_memory(error):
+            raise
+        raise ValueError(
+            f"the causal mask of this architecture ({model.config.model_type}) cannot be removed in block {first}: "
+            f"{reason(error)}"
+        ) from error
+
+
+@torch.no_grad()
+def _probe(model: PreTrainedModel, first: int, device: torch.device) -> None:
+    """Change the last of a few pieces: the states before it must change from block `first` on, not below."""
+    rows = torch.arange(1, 7, device=device).expand(2, 6).clone()
+    rows[1, -1] = 7
+    options = {"attention_mask": torch.ones_like(rows[:1]), "output_hidden_states": True, "use_cache": False}
+    one, other = (torch.stack(model(input_ids=row[None], **options).hidden_states[: first + 1]) for row in rows)
+    moved = (one - other)[:, :, :-1].abs() > NOTICEABLE * one[:, :, :-1].abs()  # (first + 1, 1, 5, D)
+    changed = [share > 0.1 for share in moved.float().mean((1, 2, 3)).tolist()]  # a tenth of the values or more
+    if not changed[first]:
+        raise ValueError("a piece still does not see what follows")
+    if any(changed[:first]):
+        raise ValueError("the blocks below would see what follows, too")

@@ -7,13 +7,20 @@ changes nothing. For W of 256 x 256 and rank 16:
 
 The matrices are those of all linear layers in the blocks, without embeddings and head, unless `targets` names some. The
 files are in peft's own format. Source: Hu et al. 2021.
+
+The folder of an adapted LM: the adapter, and which LM it belongs to, but not the LM itself.
+
+adapter_model.safetensors   the adapter, megabytes (`lora`)
+adapter_config.json         its shape
+adaptation.json             an `Adaptation`
+training.json               how it was trained
 """
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -21,7 +28,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from boustro.errors import lacks_memory, reason
-from boustro.store import write_file
+from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
 
@@ -110,3 +117,44 @@ def _put_on(model: nn.Module, config: Any) -> Any:
         warnings.filterwarnings("ignore", message="fan_in_fan_out")
         warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers, about a call of peft
         return find_peft().get_peft_model(model, config)
+
+
+KIND = "low-rank adaptation"
+FACTS = "adaptation.json"
+MASK_KEPT = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """An LM as it was when its adapter was trained."""
+
+    base: str
+    """Exact spec of the LM, without its kind."""
+    direction: Literal["forward", "backward"]
+    weights: str
+    """Fingerprint of its weights."""
+    vocabulary: str
+    blocks: str
+    """The blocks whose mask was removed, such as 1-4, or none."""
+    start_piece: str
+    """What it was given before every text (`text.start`)."""
+
+
+def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:
+    """Write adapter and facts into a folder that `store.write_folder` opened."""
+    save_lora(folder, adapted)
+    write_file(folder / FACTS, json.dumps(asdict(facts), indent=1))
+
+
+def find_adaptation(path: str) -> Adaptation | None:
+    """The `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
+    if kind_of(path) != KIND:
+        return None
+    with read_folder(path, KIND):
+        return Adaptation(**read_json(Path(path) / FACTS))
+
+
+def adapter_fingerprint(path: str) -> str:
+    """Of the adapter's files, wherever the folder and its LM are."""
+    files = open_folder(path, KIND)["files"]
+    return fingerprint({name: files[name]["sha256"] for name in (WEIGHTS, CONFIG)})

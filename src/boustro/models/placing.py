@@ -5,16 +5,39 @@ block whenever it is used. The states are the same. Limits and folder are facts 
 
 $BOUSTRO_MAX_MEMORY   such as 0=20GiB,cpu=60GiB: the most for GPU 0 and for the CPU; by default what is free
 $BOUSTRO_OFFLOAD      a folder for weights on disk that cannot be used as they are in the model's own files
+
+Weights in fewer bits, through transformers' own configs: which exist, what each needs, and where it runs.
+
+int8            weights of linear layers in int8, a scale per row; computed in the model's dtype     torchao
+int8-dynamic    the same, with each piece's inputs rounded to int8 too: integer products             torchao
+int4            weights in 4 bits (NF4, Dettmers et al. 2023)                                        bitsandbytes, CUDA
+
+Embeddings, norms, biases and the experts of mixtures keep their dtype. The weights are quantised while they are loaded;
+the files do not change.
+
+The config of a transformer that has only its first blocks: what is above them is then neither loaded nor computed.
+
+    shortened(config of 32 blocks, 16)      the same with num_hidden_layers = 16, and lists of 32 entries cut to 16
+
+transformers reads from the files only the weights that such a model has. This is right where a block computes the
+same whatever the number of blocks: so in the architectures listed here, which a test compares with the whole model.
+It is wrong, for example, for ALBERT (its groups of shared weights divide the depth), Gemma 3n and 4 (upper blocks share
+keys and values, counted from the top) and MiniCPM3 (residuals are scaled by the depth). What is not listed is loaded
+whole; blocks above the highest layer that is read are skipped there too (`models.blocks`).
 """
 
+import copy
+import importlib.util
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from accelerate.utils import convert_file_size_to_int, get_max_memory
+from transformers import PreTrainedConfig
 
+from boustro.choose import choose
 from boustro.models.pretrained import load_pretrained
-from boustro.models.quantise import is_quantised, quantisation_config
 
 MAX_MEMORY, OFFLOAD = "BOUSTRO_MAX_MEMORY", "BOUSTRO_OFFLOAD"
 USED = 0.9  # of what is free on a GPU; the rest is for the states
@@ -84,3 +107,95 @@ def memory_limits() -> dict[int | str, int] | None:
         if key not in free:
             raise ValueError(f"{MAX_MEMORY}={text!r}: no device {place!r} here, only {', '.join(map(str, free))}")
     return limits
+
+
+class Quantisation(NamedTuple):
+    """One way to store weights."""
+
+    package: str
+    extra: str
+    """That of the install command."""
+    devices: tuple[str, ...]
+    config: Callable[[torch.dtype], Any]
+    """The config for `from_pretrained`, given the dtype that is computed in."""
+
+
+def _weights_int8(_: torch.dtype) -> Any:
+    from torchao.quantization import Int8WeightOnlyConfig  # pyright: ignore[reportMissingImports]
+    from transformers import TorchAoConfig
+
+    return TorchAoConfig(Int8WeightOnlyConfig())
+
+
+def _inputs_and_weights_int8(_: torch.dtype) -> Any:
+    from torchao.quantization import (  # pyright: ignore[reportMissingImports]
+        Int8DynamicActivationInt8WeightConfig,
+    )
+    from transformers import TorchAoConfig
+
+    return TorchAoConfig(Int8DynamicActivationInt8WeightConfig())
+
+
+def _weights_nf4(compute: torch.dtype) -> Any:
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
+
+
+QUANTISATIONS: dict[str, Quantisation] = {
+    "int8": Quantisation("torchao", "int8", ("cpu", "cuda"), _weights_int8),
+    "int8-dynamic": Quantisation("torchao", "int8", ("cpu", "cuda"), _inputs_and_weights_int8),
+    "int4": Quantisation("bitsandbytes", "int4", ("cuda",), _weights_nf4),
+}
+
+
+def quantisation_config(name: str, device: torch.device, compute: torch.dtype) -> Any:
+    """What `from_pretrained` takes as `quantization_config`.
+
+    Raises `ValueError` for an unknown name and for a device where it does not run, `ImportError` with the install
+    command for a package that is missing.
+    """
+    chosen = choose(name, QUANTISATIONS, "quantisation")
+    if device.type not in chosen.devices:
+        others = [other for other, q in QUANTISATIONS.items() if device.type in q.devices]
+        instead = f"use {' or '.join(others)} there" if others else "leave out --quantise there"
+        where = " or ".join(chosen.devices)
+        raise ValueError(
+            f"{name} weights ({chosen.package}) are computed with on {where}, not on {device.type}; {instead}"
+        )
+    if importlib.util.find_spec(chosen.package) is None:
+        raise ImportError(
+            f"{name} weights need {chosen.package}; install it with: pip install 'boustro[{chosen.extra}]'"
+        )
+    return chosen.config(compute)
+
+
+def is_quantised(model: torch.nn.Module) -> bool:
+    """Whether any weight is: those of layers that are no `nn.Linear`, as GPT-2's are not, stay as they were."""
+    return any(type(parameter) is not torch.nn.Parameter for parameter in model.parameters())
+
+
+CAUSAL = (
+    "apertus biogpt bloom codegen cohere cohere2 exaone4 falcon gemma gemma2 gemma3 gemma3_text glm gpt2 gpt_bigcode "
+    "gpt_neo gpt_neox gpt_oss gptj granite llama mistral mixtral modernbert-decoder mpt nemotron olmo olmo2 olmo3 opt "
+    "persimmon phi phi3 qwen2 qwen3 qwen3_moe seed_oss smollm3 starcoder2 xglm"
+)
+MASKED = "bert camembert deberta-v2 distilbert electra eurobert modernbert roberta xlm-roberta"
+VERIFIED = frozenset(f"{CAUSAL} {MASKED}".split())
+
+
+def shortened(config: PreTrainedConfig, num_blocks: int) -> PreTrainedConfig | None:
+    """A copy for the first `num_blocks` blocks, at least one; None for a config that is as short, or not to be cut.
+
+    Of a model that also reads pictures, the blocks of the text are meant.
+    """
+    depth, num_blocks = getattr(config.get_text_config(), "num_hidden_layers", 0), max(num_blocks, 1)
+    if num_blocks >= depth or config.model_type not in VERIFIED:
+        return None
+    short = copy.deepcopy(config)
+    text = short.get_text_config()
+    for name, value in vars(config.get_text_config()).items():
+        if "layer" in name and isinstance(value, (list, tuple)) and len(value) == depth:
+            setattr(text, name, value[:num_blocks])
+    text.num_hidden_layers = num_blocks
+    return short

@@ -1,9 +1,29 @@
-"""Models of transformers: what kind an architecture is, and loading weights quietly, completely, with clear errors."""
+"""Models of transformers: what kind an architecture is, and loading weights quietly, completely, with clear errors.
 
+Weights of a model's files that the loaded model does not have, and which of them must not be passed over.
+
+transformers passes them over without a word. Most are meant for something else; some change the numbers:
+
+    passed over   an LM head, where the states are read        lm_head.weight, language_model.lm_head.weight
+                  another head                                  classifier.weight, cls.seq_relationship.bias
+                  blocks above the highest that is read         model.layers.9.mlp.up_proj.weight
+                  masks and positions that are computed now     h.0.attn.bias, rotary_emb.inv_freq
+                  what reads pictures, sound or later pieces    visual.blocks.0.mlp.fc1.weight
+    refused       scales of quantised weights                   model.layers.0.mlp.up_proj.weight_scale
+                  parts that the config does not speak of       model.layers.0.self_attn.q_norm.weight
+                  blocks above those of the config              model.layers.12.mlp.up_proj.weight
+
+The final norm of a causal LM: transformers' last layer comes after it, the last of other engines before it.
+"""
+
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
+from safetensors import safe_open
+from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PretrainedConfig
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -14,7 +34,6 @@ from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
 from transformers.utils import logging
 
 from boustro.errors import lacks_memory, reason
-from boustro.models.unread import wrongly_unread
 from boustro.names import source
 from boustro.store import refuse_pointers
 
@@ -144,3 +163,62 @@ def _refuse_untied(name: str, model: Any) -> None:
             f"{name}: config.json ties {head} to {source} (tie_word_embeddings), but the files have another {head}; "
             "write false for tie_word_embeddings to use it, or remove it from the files"
         )
+
+
+COMPUTED = re.compile(r"(inv_freq|position_ids|token_type_ids|_float_tensor|causal_mask|_extra_state)$")
+MASKS = re.compile(r"\b(attn|attention)\.(masked_)?bias$")
+APART = re.compile(r"(^|\.)(pooler|seq_relationship|mtp|\w*(vision|visual|audio)\w*|multi_modal_projector)\.")
+TEXT_HEAD = re.compile(r"^language_model\.lm_head\.weight$")
+
+
+def wrongly_unread(model: Any, names: Iterable[str], num_blocks: int) -> list[str]:
+    """Those of the `names` that must not be passed over; by its config, the files have `num_blocks` blocks."""
+    return sorted(name for name in names if _matters(model, name, num_blocks))
+
+
+def _matters(model: Any, name: str, num_blocks: int) -> bool:
+    if any(pattern.search(name) for pattern in (COMPUTED, MASKS, APART, TEXT_HEAD)):
+        return False
+    parts, module = name.split("."), model
+    in_body, in_block = parts[0] == model.base_model_prefix, False
+    if in_body and parts[0] not in model._modules:  # of a model with a head, in one without
+        parts = parts[1:]
+    elif parts[0] not in model._modules:  # the other way round
+        module = model.base_model
+    start = module
+    while len(parts) > 1 and (child := module._modules.get(parts[0])) is not None:
+        module, parts = child, parts[1:]
+        if isinstance(module, nn.ModuleList) and not in_block:
+            in_block = True
+            if parts[0].isdecimal() and parts[0] not in module._modules:
+                return int(parts[0]) >= num_blocks
+    if (module._parameters | module._buffers).get(parts[0]) is not None:
+        return len(parts) > 1  # as weight.absmax; otherwise a buffer that is computed
+    return in_body or module is not start
+
+
+NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm")
+
+
+def final_norm(model: nn.Module, folder: str) -> nn.Module:
+    """The final norm of a body of transformers; if the body has no weights, those of the norm are read from `folder`.
+
+    Raises `ValueError` where it is not found.
+    """
+    name = next((name for name in NAMES if isinstance(getattr(model, name, None), nn.Module)), None)
+    if name is None:
+        raise ValueError(f"{folder}: the final norm of its LM ({type(model).__name__}) was not found")
+    norm = getattr(model, name)
+    if not any(parameter.is_meta for parameter in norm.parameters()):
+        return norm
+    found = {}
+    for file in sorted(Path(folder).glob("*.safetensors")):
+        with safe_open(file, "pt") as tensors:
+            for key in tensors.keys():  # noqa: SIM118 (it is no mapping)
+                owner, _, parameter = key.rpartition(".")
+                if owner == name or owner.endswith(f"model.{name}") or owner == f"transformer.{name}":
+                    found[parameter] = tensors.get_tensor(key)
+    if found.keys() != dict(norm.named_parameters()).keys():
+        raise ValueError(f"{folder}: the weights of its final norm were not found; write states that have passed it")
+    norm.load_state_dict(found, assign=True)
+    return norm

@@ -4,7 +4,7 @@ An objective draws from a generator keyed by (seed, epoch, index). So a segment 
 worker reads it, in any order and after any resume, and in another way in the next epoch.
 
 A document number per piece keeps attention within documents of a packed segment (RoBERTa's FULL-SENTENCES packing,
-but without attention across documents); `models.packing` makes a mask and positions of the numbers:
+but without attention across documents); `models.masked` makes a mask and positions of the numbers:
 
     pieces     [5, 7, E, 4, E, 9]      E: the end-of-text piece, which ends each document
     documents  [0, 0, 0, 1, 1, 2]      -1 for padding

@@ -4,7 +4,7 @@
     input_ids  [8, M, 4, M]     what the generator reads; every chosen piece is masked
     positions  [1, 3]   targets [3, 6]   draws [.2, .7]
 
-The discriminator's input depends on the generator's output, so `models.electra` makes it; `draws` are the random
+The discriminator's input depends on the generator's output, so `models.masked` makes it; `draws` are the random
 numbers that sample from the generator's distribution, so that a resumed run reads the same. Source: ELECTRA, section 3.
 """
 

@@ -21,13 +21,10 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForPreTraining, PretrainedConfig
 
 from boustro.choose import choose
-from boustro.models.boundary import SpanLMWithLoss
-from boustro.models.electra import with_generator
-from boustro.models.loss import LMWithLoss
-from boustro.models.masked import MaskedLMWithLoss, PairLMWithLoss
+from boustro.models.loss import LMWithLoss, SampledLMWithLoss
+from boustro.models.masked import MaskedLMWithLoss, PairLMWithLoss, SpanLMWithLoss, with_generator
 from boustro.models.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
 from boustro.models.pretrained import Kind, architecture_kind
-from boustro.models.sampled import SampledLMWithLoss
 from boustro.objectives.masked import masked
 from boustro.objectives.replaced import replaced
 from boustro.objectives.span import span

@@ -10,9 +10,9 @@ from torch import Tensor
 from transformers import PreTrainedModel, TrainingArguments, set_seed
 
 from boustro.hardware import best_device, uses_bf16
+from boustro.models.loss import inclusion
 from boustro.models.presets import PRESETS
 from boustro.models.projected import fold, project_embeddings
-from boustro.models.sampled import inclusion
 from boustro.pretrain.batches import HeldOut
 from boustro.pretrain.checkpoints import find_checkpoint, finished_run, remove_checkpoints
 from boustro.pretrain.config import PretrainConfig, run_facts

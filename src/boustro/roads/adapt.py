@@ -16,8 +16,7 @@ from boustro.encoders.adapted import facts_of
 from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import Spec
-from boustro.models.adaptation import KIND, MASK_KEPT, Adaptation, save_adaptation
-from boustro.models.lora import LoraShape, LoraWeights, add_lora
+from boustro.models.lora import KIND, MASK_KEPT, Adaptation, LoraShape, LoraWeights, add_lora, save_adaptation
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts

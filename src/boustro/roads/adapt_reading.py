@@ -21,7 +21,7 @@ from torch import Tensor
 from boustro.encoders.lm import LMEncoder, RepeatedEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import Part
-from boustro.models.adaptation import Adaptation
+from boustro.models.lora import Adaptation
 from boustro.roads.adapt import TextObjective
 from boustro.roads.options import AdaptConfig
 from boustro.text.segments import Example, Segments

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from boustro.encoders.lm import LMEncoder
-from boustro.models.adaptation import Adaptation
+from boustro.models.lora import Adaptation
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at
 from boustro.objectives.examples import collate, keyed_generator

@@ -7,7 +7,7 @@
     DIR                  the backward LM; DIR.work and DIR.checkpoints are then removed
 
 The LM has the vocabulary of the other one and its embeddings, frozen, through a trained projection
-(`models.projected`); its softmax is computed over a sample of the pieces (`models.sampled`). Each step is what
+(`models.projected`); its softmax is computed over a sample of the pieces (`models.loss`). Each step is what
 `tokenize` and `pretrain` do. A step is skipped when its folder is complete.
 
 Sources: backward-LM paper, section 3.1, for the pair.

@@ -59,8 +59,7 @@ def adapt(config: AdaptConfig) -> dict[str, Any]:
 
     Give --shards to train on running text, or --train to train on labelled sentences.
     """
-    from boustro.models.adaptation import KIND
-    from boustro.models.lora import find_peft
+    from boustro.models.lora import KIND, find_peft
     from boustro.pretrain.output import run_output
 
     find_peft()  # raises before an LM is loaded

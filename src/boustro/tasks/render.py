@@ -16,7 +16,7 @@ from heapq import heappop, heappush
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
-from boustro.text.scripts import gap, join_words
+from boustro.text.words import gap, join_words
 from boustro.types import Entity
 
 T = TypeVar("T")

@@ -28,8 +28,7 @@ from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.plan import Plan
 from boustro.tasks.recall import RecallPromise, Watch
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
-from boustro.text.scripts import join_words
-from boustro.text.words import split_text
+from boustro.text.words import join_words, split_text
 from boustro.types import Sentence
 
 PROMISE = "promise"

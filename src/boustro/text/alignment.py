@@ -29,8 +29,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from boustro.store import fingerprint
-from boustro.text.scripts import gap
-from boustro.text.words import LONGEST
+from boustro.text.words import LONGEST, gap
 
 CLOSERS = frozenset(
     "، ؛ ؟ ۔ । . , ; : ! ? ) ] } % ' '' ’ ” ... … n't 's 'S 'm 'd 'll 're 've 't ’s ’t ’re ’ve ’ll ’d ’m".split()

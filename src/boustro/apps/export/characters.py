@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable
 from itertools import groupby
 
-from boustro.text.scripts import UNSPACED
-from boustro.text.words import EXTENDERS
+from boustro.text.words import EXTENDERS, UNSPACED
 
 TESTS: dict[str, str | Callable[[str], bool]] = {
     "word": r"\w",

@@ -20,7 +20,7 @@ import numpy as np
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.data import read_data
-from boustro.text.scripts import join_words
+from boustro.text.words import join_words
 
 SAMPLE = ("train.conll", "dev.conll", "test.conll")
 CLOSE = 0.01

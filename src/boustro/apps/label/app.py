@@ -26,7 +26,7 @@ from boustro.apps.serve.http import Guard, HttpOptions, Refused, make_app
 from boustro.drawing.svg import DARK, LIGHT, STYLE, variables
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
-from boustro.text.scripts import apart, join_words
+from boustro.text.words import apart, join_words
 from boustro.types import Entity, Sentence
 
 ALIVE_SECONDS = 8.0

@@ -26,7 +26,7 @@ from boustro.apps.label.texts import Text
 from boustro.choose import choose
 from boustro.features.vectors import Vectors
 from boustro.tasks.data.schemes import flatten_entities
-from boustro.text.scripts import apart, join_words
+from boustro.text.words import apart, join_words
 from boustro.types import Entity, Sentence
 
 

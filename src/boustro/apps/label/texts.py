@@ -32,8 +32,7 @@ from boustro.tasks.data.spellings import ALL_LETTERS, respell
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
 from boustro.text.rows import begins_rows, records_of
-from boustro.text.scripts import join_words
-from boustro.text.words import split_text
+from boustro.text.words import join_words, split_text
 from boustro.types import Entity, Sentence
 
 Form = Literal["auto", "text", "jsonl", "conll"]

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator
 
 from boustro.encoders.arriving import Word
-from boustro.text.scripts import UNSPACED
-from boustro.text.words import EXTENDERS, LINE_BREAKS, ends_sentence, word_end
+from boustro.text.words import EXTENDERS, LINE_BREAKS, UNSPACED, ends_sentence, word_end
 
 MOST_WORD = 1_000_000
 RUN = re.compile(rf"[\w{EXTENDERS}\-/.,:&@_’'+=]*")  # what a rule for a word of letters may read

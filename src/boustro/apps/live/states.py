@@ -27,7 +27,7 @@ from torch import Tensor
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.outside import PieceStates, forward_lm
 from boustro.errors import shorten
-from boustro.models.final_norm import final_norm
+from boustro.models.pretrained import final_norm
 from boustro.tasks.answers import Entities, InputAnswer
 from boustro.text.tokenizers import num_ids
 

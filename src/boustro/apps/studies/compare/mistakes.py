@@ -19,7 +19,7 @@ from boustro.apps.studies.report.charts import colour_systems, context_lines, di
 from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
 from boustro.metrics.mistakes import KINDS
 from boustro.metrics.spans import SpanCounts
-from boustro.text.scripts import join_words
+from boustro.text.words import join_words
 from boustro.types import Entity
 
 MANY_LABELS, MOST_CONFUSIONS = 12, 30
