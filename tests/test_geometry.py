@@ -41,28 +41,12 @@ def test_what_cannot_be_measured_is_nan_or_refused():
 
 
 def test_a_map_is_equal_bytes_for_equal_input_with_escaped_text():
-    points = project(np.random.default_rng(0).normal(size=(14, 5)), "pca", 1)
+    points = project(np.random.default_rng(0).normal(size=(14, 5)))
     assert points.shape == (14, 2)
     labels = [f"<sense {n % 12}>" for n in range(14)]
     first, second = (page("a & b", points, labels, ["x < y [w]"] * 14) for _ in range(2))
     assert first == second and first.count("<circle") == 14 and f"{OTHER} (3)" in first
     assert "&lt;sense 0&gt;: x &lt; y [w]" in first and "<sense" not in first and "<script" not in first
-
-
-def test_umap_repeats_by_seed_and_keeps_clusters_apart():
-    pytest.importorskip("umap")
-    vectors = np.random.default_rng(0).normal(size=(60, 20))
-    vectors[:30] += 4
-    points = project(vectors, "umap", 1)
-    assert points.shape == (60, 2) and np.array_equal(points, project(vectors, "umap", 1))
-    near = np.linalg.norm(points[:30] - points[:30].mean(0), axis=1).max()
-    assert np.linalg.norm(points[30:] - points[:30].mean(0), axis=1).min() > near
-
-
-def test_umap_that_is_missing_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "umap", None)
-    with pytest.raises(ImportError, match=r'pip install "boustro\[umap\]"'):
-        project(np.eye(4), "umap", 1)
 
 
 def test_word_pairs_are_read_at_their_offsets(file):

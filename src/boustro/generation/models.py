@@ -102,12 +102,12 @@ class MaskedLM(OpenedLM):
         if not self.has_prefix_mask:
             raise ValueError(
                 f"{self.name}: the prefix cache would change the results, because this model's prompt sees what "
-                "follows it; leave out --prefix-cache, or train with boustro pretrain --objective prefix-suffix"
+                "follows it; train with boustro pretrain --objective prefix-suffix"
             )
         if not self.has_prefix_cache:
             raise ValueError(
                 f"{self.name}: a {self.lm.config.model_type} cannot reuse the states of a prompt (known: "
-                f"{', '.join(CACHING)}); leave out --prefix-cache"
+                f"{', '.join(CACHING)})"
             )
 
 

@@ -58,9 +58,6 @@ class GenerationConfig:
     """Sample from the likeliest pieces that together have this probability."""
     seed: Seed = 1
     """Seed of sampling; each prompt has its own random numbers, whatever the batch."""
-    prefix_cache: bool | None = None
-    """Compute the states of each prompt once. By default where that changes nothing: the model was trained with
-    --objective prefix-suffix and its prefix mask."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range, and for more steps than pieces."""
@@ -103,8 +100,6 @@ class ScoreConfig:
     """bound: how many random sets of hidden pieces are drawn."""
     seed: Seed = 1
     """bound: seed of the draws; each text has its own, whatever the batch."""
-    prefix_cache: bool | None = None
-    """Compute the states of each prompt once. By default where that changes nothing."""
 
     __post_init__ = check_options
 

@@ -18,7 +18,7 @@ from boustro.encoders.options import Precision
 from boustro.generation.canvas import Canvas
 from boustro.generation.causal import Written, causal_log_probs
 from boustro.generation.draws import Draws
-from boustro.generation.models import CausalLM, MaskedLM, open_lm
+from boustro.generation.models import CausalLM, open_lm
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.generation.scores import SCORES
 from boustro.generation.strategies import find_strategy
@@ -85,8 +85,6 @@ class Writer:
         self.counts = Counter[str]()
         """What was noticed, and how often."""
         self.score_of = choose(self.scoring.score or next(iter(SCORES)), SCORES, "score")
-        if self.writing.prefix_cache or self.scoring.prefix_cache:
-            self._masked().refuse_cache()
 
     def write(self, prompts: Iterable[str], first: int = 0, places: Sequence[str] | None = None) -> list[Result]:
         """The continuation of each prompt.
@@ -160,7 +158,7 @@ class Writer:
                 canvas = Canvas.of(self.model, before, len(after[0]))
                 blank = canvas.blank()
                 draws = Draws(self.scoring.seed, [first + row for row in rows])
-                read = canvas.reader(self.scoring.prefix_cache)
+                read = canvas.reader()
                 found, count = self.score_of(read, blank.new_tensor(after), blank, self.scoring, draws)
             for row, total in zip(rows, found.tolist(), strict=True):
                 totals[row], readings[row] = total, count
@@ -185,7 +183,7 @@ class Writer:
         if isinstance(self.model, CausalLM):
             return self.strategy(self.model, prompts, rows, length, self.writing)
         canvas = Canvas.of(self.model, prompts, length)
-        read = canvas.reader(self.writing.prefix_cache)
+        read = canvas.reader()
         text = self.strategy(read, canvas.blank(), self.writing, Draws(self.writing.seed, rows))
         found = zip(text.pieces.tolist(), text.log_probs.tolist(), strict=True)
         return [Written(pieces, log_prob, text.readings) for pieces, log_prob in found]
@@ -198,11 +196,6 @@ class Writer:
             same = [row for row in order if texts[row] == length]
             logits = length * vocabulary // BATCH
             yield from chunk_by_size(same, lambda row, least=logits: max(prompts[row] + texts[row], least), BATCH)
-
-    def _masked(self) -> MaskedLM:
-        if isinstance(self.model, MaskedLM):
-            return self.model
-        raise ValueError(f"{self.model.name} is a causal LM, whose own cache is always used; leave out --prefix-cache")
 
     def _pieces(self, text: str, what: str, name: str) -> list[int]:
         if not (pieces := self.model.pieces(as_text(text, f"{name}: the {what}"))):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from boustro.encoders.reading import parse_pooling
-from boustro.options import Count, OptionError, Positional, Seed, check_options
+from boustro.options import Count, OptionError, Positional, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file
 from boustro.text.places import LM, TextPath
@@ -26,10 +26,6 @@ class MapOptions:
     """map: layers to read, side by side. measure reads all."""
     transform: Literal["raw", "standardised", "top-removed", "whitened"] = "standardised"
     """map: what is done to the vectors before they are projected."""
-    projection: Literal["pca", "umap"] = "pca"
-    """map: pca, or umap (needs the package umap-learn)."""
-    seed: Seed = 1
-    """map: of UMAP."""
     out: Path | None = None
     """map: the HTML page to write."""
 
@@ -84,7 +80,7 @@ def geometry(
             from boustro.encoders.spec import load_encoder
 
             opened = load_encoder(encoder, drawing.layers, **reading)
-            draw_map(opened, asked, word, out, drawing.transform, drawing.projection, drawing.seed)
+            draw_map(opened, asked, word, out, drawing.transform)
             return
         from boustro.apps.studies.geometry.measures import correlate, measure_layers, print_figures, read_word_pairs
         from boustro.encoders.spec import load_encoder

@@ -1,13 +1,12 @@
 """A map of a word's occurrences: two dimensions of their vectors, coloured by sense, the sentence on hover.
 
 One HTML page with an inline picture and without scripts; equal input gives equal bytes. The projection is PCA
-(scikit-learn), or UMAP with a fixed seed where umap-learn is installed.
+(scikit-learn).
 """
 
 import html
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,28 +36,19 @@ def find_occurrences(data: Path, word: str, most: int) -> list[Occurrence]:
     return asked
 
 
-def draw_map(
-    encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Path, transform: str, projection: str, seed: int
-) -> None:
+def draw_map(encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Path, transform: str) -> None:
     """Write the page."""
     sentences, parts = distinct_sentences(asked, lambda occurrence: (occurrence.sentence,))
     features = encoder.encode_all(sentences)
     places = features.starts[parts[:, 0]] + np.array([o.target.word for o in asked if o.target], np.int64)
     x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(asked), -1) for s in features.streams], axis=1)
-    points = project(TRANSFORMS[transform].fit(x).apply(x), projection, seed)
+    points = project(TRANSFORMS[transform].fit(x).apply(x))
     labels = [(o.keys or ("unknown sense",))[0] for o in asked]
     write_file(out, page(f"{word}: {len(asked)} occurrences", points, labels, list(map(in_context, asked))))
 
 
-def project(vectors: np.ndarray, projection: str, seed: int) -> np.ndarray:
-    """(n, 2) of `vectors` (n, d); `ImportError` with the command that installs UMAP where it is missing."""
-    if projection == "umap":
-        try:
-            make = import_module("umap").UMAP  # a package that is not always there
-        except ImportError as error:
-            raise ImportError('the projection umap needs umap-learn: pip install "boustro[umap]"') from error
-        maps = make(random_state=seed, n_neighbors=min(15, len(vectors) - 1), n_jobs=1)  # several jobs ignore the seed
-        return np.asarray(maps.fit_transform(vectors))
+def project(vectors: np.ndarray) -> np.ndarray:
+    """(n, 2) of `vectors` (n, d)."""
     from sklearn.decomposition import PCA
 
     return PCA(2, svd_solver="full").fit_transform(np.asarray(vectors, np.float64))
