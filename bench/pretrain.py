@@ -144,7 +144,7 @@ def by_trainer(setting: Setting, lm: PreTrainedModel, steps: int) -> Curve:
         per_device_train_batch_size=setting.micro,
         gradient_accumulation_steps=config.batch_segments // setting.micro,
         learning_rate=setting.adamw_lr,
-        weight_decay=config.weight_decay,
+        weight_decay=config.steps.weight_decay,
         lr_scheduler_type="cosine",
         warmup_steps=round(WARMUP * steps),
         bf16=setting.bf16,
@@ -164,7 +164,7 @@ def by_loop(setting: Setting, lm: PreTrainedModel, steps: int, compiled: bool = 
     """nanoGPT's loop."""
     lm = lm.to(setting.device).train()  # type: ignore[arg-type]
     groups = [[p for p in lm.parameters() if (p.ndim > 1) == decayed] for decayed in (True, False)]
-    decays = [setting.config.weight_decay, 0.0]
+    decays = [setting.config.steps.weight_decay, 0.0]
     optimizer = torch.optim.AdamW(
         [{"params": group, "weight_decay": decay} for group, decay in zip(groups, decays, strict=True)],
         setting.adamw_lr,
@@ -234,7 +234,7 @@ def profile(setting: Setting, num_steps: int = 5) -> dict[str, float]:
     """Seconds per Boustro step, uncompiled: data, the blocks, head and loss, the optimiser, each measured alone."""
     lm = build_lm(setting.config, setting.corpora).to(setting.device).train()  # type: ignore[arg-type]
     config = setting.config
-    optimizer = make_optimizer(lm, config.optimizer, config.lr, config.weight_decay, setting.bf16)
+    optimizer = make_optimizer(lm, config.optimizer, config.lr, config.steps.weight_decay, setting.bf16)
     head = lm.get_output_embeddings()
     spent = dict.fromkeys(["data", "blocks", "head and loss", "optimiser"], 0.0)
     batches, accumulated = setting.batches(num_steps + 1), setting.config.batch_segments // setting.micro

@@ -390,7 +390,6 @@ def bert(tmp_path_factory, tiny_tokenizer):
         (["--lm", "{adapted}"], "a model folder is expected here"),
         (["--blocks", "2-3"], "no blocks 2-3, the model has 1 to 2; a range is first-last"),
         (["--blocks", "upper"], "no blocks upper"),
-        (["--targets", "q_prj"], "no linear layers are named q_prj; this model's are down_proj, gate_proj"),
         (["--segment-length", 64], "reads segments of 2 to 63 pieces"),
         (["--mask-piece", "<blank>"], "has no piece '<blank>'"),
         (["--epochs", 2], "--train takes --dev, --epochs, --batch-pieces, --context"),

@@ -20,7 +20,7 @@ def fusion(request, tmp_path_factory, tiny_pair):
     words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--tokenizer", forward]
     assert main([*words, "--workers", "1"]) == 0
     words = ["fuse", "--forward", forward, "--backward", backward, "--shards", str(folder / "shards")]
-    words += ["--out", str(folder / "fusion"), "--kind", request.param, "--width", "16", "--num-heads", "2"]
+    words += ["--out", str(folder / "fusion"), "--kind", request.param, "--width", "16"]
     assert main([*words, "--tokens", "64", "--segment-length", "16", "--batch-segments", "2"]) == 0
     return folder / "fusion"
 

@@ -69,7 +69,7 @@ def test_shares_of_hidden_pieces_are_uniform(folders):
 def test_a_causal_batch_is_transformers_own_loss(folders):
     model = open_lm(str(folders["causal"]))
     pairs = [(Pair([0, 5, 9, 0], [7, 8, 3], end=(0,)), (1, 1, 0)), (Pair([0, 6, 0], [4], end=(0,)), (1, 1, 1))]
-    found = pair_loss(model, None, 0.0, make_batch(model, pairs))
+    found = pair_loss(model, None, make_batch(model, pairs))
     labels = [[-100, -100, -100, -100, 7, 8, 3, 0], [-100, -100, -100, 4, 0, -100, -100, -100]]
     ids = [[0, 5, 9, 0, 7, 8, 3, 0], [0, 6, 0, 4, 0, 0, 0, 0]]
     wanted = model.lm(input_ids=torch.tensor(ids), labels=torch.tensor(labels)).loss
@@ -90,7 +90,7 @@ def test_the_length_head_reads_the_mean_state_of_the_prompt():
 
 @pytest.mark.parametrize("kind", ["prefix", "full", "causal"])
 def test_a_model_learns_its_pairs_and_writes_them(folders, tmp_path, kind, capsys):
-    options = ["--epochs", 150, "--batch-pairs", 6, "--lr", 1e-2, "--optimizer", "adamw", "--weight-decay", 0]
+    options = ["--epochs", 150, "--batch-pairs", 6, "--lr", 1e-2]
     assert main(command(folders, kind, tmp_path / "lm", *options)) == 0
     capsys.readouterr()
     known = kind == "prefix"

@@ -258,7 +258,7 @@ def shards(llama):
 def test_what_is_trained_with_a_start_piece_is_read_with_it(llama, shards, tmp_path):
     end = AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
     small = ["--shards", str(shards), "--tokens", "32", "--segment-length", "16", "--batch-segments", "2"]
-    pair = ["--forward", str(llama / "lm"), "--backward", str(llama / "backward"), "--width", "8", "--num-heads", "2"]
+    pair = ["--forward", str(llama / "lm"), "--backward", str(llama / "backward"), "--width", "8"]
     start = ["--out", str(tmp_path / "fusion"), "--start-piece", "eos"]
     assert run(["fuse", *small, *pair, *start])[0] == 0
     assert load_fusion(tmp_path / "fusion")[1]["starts"] == [[end], [end]]

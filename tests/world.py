@@ -34,7 +34,7 @@ GOOD = {
     "pretrain": f"--shards {{shards}} --out {{out}} --preset {{lm}}/config.json --no-compile {STEPS}",
     "backward": "{lm} --text {corpus.jsonl} --out {out} --preset {lm}/config.json --no-compile --segment-length 16 "
     "--batch-segments 1 --passes 1 --sampled-pieces 20 --workers 1",
-    "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 --num-heads 2 {STEPS}",
+    "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 {STEPS}",
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "memory": "{corpus.txt} --encoder {lm} --out {out}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",

@@ -5,7 +5,7 @@ changes nothing. For W of 256 x 256 and rank 16:
 
     A  16 x 256    B  256 x 16        8,192 weights instead of 65,536
 
-The matrices are those of all linear layers in the blocks, without embeddings and head, unless `targets` names some. The
+The matrices are those of all linear layers in the blocks, without embeddings and head. The
 files are in peft's own format. Source: Hu et al. 2021.
 
 The folder of an adapted LM: the adapter, and which LM it belongs to, but not the LM itself.
@@ -25,7 +25,6 @@ from typing import Any, Literal
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from boustro.errors import lacks_memory, reason
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file
@@ -35,12 +34,11 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the name
 
 @dataclass(frozen=True, kw_only=True)
 class LoraShape:
-    """What an adapter is built from; `targets` are names of linear layers such as q_proj, empty for all."""
+    """What an adapter is built from."""
 
     rank: int
     alpha: float
     dropout: float
-    targets: tuple[str, ...] = ()
 
 
 def find_peft() -> Any:
@@ -55,18 +53,10 @@ def find_peft() -> Any:
 def add_lora(model: nn.Module, shape: LoraShape) -> Any:
     """`model`, a transformer without its head, with a new adapter, as peft's model; `model` itself is changed.
 
-    Raises `ImportError` without peft, `ValueError` for targets that the model does not have.
+    Raises `ImportError` without peft.
     """
-    known = sorted({name.rpartition(".")[2] for name, m in model.named_modules() if isinstance(m, (nn.Linear, Conv1D))})
-    if unknown := [target for target in shape.targets if target not in known]:
-        raise ValueError(
-            f"no linear layers are named {', '.join(unknown)}; this model's are {', '.join(known)}; leave out "
-            f"--targets to adapt them all"
-        )
-    targets = list(shape.targets) or "all-linear"
-    config = find_peft().LoraConfig(
-        r=shape.rank, lora_alpha=shape.alpha, lora_dropout=shape.dropout, target_modules=targets
-    )
+    how: Any = {"lora_alpha": shape.alpha, "lora_dropout": shape.dropout, "target_modules": "all-linear"}
+    config = find_peft().LoraConfig(r=shape.rank, **how)
     return _put_on(model, config).eval()
 
 

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Int
 
 from boustro.objectives.examples import IGNORED, document_ids, pad
 from boustro.objectives.masking import Masking
-from boustro.objectives.split import Split
+from boustro.objectives.split import LONGEST_SPAN, MARGIN, PREFIX_RATE, PREFIX_RATE_DROP, Split
 
 
 class PrefixSuffix(NamedTuple):
@@ -44,9 +44,9 @@ def prefix_suffix(
     for start, stop in _bounds(documents):
         content = start + np.flatnonzero(eligible[start:stop])
         if len(content) >= split.least_pieces:
-            first = split_point(len(content), rng, split)
+            first = split_point(len(content), rng)
             suffix[content[first] : stop] = split.prefix_attention == "prefix"
-            chosen += _hidden(content[:first], content[first:], rng, split)
+            chosen += _hidden(content[:first], content[first:], rng)
     positions, hidden = np.sort(np.concatenate(chosen)), pieces.copy()
     hidden[positions] = masking.mask_id
     return PrefixSuffix(
@@ -58,10 +58,10 @@ def prefix_suffix(
     )
 
 
-def split_point(num_pieces: int, rng: np.random.Generator, split: Split) -> int:
+def split_point(num_pieces: int, rng: np.random.Generator, margin: float = MARGIN) -> int:
     """How many of `num_pieces`, at least 2, are the prefix: uniform over the whole numbers from αL to (1 - α)L."""
-    low = max(1, int(np.ceil(split.split_margin * num_pieces)))
-    high = max(low, min(num_pieces - 1, int((1 - split.split_margin) * num_pieces)))
+    low = max(1, int(np.ceil(margin * num_pieces)))
+    high = max(low, min(num_pieces - 1, int((1 - margin) * num_pieces)))
     return int(rng.integers(low, high + 1))
 
 
@@ -84,14 +84,13 @@ def choose_runs(num_pieces: int, share: float, rng: np.random.Generator, longest
 
 
 def _hidden(
-    prefix: Int[np.ndarray, " X"], suffix: Int[np.ndarray, " Y"], rng: np.random.Generator, split: Split
+    prefix: Int[np.ndarray, " X"], suffix: Int[np.ndarray, " Y"], rng: np.random.Generator
 ) -> list[Int[np.ndarray, " _"]]:
     """The places to hide in either part."""
     share = float(rng.random())
-    shares = (split.prefix_rate - split.prefix_rate_drop * share, share)
+    shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
     return [
-        part[choose_runs(len(part), own, rng, split.longest_span)]
-        for part, own in zip((prefix, suffix), shares, strict=True)
+        part[choose_runs(len(part), own, rng, LONGEST_SPAN)] for part, own in zip((prefix, suffix), shares, strict=True)
     ]
 
 

@@ -6,15 +6,25 @@ torch is not imported here, because a command's help lists these options.
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from boustro.objectives.split import Split
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
 from boustro.text.places import LM, Folder
 from boustro.types import Direction
 
-DECIDING = ("optimizer", "lr", "weight_decay", "warmup", "decay", "seed")
-"""Options of every run that decide its weights."""
+
+class Steps(NamedTuple):
+    """How a run changes its weights, besides the peak of the learning rate."""
+
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
+    weight_decay: float = 0.1
+    """Decoupled."""
+    warmup: float = 0.03
+    """Share of the steps in which the learning rate rises to its peak."""
+    decay: float = 0.4
+    """Share of the steps, at the end, in which the learning rate falls to 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +58,17 @@ class OutputConfig:
 class RunConfig(OutputConfig):
     """The options that all trainings share; the config of a training adds its own, and sets its own defaults."""
 
-    optimizer: Literal["muon", "adamw"] = "muon"
-    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
     lr: PositiveOrZero = 2e-3
     """Peak learning rate."""
-    weight_decay: PositiveOrZero = 0.1
-    """Weight decay (decoupled)."""
-    warmup: Share = 0.03
-    """Share of the steps in which the learning rate rises to its peak."""
-    decay: Share = 0.4
-    """Share of the steps, at the end, in which the learning rate falls to 0."""
     seed: Seed = 1
     """Seed of the initial weights, the data order and dropout."""
     evaluations: CountOrZero = 8
     """How many times to measure the validation loss during the run."""
+
+    @property
+    def steps(self) -> Steps:
+        """How the weights are changed."""
+        return Steps()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +119,16 @@ class PretrainConfig(RunConfig):
     """Segments per optimiser step, over all processes."""
     micro_batch_segments: Count | None = None
     """Segments per forward pass in one process; by default chosen for the device."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
     lr: PositiveOrZero = 5e-3
     """Peak learning rate."""
+    warmup: Share = 0.03
+    """Share of the steps in which the learning rate rises to its peak."""
+    decay: Share = 0.4
+    """Share of the steps, at the end, in which the learning rate falls to 0."""
     schedule: Literal["wsd", "cosine"] = "wsd"
     """Learning-rate schedule: wsd (warm-up, stable, decay), or warm-up and cosine decay (the paper's)."""
-    data_workers: Annotated[int, Range(0, 1024)] = 0
-    """Data-loading processes per training process."""
     compile: bool = True
     """Compile the model with torch.compile (needs a C++ compiler on a CPU)."""
     bf16: bool | None = None
@@ -126,6 +137,10 @@ class PretrainConfig(RunConfig):
     """Precision of the weights in the model folder."""
     validation_pieces: Count = 400_000
     """How many pieces of the validation shards to measure, from their beginning."""
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(self.optimizer, warmup=self.warmup, decay=self.decay)
 
     @property
     def architecture(self) -> str:
@@ -142,12 +157,12 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 
 def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    """What decides a run's weights: `DECIDING`, the other `options` named, and `more`, such as the data's fingerprint.
+    """What decides a run's weights: its seed, its steps, the `options` named, and `more`, such as the data's hash.
 
     A checkpoint with other facts belongs to another run. The micro-batch, the number of processes, compilation and
     mixed precision are not facts: they only change rounding, so a run may be resumed with other values.
     """
-    facts = {name: getattr(config, name) for name in (*DECIDING, *options)} | more
+    facts = config.steps._asdict() | {name: getattr(config, name) for name in ("lr", "seed", *options)} | more
     return json.loads(
         json.dumps(facts, default=lambda value: asdict(value) if isinstance(value, Split) else str(value))
     )

@@ -139,7 +139,6 @@ def pretrain_arguments(config: PretrainConfig, steps: int, validate: bool) -> Tr
         lr_scheduler_kwargs={"num_decay_steps": round(config.decay * steps)} if wsd else {},
         bf16=uses_bf16(device) if config.bf16 is None else config.bf16,
         torch_compile=config.compile,
-        dataloader_num_workers=config.data_workers,
     )
 
 

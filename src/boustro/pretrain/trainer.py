@@ -50,7 +50,7 @@ def training_arguments(config: RunConfig, steps: int, validate: bool, **more: An
             output_dir=tempfile.gettempdir() if config.dry_run else str(config.checkpoints),
             max_steps=steps,
             learning_rate=config.lr,
-            warmup_steps=round(config.warmup * steps),
+            warmup_steps=round(config.steps.warmup * steps),
             use_cpu=best_device().type == "cpu",
             logging_steps=max(1, min(50, steps // 20)),
             logging_nan_inf_filter=False,  # it would wait for the GPU in every micro-batch, and hide what it finds
@@ -99,7 +99,7 @@ class PretrainTrainer(Trainer):
     ) -> None:
         if is_rank0() and not (config.resume or config.dry_run):
             remove_checkpoints(config.checkpoints)
-        optimizer = make_optimizer(module, config.optimizer, config.lr, config.weight_decay, arguments.bf16)
+        optimizer = make_optimizer(module, config.steps.optimizer, config.lr, config.steps.weight_decay, arguments.bf16)
         super().__init__(
             module,
             arguments,

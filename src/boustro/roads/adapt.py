@@ -25,6 +25,9 @@ from boustro.roads.options import AdaptConfig
 from boustro.roads.training import finish, train
 from boustro.text.segments import Example
 
+ALPHA = 32.0
+"""LoRA's scale: the change to a matrix is multiplied by alpha / rank."""
+
 
 class TextObjective(NamedTuple):
     """What is learned from segments of running text."""
@@ -78,7 +81,7 @@ def train_adapter(
     adapter that does not fit and `ImportError` without peft, before anything is computed.
     """
     torch.manual_seed(config.seed)
-    shape = LoraShape(rank=config.rank, alpha=config.alpha, dropout=config.dropout, targets=config.targets)
+    shape = LoraShape(rank=config.rank, alpha=ALPHA, dropout=config.dropout)
     adapted = add_lora(model, shape)
     weights = LoraWeights(adapted, head).to(next(model.parameters()).device)
     facts = run_facts(config, (), **asdict(base), **asdict(shape), **facts)

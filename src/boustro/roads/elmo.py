@@ -22,7 +22,11 @@ from boustro.roads.training import finish, train
 from boustro.roads.words import make_batches, steps_for
 from boustro.store import fingerprint
 
-DECIDING = ("width", "cells", "letter_window", "num_targets", "words", "batch_words", "max_words")
+NUM_TARGETS = 10_000
+"""Words that can be predicted; all others count as unknown."""
+MAX_WORDS = 100
+"""Longer sentences are cut into parts of so many words."""
+DECIDING = ("width", "cells", "letter_window", "words", "batch_words")
 """Options that decide the weights, besides those of every run."""
 UNKNOWN = "<unknown>"
 
@@ -32,8 +36,7 @@ def train_elmo(
 ) -> dict[str, Any]:
     """Train on sentences, measure on `held_out` (may be empty); returns `training.json`. `ValueError` without words."""
     parts, measured = (
-        [s[i : i + config.max_words] for s in given for i in range(0, len(s), config.max_words)]
-        for given in (sentences, held_out)
+        [s[i : i + MAX_WORDS] for s in given for i in range(0, len(s), MAX_WORDS)] for given in (sentences, held_out)
     )
     counts = Counter(word for part in parts for word in part)
     if not counts:
@@ -41,7 +44,7 @@ def train_elmo(
     facts = run_facts(config, DECIDING, corpus=fingerprint([list(part) for part in parts]))
     if finished := finished_run(config, KIND, facts):
         return finished
-    targets = [UNKNOWN, *(word for word, _ in counts.most_common(config.num_targets - 1))]
+    targets = [UNKNOWN, *(word for word, _ in counts.most_common(NUM_TARGETS - 1))]
     numbers = {word: number for number, word in enumerate(targets)}
     batches = make_batches([len(part) for part in parts], config.batch_words, config.seed)
     total = sum(counts.values())

@@ -26,7 +26,7 @@ from boustro.roads.options import FuseConfig
 from boustro.roads.training import finish, open_segments, train
 from boustro.text.shards import Shards
 
-DECIDING = ("kind", "width", "num_heads", "train_lms", "lm_weight", "tokens", "segment_length", "batch_segments")
+DECIDING = ("kind", "width", "train_lms", "tokens", "segment_length", "batch_segments")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -73,7 +73,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     along = f" and the {' and the '.join(lms)} LM" if lms else ""
     what = f"{config.kind} fusion{along}: {num_parameters / 1e6:.2f}M parameters"
     say(f"{what}, {steps:,} steps of {step_pieces:,} pieces on {device}")
-    batches, loss_of = Batches(steps, batch), _make_loss(towers, cloze, lms, config.lm_weight)
+    batches, loss_of = Batches(steps, batch), _make_loss(towers, cloze, lms)
     measured = HeldOut(validation, lambda examples: {"pieces": stack(examples)}, config, size) if validation else None
     result = train(config, facts, trained, loss_of, batches, measured, step_size=step_pieces, bf16=uses_bf16(device))
     counts = {"num_parameters": num_parameters, "pieces_seen": steps * step_pieces}
@@ -91,8 +91,8 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     return finish(config, KIND, result, save, shards=fingerprint)
 
 
-def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any], lm_weight: float) -> Callable[[Tensor], Tensor]:
-    """The fusion's loss; in training plus the weighted losses of the LMs trained along."""
+def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
+    """The fusion's loss; in training plus the losses of the LMs trained along."""
     heads = {side: (lm.get_output_embeddings(), find_finish(lm)) for side, lm in lms.items()}
 
     def loss_of(pieces: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any], lm_weight: 
             return fused
         blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
         own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
-        return fused + lm_weight * sum(own)
+        return fused + sum(own)
 
     return loss_of
 
@@ -118,7 +118,6 @@ def _make_cloze(config: FuseConfig, towers: Any, shards: Shards, device: torch.d
         forward_width=widths[0],
         backward_width=widths[1],
         width=config.width or widths[0],
-        num_heads=config.num_heads,
     )
     torch.manual_seed(config.seed)
     embeddings = towers.forward.get_input_embeddings().weight

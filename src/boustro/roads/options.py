@@ -5,7 +5,7 @@ torch is not imported here, because a command's help lists these options.
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from boustro.encoders.options import KEPT_WORDS, ReadingOptions, StartOptions
 from boustro.options import (
@@ -18,13 +18,12 @@ from boustro.options import (
     PositiveOrZero,
     Range,
     Seed,
-    Share,
     ShareAboveZero,
     Width,
     Workers,
     check_options,
 )
-from boustro.pretrain.config import OutputConfig, RunConfig
+from boustro.pretrain.config import OutputConfig, RunConfig, Steps
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import Split
 from boustro.text.places import LM, Corpus, Data, DataName, Folder, TextPath
@@ -44,8 +43,7 @@ class SegmentOptions:
     """Pieces per segment; the context window also includes the sentinel."""
     batch_segments: Count = 16
     """Segments per step."""
-    validation_pieces: Count = 200_000
-    """How many pieces of the validation shards to measure, from their beginning."""
+    validation_pieces: ClassVar[int] = 200_000
 
     __post_init__ = check_options
 
@@ -66,14 +64,10 @@ class FuseConfig(SegmentOptions, StartOptions, RunConfig):
     """attention: over all states of both LMs; linear: a control that reads only the two nearest states."""
     width: Width | None = None
     """Width of the fused states; by default the forward LM's."""
-    num_heads: Annotated[int, Range(1, 1024)] = 4
-    """Number of attention heads."""
     lr: PositiveOrZero = 1e-2
     """Peak learning rate. Much lower values learn too slowly, because the output embeddings are frozen."""
     train_lms: Literal["none", "backward", "both"] = "none"
     """LMs to train together with the fusion; they are saved in OUT/forward and OUT/backward."""
-    lm_weight: PositiveOrZero = 1.0
-    """Weight of the trained LMs' own losses, relative to the fusion's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,16 +173,10 @@ class ElmoConfig(CorpusOptions, RunConfig):
     """Number of cells in an LSTM layer."""
     letter_window: Annotated[int, Range(1, MAX_LETTERS)] = 5
     """Width of the widest convolution, in letters; the paper's is 7."""
-    num_targets: Annotated[int, Range(2, 2**24)] = 10_000
-    """Number of words that can be predicted; all others count as unknown."""
-    max_words: Count = 100
-    """Longer sentences are cut into parts of this many words."""
-    optimizer: Literal["muon", "adamw"] = "adamw"
-    """muon: Muon for weight matrices and AdamW for all other parameters; adamw: AdamW for all."""
-    weight_decay: PositiveOrZero = 0.01
-    """Weight decay (decoupled)."""
-    decay: Share = 0.5
-    """Share of the steps, at the end, in which the learning rate falls to 0."""
+
+    @property
+    def steps(self) -> Steps:
+        return Steps("adamw", weight_decay=0.01, decay=0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,21 +230,17 @@ class AdaptConfig(StartOptions, RunConfig):
     """Blocks whose causal mask is removed: all, a range such as 3-4, or none (a control that keeps the mask)."""
     rank: Annotated[int, Range(1, 4096)] = 16
     """Rank of the LoRA matrices."""
-    alpha: Positive = 32.0
-    """LoRA scale: the change to a matrix is multiplied by alpha / rank."""
     dropout: Dropout = 0.05
     """Dropout on the adapter's inputs."""
-    targets: tuple[str, ...] = ()
-    """Names of the linear layers to adapt, such as q_proj v_proj; by default all linear layers of the blocks."""
-    optimizer: Literal["adamw"] = "adamw"
-    """Only adamw."""
     lr: PositiveOrZero = 5e-4
     """Peak learning rate; use a lower one for a large LM."""
-    weight_decay: PositiveOrZero = 0.0
-    """Weight decay (decoupled)."""
     text: TextOptions = TextOptions()
     labels: LabelOptions = LabelOptions()
     data: DataOptions = DEFAULT_OPTIONS
+
+    @property
+    def steps(self) -> Steps:
+        return Steps("adamw", weight_decay=0.0)
 
     def __post_init__(self) -> None:
         """Raises `ValueError` unless the options of exactly one kind of training data are given."""
@@ -323,7 +307,5 @@ class Seq2SeqConfig(RunConfig):
     """Passes over the pairs."""
     batch_pairs: Count = 16
     """Pairs per step."""
-    length_weight: PositiveOrZero = 0.1
-    """Weight of the loss of the target's length, which a masked LM with the prefix mask learns too."""
     lr: PositiveOrZero = 1e-3
     """Peak learning rate."""

@@ -38,7 +38,9 @@ from boustro.roads.training import finish, train
 from boustro.store import check_file, fingerprint, write_file
 
 KIND = "model"
-DECIDING = ("model", "epochs", "batch_pairs", "length_weight", "prompt_pieces")
+LENGTH_WEIGHT = 0.1
+"""Of the loss of the target's length, which a masked LM with the prefix mask learns too."""
+DECIDING = ("model", "epochs", "batch_pairs", "prompt_pieces")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -89,7 +91,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
         return make_batch(model, [(pairs[i], (config.seed, 1 + epoch, int(i))) for i in order])
 
     def loss_of(**given: Tensor) -> Tensor:
-        return pair_loss(model, trained.length, config.length_weight, given)
+        return pair_loss(model, trained.length, given)
 
     say(f"{config.model}: {sum(p.numel() for p in trained.parameters()) / 1e6:.1f}M parameters, {steps:,} steps")
     bf16 = uses_bf16(model.device)
@@ -141,7 +143,7 @@ def measure_tasks(
         for batch, weight in (measured[n] for n in range(len(measured))):
             with mixed_precision(model.device, bf16):
                 given = {name: value.to(model.device) for name, value in batch.items()}
-                total += weight * float(pair_loss(model, None, 0.0, given))
+                total += weight * float(pair_loss(model, None, given))
         found[task] = total / len(pairs)
     trained.train()
     return found
@@ -188,9 +190,7 @@ def make_batch(model: MaskedLM | CausalLM, pairs: Sequence[tuple[Pair, tuple[int
     return {"input_ids": ids, "wanted": _padded(wanted, IGNORED, ids.shape[1]), "lengths": lengths, **found}
 
 
-def pair_loss(
-    model: MaskedLM | CausalLM, length: LengthHead | None, length_weight: float, batch: dict[str, Tensor]
-) -> Tensor:
+def pair_loss(model: MaskedLM | CausalLM, length: LengthHead | None, batch: dict[str, Tensor]) -> Tensor:
     """Mean loss of the pieces asked for, and of the lengths."""
     wanted = batch["wanted"]
     if isinstance(model, CausalLM):
@@ -203,7 +203,7 @@ def pair_loss(
     if length is None:
         return loss
     prompts = (batch["documents"] != PADDING) & ~batch["suffix"]
-    return loss + length_weight * length.loss(states, prompts, batch["lengths"])
+    return loss + LENGTH_WEIGHT * length.loss(states, prompts, batch["lengths"])
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int, width: int = 0) -> Tensor:

@@ -72,7 +72,7 @@ def train(
         unit=unit,
         perplexity=perplexity,
         schedule=lambda optimizer: LambdaLR(
-            optimizer, partial(lr_share, steps=steps, warmup=config.warmup, decay=config.decay)
+            optimizer, partial(lr_share, steps=steps, warmup=config.steps.warmup, decay=config.steps.decay)
         ),
     )
     result = trainer.run(find_checkpoint(config, facts))

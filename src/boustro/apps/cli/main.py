@@ -137,6 +137,8 @@ def run(name: str, arguments: list[str]) -> int:
             filled = line.table.call_with(values)
             check_places(line, values, example)
             call(command, filled)
+    except SystemExit as stop:  # a dry run, which ends where the work would begin
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:
         kept = "; ".join(getattr(stop, "__notes__", ["no result was written"]))
         print(f"boustro: interrupted: {kept}", file=sys.stderr)
