@@ -6,6 +6,7 @@ import pytest
 from boustro import Classifier, PairClassifier, TextRegressor
 from boustro.apps.cli.main import main
 from boustro.options import OptionError
+from boustro.tasks import read_counted
 from boustro.tasks.data import dialect, load_data
 from boustro.tasks.data.exported import ADDRESSES
 from boustro.tasks.data.guess import guess_task
@@ -102,7 +103,7 @@ def test_another_separator_is_found_and_said(name, separator, word, write):
     path = write(name, f"text{separator}label\nHi there{separator}x\n")
     assert table(path) == ([("Hi there", "x")], [2], [(f"rows with {word} between their cells", 2)])
     assert guess_task(path) == "classify"
-    _, counts = Classifier.read_counted(path, DataOptions())
+    _, counts = read_counted(Classifier, path, DataOptions())
     assert counts == {f"rows with {word} between their cells": 1}
 
 
@@ -150,7 +151,7 @@ def test_named_columns_are_read_in_every_form(write):
         ]
     for name in ("a.csv", "a.jsonl"):
         path = write("b.tsv", "").with_name(name)
-        texts, counts = Classifier.read_counted(path, named_columns("message", "topic"))
+        texts, counts = read_counted(Classifier, path, named_columns("message", "topic"))
         assert [t.label for t in texts] == ["news", "weather"] and not counts
         assert guess_task(path, ["message"], "topic") == "classify"
 
@@ -191,12 +192,12 @@ def test_the_options_belong_to_texts(write):
     with pytest.raises(OptionError, match="--text-column and --label-column are for labelled texts and pairs"):
         load_data(write("a.conll", "Ada B-PER\n"), named_columns("a"))
     with pytest.raises(OptionError, match="--scheme, --word-column and --tag-column are for tags; leave them out"):
-        Classifier.read_counted(write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
+        read_counted(Classifier, write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
 
 
 def test_addresses_and_padded_labels_are_noted(write):
     path = write("a.csv", "text,label\nhttps://example.org/a.txt,x\nsee https://example.org,x \n")
-    texts, counts = Classifier.read_counted(path, DataOptions())
+    texts, counts = read_counted(Classifier, path, DataOptions())
     assert [text.label for text in texts] == ["x", "x"] and counts == {ADDRESSES: 1, PADDED_LABELS: 1}
     region = {"from_name": "a", "type": "labels", "value": {"start": 0, "end": 5, "labels": ["X"]}}
     task = {"data": {"text": "s3://bucket/a.txt"}, "annotations": [{"result": [region]}]}

@@ -176,7 +176,7 @@ def test_every_head_of_texts_is_the_same_in_an_export(head, options, tiny_lm, tm
     exact, own = open_exact(tmp_path / "trained"), load(tmp_path / "out")
     texts = [*TEXTS, *(record["text"] for record in LABELLED)]
     np.testing.assert_allclose(own.predict_proba(texts), exact.predict_proba(texts), atol=1e-4)
-    assert (own.beside is not None) == bool(options.get("words"))
+    assert ("words" in own.fitted.extras) == bool(options.get("words"))
 
 
 @pytest.mark.parametrize("some_without", [True, False])

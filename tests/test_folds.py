@@ -12,9 +12,9 @@ import boustro
 from boustro.metrics.significance import bootstrap, f1
 from boustro.tasks import task_class
 from boustro.tasks.estimate import KEY, said
-from boustro.tasks.fitted import Examples
 from boustro.tasks.fitting import fit
 from boustro.tasks.folds import drawn_together, kin, left_out
+from boustro.tasks.plan import Examples
 from boustro.text.duplicates import number_alike
 from boustro.types import Sentence
 

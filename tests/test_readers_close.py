@@ -20,6 +20,7 @@ from boustro.apps.batch.rows import read_rows as rows_of_files
 from boustro.apps.label.texts import read_whole
 from boustro.generation.command import _records as prompts_of
 from boustro.generation.prompts.command import _records as records_to_prompt
+from boustro.tasks import read_counted
 from boustro.tasks.data import annotations, dialect, load_data, records
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.offsets import TRIMMED
@@ -65,7 +66,7 @@ QUOTED = {
 
 def read_both(path: Path, rows: list[list[str]]) -> Counter[str]:
     """Our reading of a file, compared with its rows as (text, label); the notes."""
-    texts, counts = Classifier.read_counted(path, DataOptions())
+    texts, counts = read_counted(Classifier, path, DataOptions())
     assert [(t.words, t.label) for t in texts] == [(words_of(text), label.strip()) for text, label in rows]
     assert len(texts) + sum(counts.get(what, 0) for what in LEFT_OUT) == len(rows)
     return Counter(counts)
@@ -110,7 +111,7 @@ def test_tables_without_quoting(rows, end, mark, folder):
 @given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5))
 def test_data_frames_and_named_columns(rows, folder):
     frame = pandas.DataFrame(rows, columns=["message", "topic"])
-    texts, counts = Classifier.read_counted(frame, DataOptions(text_column=("message",), label_column="topic"))
+    texts, counts = read_counted(Classifier, frame, DataOptions(text_column=("message",), label_column="topic"))
     expected = [(words_of(text), label.strip()) for text, label in frame.itertuples(index=False)]
     assert [(t.words, t.label) for t in texts] == expected and not LEFT_OUT & counts.keys()
 
@@ -169,7 +170,7 @@ def test_json_is_read_as_what_it_is_by_every_command(reader, rows, form, name, f
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert EVERY_READER[reader](path) == [text for text, _ in rows]
     assert guess_task(path) == "classify"
-    found, _ = Classifier.read_counted(path, DataOptions())
+    found, _ = read_counted(Classifier, path, DataOptions())
     assert [text.label for text in found] == [label.strip() for _, label in rows]
 
 
@@ -292,6 +293,6 @@ def test_annotated_labels(answers, tool, folder):
         "argilla": lambda own: record("Ada left.", **({"topic": own} if own else {})),
     }[tool]
     path.write_text(json.dumps([make(own) for own in answers]), "utf-8")
-    texts, counts = Classifier.read_counted(path, DataOptions())
+    texts, counts = read_counted(Classifier, path, DataOptions())
     assert [text.label for text in texts] == [own for own in answers if own]
     assert len(texts) + sum(counts.get(what, 0) for what in LEFT_OUT) == len(answers)

@@ -249,7 +249,7 @@ def test_weights_follow_the_part_that_is_right():
 @pytest.mark.parametrize("data", [TEXTS, SETS])
 def test_words_beside_the_head_are_saved_and_opened(lm, data, tmp_path):
     model = boustro.Classifier(lm, "mlp-pool", words=True, **{**SMALL, "epochs": 3}).fit(data, dev=data)
-    assert model.beside is not None and model.beside.words_weight > 0
+    assert model.fitted.extras["words"].words_weight > 0
     texts = ["Ada sold umbrellas.", "The harbour", "", "unknown"]
     model.save_pretrained(tmp_path / "m")
     assert {"words.json", "words.safetensors"} <= {p.name for p in (tmp_path / "m").iterdir()}
@@ -257,7 +257,7 @@ def test_words_beside_the_head_are_saved_and_opened(lm, data, tmp_path):
     np.testing.assert_allclose(opened.predict_proba(texts), model.predict_proba(texts), atol=1e-5)
     assert opened.evaluate(data).value == pytest.approx(model.evaluate(data).value)
     again = model.fit(data, seed=2)  # what stood beside the earlier head is forgotten
-    assert again.beside is not None and again.record["seed"] == 2
+    assert again.fitted.extras["words"] and again.record["seed"] == 2
 
 
 # More texts and labels later

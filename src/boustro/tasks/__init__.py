@@ -14,6 +14,7 @@ A task is one file and one entry here, from which commands, help, pages and card
 common to all tasks is written once, in `tasks.base`. Nothing here imports torch.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from boustro.tasks.data import load_sentences, refuse_unlabelled
 from boustro.tasks.data import pairs as pair_data
 from boustro.tasks.data import texts as text_data
 from boustro.tasks.data.questions import holds_questions
-from boustro.tasks.data.reading import Loaded
+from boustro.tasks.data.reading import Loaded, Note
 from boustro.tasks.data.relations import suits_relations
 from boustro.tasks.embed.options import EmbedConfig
 from boustro.tasks.relation.options import RelationConfig
@@ -99,7 +100,7 @@ class Entry:
 
     def read(self, data: Any, options: "DataOptions") -> Loaded:
         """Labelled data, and what was changed or left out; raises as `Task.read`."""
-        return self.load(data, options) if self.load else Loaded(*self.task().read_counted(data, options))
+        return self.load(data, options) if self.load else Loaded(*read_counted(self.task(), data, options))
 
 
 _NUMBER = {"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"}
@@ -254,6 +255,14 @@ def task_of(folder: str | Path) -> str:
     return next((name for name, entry in TASKS.items() if entry.folder == kind), DEFAULT_TASK)
 
 
+def read_counted(
+    task: "type[Task[Any, Any]] | Task[Any, Any]", data: Any, options: "DataOptions"
+) -> tuple[list[Any], Mapping[str, int]]:
+    """Labelled examples of a task, and what was changed or left out, counted; raises as `Task.collect`."""
+    notes: list[Note] = []
+    return task.collect(data, options, notes), Counter(note.what for note in notes)
+
+
 def read_examples(
     task: "type[Task[Any, Any]] | Task[Any, Any]", data: Path, options: "DataOptions", training: bool = False
 ) -> list[Sentence]:
@@ -261,7 +270,7 @@ def read_examples(
 
     Raises as `Task.read`; `training` allows sentences without labels among those of a tagger.
     """
-    examples, notices = task.read_counted(data, options)
+    examples, notices = read_counted(task, data, options)
     if not training:
         refuse_unlabelled(examples)
     print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})

@@ -30,9 +30,8 @@ from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import Note, warn_of
-from boustro.tasks.fitted import Examples, Fitted
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.plan import Plan, make_plan
+from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 
 if TYPE_CHECKING:
     import torch
@@ -189,6 +188,11 @@ class Task(Contract[Input, Result]):
         return self.reader.spec
 
     @property
+    def width(self) -> int | None:
+        """The width of the vector that each answer is; `None` where answers are no vectors."""
+        return None
+
+    @property
     def types(self) -> list[str]:
         """The labels that the trained head can answer, in alphabetical order; empty before `fit`."""
         return list(self.labelling.types) if self.labelling else []
@@ -246,7 +250,7 @@ class Task(Contract[Input, Result]):
         if labels is not None:
             train = with_labels(train, labels, self.labelled)
         examples = Examples(
-            train=self.read_training(train, *how, **reading),
+            train=self.read(train, *how, **reading, **self.lenient),
             dev=self.read(dev, *how, **reading) if dev is not None else (),
             weak=self.read(weak, *how, **reading) if weak is not None else (),
             weight=weak_weight,

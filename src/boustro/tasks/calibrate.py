@@ -12,8 +12,7 @@ entity has no other probability.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +23,9 @@ from boustro.heads.registry import head_class
 from boustro.metrics.calibration import reliability
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import CalibrationOptions
-from boustro.tasks.fitted import Fitted, Stage, TrainingSet
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
+from boustro.tasks.plan import Beside, Fitted, Held, TrainingSet
 
 if TYPE_CHECKING:
     from boustro.heads.base import Head
@@ -36,45 +35,64 @@ FINE = 2.0 ** np.arange(-1, 3.001, 1 / 60)
 LEAST = 1e-6
 
 
-def fit_temperature(fitted: Fitted, data: TrainingSet, num_folds: int) -> tuple[Fitted, Mapping[str, Any]]:
-    """Set the temperature of a trained head; with what a record says of it.
+@dataclass(frozen=True)
+class Temperature(Beside):
+    """A temperature of the head.
 
-    What is left out in turn are gold examples of `data`. The heads for the parts choose their epoch on the development
-    set as the trained one did. The temperature stays 1 where no answer on the parts left out is right or none is wrong.
+    What is left out in turn are gold examples. The heads for the parts choose their epoch on the development set as the
+    trained one did. The temperature stays 1 where no answer on the parts left out is right or none is wrong. It stands
+    in the config.json of the folder.
     """
-    from boustro.tasks.stages import train_on_part
 
-    found, truth, parts = [], [], 0
-    for kept, left in left_out(data.gold, num_folds, data.seed, fitted.plan.task.shared):
-        own = data.leaving_out(left)
-        head = train_on_part(fitted, own, kept)
-        scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], own.inputs.select(left))
-        found.append(scores)
-        truth.append(right)
-        parts += 1
-    scores, right = np.concatenate(found, 1), np.concatenate(truth)
-    temperature = best_temperature(scores, right)
-    fitted.head.temperature = temperature
-    errors = [reliability(_between(scores, t).tolist(), right.tolist()).error for t in (1.0, temperature)]
-    facts = {
-        "temperature": round(temperature, 4),
-        "parts": parts,
-        "answers": len(right),
-        "error_before": round(errors[0], 5),
-        "error": round(errors[1], 5),
-    }
-    return fitted, {"calibration": facts}
+    parts: int
+    name = "calibrate"
+    learns_left_out = True
+
+    @classmethod
+    def of(cls, config: CalibrationOptions) -> "tuple[Temperature, ...]":
+        """Where that is asked for."""
+        return (cls(config.calibrate),) if config.calibrate else ()
+
+    def check(self, kind: str) -> None:
+        if not head_class(kind).has_temperature:
+            raise ValueError(f"calibrate is not for a {kind} head, whose scores have no temperature")
+
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+        from boustro.tasks.fitting import train_on_part
+
+        assert data is not None
+        found, truth, parts = [], [], 0
+        for kept, left in left_out(data.gold, self.parts, data.seed, fitted.plan.task.shared):
+            own = data.leaving_out(left)
+            head = train_on_part(fitted, own, kept)
+            scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], own.inputs.select(left))
+            found.append(scores)
+            truth.append(right)
+            parts += 1
+        scores, right = np.concatenate(found, 1), np.concatenate(truth)
+        temperature = best_temperature(scores, right)
+        fitted.head.temperature = temperature
+        errors = [reliability(_between(scores, t).tolist(), right.tolist()).error for t in (1.0, temperature)]
+        facts = {
+            "temperature": round(temperature, 4),
+            "parts": parts,
+            "answers": len(right),
+            "error_before": round(errors[0], 5),
+            "error": round(errors[1], 5),
+        }
+        return fitted, {"calibration": facts}
 
 
-def refuse_without_temperature(config: CalibrationOptions, kind: str) -> None:
-    """`ValueError` for a kind of head whose probabilities cannot be calibrated, where they are to be."""
-    if config.calibrate and not head_class(kind).has_temperature:
-        raise ValueError(f"calibrate is not for a {kind} head, whose scores have no temperature")
+class Thresholds(Beside):
+    """What a head and its labelling choose on the development set."""
 
-
-def temperature_stages(config: CalibrationOptions) -> Sequence[Stage]:
-    """A stage of training that calibrates, where that is asked for."""
-    return [partial(fit_temperature, num_folds=config.calibrate)] if config.calibrate else []
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+        if held:
+            head, labelling = fitted.head, fitted.labelling
+            if (gold := labelling.gold(held.examples)) is not None:
+                head.calibrate(held.ask(head, candidates=True), gold)
+            labelling.calibrate(fitted.complete(held.ask(head), held.examples), held.examples)
+        return fitted, {}
 
 
 def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:

@@ -7,9 +7,8 @@ A text is one example, whatever the number of its sentences; the head pools the 
 give each text several labels or none, and the answers are a `LabelSet`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,17 +16,15 @@ import numpy as np
 from boustro.given import as_sentences
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
-from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
+from boustro.tasks.calibrate import Temperature, Thresholds
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
-from boustro.tasks.fitted import Fitted, Stage
-from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
-from boustro.tasks.plan import Plan
+from boustro.tasks.plan import Beside
 from boustro.tasks.render import as_html, as_terminal
-from boustro.tasks.words import BESIDE, Beside, fit_beside
+from boustro.tasks.words import Words
 from boustro.types import Entity, Sentence
 
 
@@ -70,37 +67,9 @@ class Classifier(Task[str, Label]):
         placed = whole_text(given, name)
         return [Part(placed.sentence, placed.places)]
 
-    refuse_head = staticmethod(refuse_without_temperature)
-
     @staticmethod
-    def refuse_weak(config: ClassifierConfig) -> None:
-        if config.words:
-            raise ValueError(
-                "weak labels are not for --words, whose part would take them for gold; leave one of them out"
-            )
-
-    @staticmethod
-    def stages(config: ClassifierConfig) -> Sequence[Stage]:
-        return [*([fit_beside] if config.words else []), *temperature_stages(config)]
-
-    @classmethod
-    def complete(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
-        beside: Beside | None = fitted.extras.get(BESIDE)
-        return outputs if beside is None else list(beside.add(outputs, examples, _of_texts(fitted.labelling)))
-
-    @classmethod
-    def save_rest(cls, fitted: Fitted, folder: Path) -> None:
-        if beside := fitted.extras.get(BESIDE):
-            beside.save(folder)
-
-    @classmethod
-    def load_rest(cls, plan: Plan[ClassifierConfig], folder: Path) -> tuple[Plan[ClassifierConfig], Mapping[str, Any]]:
-        return plan, {BESIDE: Beside.load(folder)} if plan.config.words else {}
-
-    @property
-    def beside(self) -> Beside | None:
-        """What stands beside the head with `words`."""
-        return self.fitted.extras.get(BESIDE) if self.is_trained else None
+    def beside(config: ClassifierConfig) -> tuple[Beside, ...]:
+        return (*([Words()] if config.words else []), *Temperature.of(config), Thresholds())
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """(texts, labels): the probability of each label, in the order of `types`, which is scikit-learn's.
@@ -122,7 +91,7 @@ class Classifier(Task[str, Label]):
         from boustro.heads.training import mix_all
 
         head = self.trained_head()
-        if not isinstance(head, PooledRidge) or self.beside is not None:
+        if not isinstance(head, PooledRidge) or self.config.words:
             raise ValueError("only a ridge-pool head without words can learn more texts; train again on all of them")
         texts = self.read(data)
         if any(text.label is None for text in texts):
@@ -170,8 +139,3 @@ class Classifier(Task[str, Label]):
 def _named(label: Label) -> str:
     """The label, or all of several."""
     return ", ".join(label.labels) if isinstance(label, LabelSet) else label.label
-
-
-def _of_texts(labelling: Labelling) -> TextLabelling:
-    assert isinstance(labelling, TextLabelling)
-    return labelling

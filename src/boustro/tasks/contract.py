@@ -6,19 +6,16 @@ running text, which may become several examples. What the head learns from examp
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
 from boustro.tasks.answers import Input, InputAnswer, Part
+from boustro.tasks.calibrate import Thresholds
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
-from boustro.tasks.fitted import Fitted, Stage, Taught
-from boustro.tasks.labellings import Labelling
-from boustro.tasks.plan import Plan
+from boustro.tasks.plan import Beside
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -43,13 +40,10 @@ class Contract(ABC, Generic[Input, Result]):
     """Where its inputs have places in characters, which may be given in another unit."""
     given: ClassVar[str] = "a text"
     """What an input is, for messages."""
+    lenient: ClassVar[Mapping[str, Any]] = {}
+    """Options of `read` for a training set, which may have what `is_labelled` says is only context."""
     example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
     """An input as JSON has it, see `parse_value`."""
-
-    @property
-    def width(self) -> int | None:
-        """The width of the vector that each answer is; `None` where answers are no vectors."""
-        return None
 
     @classmethod
     @abstractmethod
@@ -67,17 +61,6 @@ class Contract(ABC, Generic[Input, Result]):
         examples = cls.collect(data, named_columns(*how, **options), notes)
         warn_of(notes, data_name(examples))
         return examples
-
-    @classmethod
-    def read_training(cls, data: Any, *how: Any, **options: Any) -> list[Any]:
-        """A training set, which may have what `is_labelled` says is only context. By default the same."""
-        return cls.read(data, *how, **options)
-
-    @classmethod
-    def read_counted(cls, data: Any, options: DataOptions) -> tuple[list[Any], Mapping[str, int]]:
-        """The same, and what was changed or left out, counted."""
-        notes: list[Note] = []
-        return cls.collect(data, options, notes), Counter(note.what for note in notes)
 
     @staticmethod
     def is_labelled(example: Any) -> bool:
@@ -162,51 +145,7 @@ class Contract(ABC, Generic[Input, Result]):
         shown = self.show(answer, "jsonl")
         return [tuple(shown[name] for name in self.columns)]
 
-    # What a task adds to the fitting that all have (`tasks.fitting`), and to its folder.
-
     @staticmethod
-    def refuse_head(config: Any, kind: str) -> None:
-        """`ValueError` for options that a kind of head does not allow. By default all are allowed."""
-        return None
-
-    @staticmethod
-    def suit_labelling(config: Any, labelling: Labelling) -> Labelling:
-        """What the training data teach, as the options want it; `ValueError` where they do not suit."""
-        return labelling
-
-    @staticmethod
-    def refuse_weak(config: Any) -> None:
-        """`ValueError` for options that weak examples do not allow. By default all are allowed."""
-        return None
-
-    @classmethod
-    def training_inputs(
-        cls, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Sentence], seed: int
-    ) -> Taught:
-        """The features of the training examples; `unread` are sentences without labels that none of them needs."""
-        return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
-
-    @staticmethod
-    def stages(config: Any) -> Sequence[Stage]:
-        """What follows the training of the head. By default nothing."""
-        return ()
-
-    @classmethod
-    def on_dev(cls, candidates: Sequence[Any], gold: Any) -> Mapping[str, Any]:
-        """What is learned from candidates on the development set, for `Fitted.extras`. By default nothing."""
-        return {}
-
-    @classmethod
-    def complete(cls, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
-        """The head's outputs for examples, and what stands beside the head. By default the former."""
-        return outputs
-
-    @classmethod
-    def save_rest(cls, fitted: Fitted, folder: Path) -> None:
-        """Write what stands beside the head into the folder of the task."""
-        return None
-
-    @classmethod
-    def load_rest(cls, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Mapping[str, Any]]:
-        """Read what `save_rest` wrote: the plan that was fitted, and `Fitted.extras`."""
-        return plan, {}
+    def beside(config: Any) -> tuple[Beside, ...]:
+        """What stands beside the head with these options, in the order of training."""
+        return (Thresholds(),)

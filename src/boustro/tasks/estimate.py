@@ -21,9 +21,9 @@ import numpy as np
 from boustro.heads.training import predict_inputs
 from boustro.metrics.significance import Drawn, bootstrap, difference
 from boustro.tasks.answers import Answer
-from boustro.tasks.fitted import Fitted, TrainingSet
+from boustro.tasks.fitting import train_on_part
 from boustro.tasks.folds import drawn_together, kin, left_out
-from boustro.tasks.stages import train_on_part
+from boustro.tasks.plan import Fitted, TrainingSet
 
 KEY = "cross_validation"
 """What the record of a model calls it."""
@@ -49,10 +49,10 @@ def answers_left_out(
         own = replace(data.leaving_out(left), dev=None)
         outside = own.inputs.select(left)
         part = replace(fitted, head=train_on_part(fitted, own, some))
-        if stages := fitted.plan.task.stages(fitted.plan.config):
+        if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
             own = _within(own, left, some)
-            for stage in stages:
-                part, _ = stage(part, own)
+            for other in learning:
+                part, _ = other.train(part, own, None)
         examples = [data.gold[n] for n in left]
         outputs = predict_inputs(part.head, outside)
         found |= zip(left.tolist(), part.answers(outputs, examples), strict=True)

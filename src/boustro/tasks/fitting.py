@@ -2,7 +2,17 @@
 
     fit(plan, Examples(train=…, dev=…), seed)  →  Fitted
 
-Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`.
+Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`, and of `plan.beside`.
+
+    stage 1   gold + weak examples, the loss of a weak one times `weight`     only where there are weak ones
+    stage 2   gold, from the weights of stage 1                               always; it chooses the epoch
+
+How much the silver labels are worth is not known, so `weight` is the one with the best score on parts of the gold
+examples that were left out, 0 (no stage 1) among those tried. A weak example with the text of a gold one that is left
+out is left out with it: else the part would show how well the silver labels were learned by heart.
+
+`print_cost` is for `boustro fit --dry-run`: what the encoder must read before a head can be trained, and what that
+costs.
 """
 
 import time
@@ -13,22 +23,25 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.cache import cache_folder, features_to_write, num_words, words_per_second
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
+from boustro.features.reader import Parts
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
-from boustro.heads.training import Dev, TrainLog, mix_all, predict_mixed
-from boustro.tasks.answers import Answer
+from boustro.heads.solve import Run, Solved, solve
+from boustro.heads.training import Dev, TrainLog, predict_inputs
+from boustro.output import duration
 from boustro.tasks.calibrate import calibration
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.fitted import Examples, Fitted, Then, TrainingSet
+from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling, make_labelling
-from boustro.tasks.plan import Plan
-from boustro.tasks.stages import choose_weight, text_of, train_stages
+from boustro.tasks.plan import Examples, Fitted, Held, Plan, Taught, Then, TrainingSet
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
+ALONE = "training sentences without a document, whose mentions are not pooled"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
@@ -43,8 +56,7 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
     plan = choose_context(plan, train)
-    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options)
-    labelling = plan.task.suit_labelling(plan.config, labelling)
+    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options).suited(plan.config)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     encoder = plan.reader.encoder(cached=True)
@@ -63,10 +75,11 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     data = replace(data, weight=weight)
     head, log = train_stages(fitted, data)
     trained, facts = replace(fitted, head=head), {"calibration": None}
-    for stage in plan.task.stages(plan.config):
-        trained, own = stage(trained, data)
+    held = Held(given.dev, dev_inputs) if dev_inputs else None
+    for other in plan.beside:
+        trained, own = other.train(trained, data, held)
         facts |= own
-    trained, scores, errors = calibrated_scores(trained, given.dev, dev_inputs)
+    scores, errors = scores_of(trained, held) if held else (None, {})
     train_seconds = time.monotonic() - learning
     asked = {name: value for ask in then for name, value in ask(trained, data, train_seconds).items()}
     record = {
@@ -99,7 +112,8 @@ def _read_training(
         for group in group_sentences(given.train, plan.config.context):
             (read if any(map(plan.task.is_labelled, group)) else unread).extend(group)
     encoded = [*read, *given.weak]
-    taught = plan.task.training_inputs(plan, labelling, encoded, unread, seed)
+    read_so = (other.read(plan, labelling, encoded, unread, seed) for other in plan.beside)
+    taught = next(filter(None, read_so), None) or read_plainly(plan, labelling, encoded)
     labelled = np.flatnonzero([plan.task.is_labelled(example) for example in encoded])
 
     def keep(inputs: Inputs) -> Inputs:
@@ -109,7 +123,9 @@ def _read_training(
     again = without and (lambda left: keep(without(labelled[left])))
     data = TrainingSet(gold=train, inputs=keep(taught.inputs), seed=seed, weak=given.weak, reread=again)
     skipped = unread and taught.reader is plan.reader  # a memory has read them
-    notices = {**({UNREAD: len(unread)} if skipped else {}), **taught.notices}
+    parts = plan.task.parts
+    alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in parts(e))
+    notices = {**({UNREAD: len(unread)} if skipped else {}), **({ALONE: alone} if alone else {}), **taught.notices}
     return replace(plan, reader=taught.reader), data, notices
 
 
@@ -147,7 +163,11 @@ def _refuse_weak(plan: Plan[Any]) -> None:
     """`ValueError` for what cannot learn in two stages."""
     if head_class(plan.head_kind).closed_form:
         raise ValueError(f"a {plan.head_kind} head is trained at once, and not first on weak labels; use another head")
-    plan.task.refuse_weak(plan.config)
+    for other in plan.beside:
+        if not other.takes_weak:
+            raise ValueError(
+                f"weak labels are not for --{other.name}, whose part would take them for gold; leave one of them out"
+            )
 
 
 def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: int = 0) -> Head:
@@ -161,26 +181,16 @@ def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: 
     )
 
 
-def calibrated_scores(
-    fitted: Fitted, dev: Sequence[Any], inputs: Inputs | None
-) -> tuple[Fitted, dict[str, Any] | None, dict[str, Any]]:
-    """The model with what is chosen on the development set, its scores there, and how calibrated they are."""
-    if not inputs:
-        return fitted, None, {}
-    head, labelling = fitted.head, fitted.labelling
-    mixed = mix_all(head, inputs.streams)
-    if (gold := labelling.gold(dev)) is not None:
-        candidates = predict_mixed(head, mixed, inputs, candidates=True)
-        head.calibrate(candidates, gold)
-        fitted = replace(fitted, extras={**fitted.extras, **fitted.plan.task.on_dev(candidates, gold)})
-    outputs = predict_mixed(head, mixed, inputs)
-    labelling.calibrate(fitted.complete(outputs, dev), dev)
+def read_plainly(plan: Plan[Any], labelling: Labelling, examples: Sequence[Any]) -> Taught:
+    """The features of training examples, read as those are that are answered later."""
+    return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
 
-    def again() -> list[Answer]:
-        return fitted.answers(predict_mixed(head, mixed, inputs), dev)
 
-    answers = fitted.answers(outputs, dev)
-    return fitted, fitted.score(dev, answers).to_dict(), calibration(fitted, dev, answers, again)
+def scores_of(fitted: Fitted, held: Held) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The scores of a model on the development set, and how calibrated its answers there are."""
+    answers = fitted.answers(held.ask(fitted.head), held.examples)
+    again = lambda: fitted.answers(held.ask(fitted.head, again=True), held.examples)  # noqa: E731
+    return fitted.score(held.examples, answers).to_dict(), calibration(fitted, held.examples, answers, again)
 
 
 def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
@@ -201,3 +211,81 @@ def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
 def describe(examples: Sequence[Any]) -> dict[str, Any]:
     """What a record says of a data set."""
     return {"name": data_name(examples), "sentences": len(examples), "fingerprint": data_fingerprint(examples)}
+
+
+WEIGHTS = (0.0, 0.1, 0.3, 1.0)
+FOLDS = 3
+
+
+def train_stages(
+    like: Fitted, data: TrainingSet, numbers: np.ndarray | None = None, weak: np.ndarray | None = None
+) -> Solved:
+    """A head like that of a model, trained on the examples with these numbers, by default all but the weak ones.
+
+    It learns from weak ones (all, or those with the numbers `weak`) first, where their weight is above 0.
+    """
+    plan, head = like.plan, like.head
+    targets = like.labelling.targets(data.examples)
+
+    def train(chosen: np.ndarray, **how: Any) -> Solved:
+        run = Run(head.options, data.seed, chosen, **how)
+        return solve(head.shape, data.inputs, targets, [run], plan.device)[0]
+
+    numbers = data.numbers if numbers is None else numbers
+    silver = data.weak_numbers if weak is None else weak
+    if data.weight and len(silver):
+        places = np.split(np.arange(len(numbers) + len(silver)), [len(numbers)])
+        groups = list(zip(places, (1.0, data.weight), strict=True))
+        first = train(np.concatenate([numbers, silver]), groups=groups)
+        return train(numbers, dev=data.dev, head=first.head)
+    return train(numbers, dev=data.dev)
+
+
+def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
+    """A head like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
+
+    Weak examples with the text of a gold one that is not kept are left out.
+    """
+    parts = fitted.plan.task.parts
+    hidden = {text_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
+    weak = np.array([n for n in data.weak_numbers if text_of(parts, data.examples[n]) not in hidden], np.int64)
+    return train_stages(fitted, data, kept, weak).head
+
+
+def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
+    """What examples with the same text have in common: its letters, however it is split into words."""
+    return tuple("".join(part.words) for part in parts(example))
+
+
+def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str, float]]:
+    """The weight of weak examples, and the score of each that was tried; among equals the smallest.
+
+    `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
+    """
+    parts, scores = list(left_out(data.gold, FOLDS, data.seed, fitted.plan.task.shared)), {}
+    for weight in WEIGHTS:
+        answers: list[Any] = [None] * len(data.gold)
+        for kept, left in parts:
+            own = replace(data.leaving_out(left), weight=weight, dev=None)
+            head = train_on_part(fitted, own, kept)
+            for number, output in zip(left, predict_inputs(head, own.inputs.select(left)), strict=True):
+                answers[number] = fitted.labelling.read(output, data.gold[number])
+        scores[weight] = round(fitted.score(data.gold, answers).value, 3)
+    return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}
+
+
+def print_cost(plan: Plan[Any], data: Sequence[Sequence[Any]]) -> None:
+    """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
+    reader = choose_context(plan, data[0]).reader
+    read = [reader.sentences(own)[0] for own in data if own]
+    words, encoder = sum(map(num_words, read)), reader.encoder(cached=True)
+    if cache := reader.cache:
+        needed = features_to_write(encoder, read).values()
+        size, seconds = (sum(own) for own in zip((0, 0.0), *needed, strict=True))
+        where = f"{size / 2**20:,.1f} MB to write to {cache if isinstance(cache, str) else cache_folder()}"
+    else:
+        seconds = words / words_per_second(encoder, read[0])
+        where = f"{words * encoder.bytes_per_word / 2**20:,.1f} MB in memory"
+    print(
+        f"{reader.spec}: {words:,} words to read, {encoder.bytes_per_word:,} bytes each; {where}, {duration(seconds)}"
+    )

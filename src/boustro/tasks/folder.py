@@ -21,9 +21,8 @@ from boustro.heads.registry import make_head
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.card import write_card
-from boustro.tasks.fitted import Fitted
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.plan import plan_of
+from boustro.tasks.plan import Fitted, load_beside, plan_of, save_beside
 
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
@@ -46,7 +45,7 @@ def save_fitted(fitted: Fitted, path: str | Path) -> None:
     with write_folder(path, TASKS[plan.task.name].folder) as folder:
         save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
         write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
-        plan.task.save_rest(fitted, folder)
+        save_beside(fitted, folder)
         write_card(folder, Path(path).resolve().name)
 
 
@@ -82,7 +81,7 @@ def load_fitted(
         )
         head.load_state_dict(load_file(path / "head.safetensors"))
         head.temperature = float(saved.get("temperature", 1.0))
-        plan, extras = plan.task.load_rest(plan, path)
+        plan, extras = load_beside(plan, path)
         fitted = Fitted(plan, labelling, head, saved["record"], extras)
     head.to(plan.device)
     with naming_folder(path):

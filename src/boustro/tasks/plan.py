@@ -1,17 +1,38 @@
-"""What a training is told besides its data: the task, its options, the kind of head, the reader, the device."""
+"""What a training is told, what it learns from, and what comes of it.
 
-from dataclasses import dataclass, replace
+    Plan            the task, its options, the kind of head, the reader, the device; what stands beside the head
+    Examples        the training set, weak examples, a development set
+    TrainingSet     the same with their features
+    Fitted          the labels, the trained head, the record; the plan as training completed it
+    Beside          what stands beside a head: a memory, words, a temperature, a promise of recall
+
+`tasks.fitting.fit` makes the last of the first and of `Examples`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
+from boustro import __version__
+from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
+from boustro.metrics.score import Score
 from boustro.tasks import TASKS
+from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
+from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.labellings import Labelling
 
 if TYPE_CHECKING:
     import torch
 
     from boustro.features.reader import Reader
+    from boustro.heads.base import Head
+    from boustro.heads.training import Dev
 
 Config = TypeVar("Config", bound=TaskConfig)
 
@@ -35,6 +56,11 @@ class Plan(Generic[Config]):
     head_options: HeadOptions
     reader: "Reader"
     device: "torch.device"
+
+    @property
+    def beside(self) -> "tuple[Beside, ...]":
+        """What stands beside the head, in the order of training."""
+        return self.task.beside(self.config)
 
     def reading_alone(self) -> "Plan[Config]":
         """The plan that reads each sentence by itself, not in its document."""
@@ -74,7 +100,8 @@ def plan_of(
     from boustro.hardware import find_device
 
     config.check_head(kind)
-    task.refuse_head(config, kind)
+    for other in task.beside(config):
+        other.check(kind)
     place = find_device(device)
     reader = Reader(
         config.default_encoder() if encoder is None else encoder,
@@ -85,3 +112,188 @@ def plan_of(
         device=device,
     )
     return Plan(task, config, kind, head_options, reader, place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """What is learned from: labelled examples, a development set, and weak examples, of which `weight` is how much
+    their loss counts; `None` is to be chosen."""
+
+    train: Sequence[Any]
+    dev: Sequence[Any] = ()
+    weak: Sequence[Any] = ()
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Taught:
+    """The features of training examples, and the reader of what is answered later.
+
+    Where examples are read by what others of them are, `without` gives the features if those with some numbers came
+    later.
+    """
+
+    reader: "Reader"
+    inputs: Inputs
+    notices: Mapping[str, int] = field(default_factory=dict)
+    without: Callable[[np.ndarray], Inputs] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSet:
+    """The gold examples, then weak ones, with the features of all; and how heads learn from them.
+
+    Attributes:
+        inputs: Of all examples, in this order.
+        seed: Of the head's weights, the order of examples and dropout.
+        weight: How much the loss of weak examples counts.
+        dev: What chooses the epoch.
+        reread: The features where the gold examples with some numbers are later ones, if that makes a difference.
+    """
+
+    gold: Sequence[Any]
+    inputs: Inputs
+    seed: int
+    weak: Sequence[Any] = ()
+    weight: float = 0.0
+    dev: "Dev | None" = None
+    reread: Callable[[np.ndarray], Inputs] | None = None
+
+    def leaving_out(self, left: np.ndarray) -> "TrainingSet":
+        """The same as it is read where the gold examples with these numbers are not known: no memory has them."""
+        return self if self.reread is None else replace(self, inputs=self.reread(left))
+
+    @cached_property
+    def examples(self) -> list[Any]:
+        """All, in the order of `inputs`."""
+        return [*self.gold, *self.weak]
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Of the gold examples."""
+        return np.arange(len(self.gold))
+
+    @property
+    def weak_numbers(self) -> np.ndarray:
+        """Of the weak examples."""
+        return np.arange(len(self.examples) - len(self.weak), len(self.examples))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model.
+
+    Attributes:
+        plan: By which it was trained, and reads.
+        labelling: What its outputs mean.
+        head: The trained head.
+        record: What training recorded.
+        extras: What was learned beside the head, by the name of its `Beside`.
+    """
+
+    plan: Plan[Any]
+    labelling: Labelling
+    head: "Head"
+    record: dict[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
+        """The features of examples; a sentence that several examples share is encoded once."""
+        return self.plan.reader.read(examples, cached, self.labelling.side(examples))
+
+    def outputs(self, examples: Sequence[Any], cached: bool = False, candidates: bool = False) -> list[Any]:
+        """What the head says of examples; with `candidates`, what it is calibrated on instead."""
+        return self.head.outputs(self.inputs(examples, cached), candidates)
+
+    def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
+        """The head's outputs for examples, with what stands beside the head."""
+        for other in self.plan.beside:
+            outputs = other.answer(self, outputs, examples)
+        return outputs
+
+    def answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:
+        """The head's outputs for examples, as answers."""
+        answered = zip(self.complete(outputs, examples), examples, strict=True)
+        return [self.labelling.read(output, example) for output, example in answered]
+
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
+        """Scores of answers, with their signature."""
+        signature = {"data": data_fingerprint(examples), "version": f"boustro {__version__}"}
+        return self.labelling.score(examples, answers, signature)
+
+
+Then = Callable[[Fitted, TrainingSet, float], Mapping[str, Any]]
+"""What is asked of a trained model and of what it learned, knowing the seconds that this took: for its record."""
+
+
+class Held:
+    """A development set with its features, and what a trained head says of it, which is asked for once."""
+
+    def __init__(self, examples: Sequence[Any], inputs: Inputs) -> None:
+        self.examples, self.inputs = examples, inputs
+        self._said: dict[bool, list[Any]] = {}
+        self._mixed: Any = None
+
+    def ask(self, head: "Head", candidates: bool = False, again: bool = False) -> list[Any]:
+        """The outputs of a head that changes no more, or what it is calibrated on; with `again`, anew."""
+        from boustro.heads.training import mix_all, predict_mixed
+
+        if self._mixed is None:
+            self._mixed = mix_all(head, self.inputs.streams)
+        if again or candidates not in self._said:
+            said = predict_mixed(head, self._mixed, self.inputs, candidates=candidates)
+            return said if again else self._said.setdefault(candidates, said)
+        return self._said[candidates]
+
+
+class Beside:
+    """What stands beside a head: it may read the training set in its own way, learn after the head, answer with it,
+    and have files in the folder. A task lists what its options ask for (`Contract.beside`); each does some of this."""
+
+    name: ClassVar[str] = ""
+    """Of what it learned, in `Fitted.extras`."""
+    learns_left_out: ClassVar[bool] = False
+    """Whether it learns from the training set, by heads that learned parts of it."""
+    takes_weak: ClassVar[bool] = True
+    """Whether it can stand beside a head that learned weak examples."""
+
+    def check(self, kind: str) -> None:
+        """`ValueError` for a kind of head that it cannot stand beside."""
+
+    def read(
+        self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
+    ) -> Taught | None:
+        """The features of the training examples, where they are read in another way than what is answered later;
+        `unread` are sentences without labels that none of them needs."""
+        return None
+
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+        """The trained model with it, and what the record says of that; `data` are there where it `learns_left_out`."""
+        return fitted, {}
+
+    def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
+        """The head's outputs for examples, with what it says of them."""
+        return outputs
+
+    def save(self, fitted: Fitted, folder: Path) -> None:
+        """Write what it learned into the folder of the task."""
+
+    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Any]:
+        """Read it: the plan that was fitted, and what stands in `Fitted.extras`, or `None`."""
+        return plan, None
+
+
+def save_beside(fitted: Fitted, folder: Path) -> None:
+    """Write all that stands beside a head."""
+    for other in fitted.plan.beside:
+        other.save(fitted, folder)
+
+
+def load_beside(plan: Plan[Any], folder: Path) -> tuple[Plan[Any], dict[str, Any]]:
+    """Read it: the plan that was fitted, and `Fitted.extras`."""
+    found = {}
+    for other in plan.beside:
+        plan, own = other.load(plan, folder)
+        if own is not None:
+            found[other.name] = own
+    return plan, found

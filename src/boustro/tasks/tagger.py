@@ -6,14 +6,13 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self, overload
 
 from boustro.given import as_sentence, as_sentences
 from boustro.options import Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
-from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
+from boustro.tasks.calibrate import Temperature, Thresholds
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
@@ -22,18 +21,12 @@ from boustro.tasks.data.lists import labelled_text
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
-from boustro.tasks.fitted import Fitted, Taught
-from boustro.tasks.labellings import Labelling
-from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.tasks.plan import Plan
-from boustro.tasks.recall import RecallPromise, Watch
+from boustro.tasks.plan import Beside
+from boustro.tasks.reading import Cut, Memory
+from boustro.tasks.recall import Lists, Promises, RecallPromise
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.words import join_words, split_text
 from boustro.types import Sentence
-
-PROMISE = "promise"
-"""The name of a `RecallPromise` in `Fitted.extras`."""
-ALONE = "training sentences without a document, whose mentions are not pooled"
 
 
 class Tagger(Task[str, Entities]):
@@ -60,25 +53,19 @@ class Tagger(Task[str, Entities]):
         >>> tagger = boustro.load("ner")
     """
 
-    recall: float | None = None
-    """See `with_recall`."""
-    _least: float = 0.0
-    _watch: Watch | None = None
+    _lists: Lists | None = None
 
     name = "tag"
     in_documents = True
     formats = ("text", "jsonl", "csv", "conll", "html", *TOOLS)
     columns = ("label", "entity", "start", "end", "score", "text")
 
-    @staticmethod
-    def read(data: Data, scheme: Scheme = "auto") -> list[Sentence]:
-        """See `boustro.read_data`."""
-        return read_data(data, scheme)
+    lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
-    @classmethod
-    def read_training(cls, data: Data, scheme: Scheme = "auto") -> list[Sentence]:
-        """The same; sentences without labels are the context of the others in their document."""
-        return read_data(data, scheme, unlabelled=True)
+    @staticmethod
+    def read(data: Data, scheme: Scheme = "auto", *, unlabelled: bool = False) -> list[Sentence]:
+        """See `boustro.read_data`."""
+        return read_data(data, scheme, unlabelled=unlabelled)
 
     @staticmethod
     def is_labelled(example: Sentence) -> bool:
@@ -112,67 +99,15 @@ class Tagger(Task[str, Entities]):
             return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
 
-    refuse_head = staticmethod(refuse_without_temperature)
-
     @staticmethod
-    def suit_labelling(config: TaggerConfig, labelling: Labelling) -> Labelling:
-        return labelling.with_distances() if config.live and isinstance(labelling, EntityLabelling) else labelling
-
-    stages = staticmethod(temperature_stages)
-
-    @classmethod
-    def training_inputs(
-        cls,
-        plan: Plan[TaggerConfig],
-        labelling: Labelling,
-        examples: Sequence[Any],
-        unread: Sequence[Sentence],
-        seed: int,
-    ) -> Taught:
-        """As `Contract.training_inputs`; with `memory`, all of these sentences are remembered (`features.training`)."""
-        from boustro.features.training import REMEMBERED, read_remembering
-
-        alone = plan.config.pool_mentions and sum(not e.document for e in examples if e.is_labelled)
-        notices = {ALONE: alone} if alone else {}
-        if plan.config.memory:
-            side = labelling.side(examples)
-            reader, inputs, without = read_remembering(plan.reader, examples, unread, side, seed)
-            return Taught(reader, inputs, {**notices, **({REMEMBERED: len(unread)} if unread else {})}, without)
-        taught = super().training_inputs(plan, labelling, examples, unread, seed)
-        if plan.config.live:
-            from boustro.features.training import cut_inputs
-
-            read = plan.reader.encoder(), plan.reader.reading.context
-            inputs, cut = cut_inputs(*read, examples, taught.inputs, seed)
-            return replace(taught, inputs=inputs, notices={**notices, **cut})
-        return replace(taught, notices=notices)
-
-    @classmethod
-    def on_dev(cls, candidates: Sequence[Any], gold: Any) -> Mapping[str, Any]:
-        return {PROMISE: RecallPromise.learn(candidates, gold)} if any(candidates) else {}
-
-    @classmethod
-    def save_rest(cls, fitted: Fitted, folder: Path) -> None:
-        from boustro.encoders.word_means import save_means
-
-        if promise := fitted.extras.get(PROMISE):
-            promise.save(folder)
-        if fitted.plan.reader.memory is not None:
-            save_means(folder, fitted.plan.reader.memory)
-
-    @classmethod
-    def load_rest(cls, plan: Plan[TaggerConfig], folder: Path) -> tuple[Plan[TaggerConfig], Mapping[str, Any]]:
-        from boustro.encoders.word_means import read_means
-
-        promise, reader = RecallPromise.load(folder), plan.reader
-        if plan.config.memory:
-            reader = reader.with_memory(read_means(folder))
-        return replace(plan, reader=reader), {PROMISE: promise} if promise else {}
+    def beside(config: TaggerConfig) -> tuple[Beside, ...]:
+        reading = (*([Memory()] if config.memory else []), *([Cut()] if config.live else []))
+        return (*reading, *Temperature.of(config), Thresholds(), Promises())
 
     @property
     def promise(self) -> RecallPromise | None:
         """What recall can be promised; `None` after a training without a development set, and for plain labels."""
-        return self.fitted.extras.get(PROMISE) if self.is_trained else None
+        return self.fitted.extras.get(Promises.name) if self.is_trained else None
 
     def with_recall(self, recall: Recall) -> Self:
         """The same tagger, whose answers are longer lists, on which an entity is with at least this probability.
@@ -185,14 +120,8 @@ class Tagger(Task[str, Entities]):
         without a CRF that is no span head, and where that set has too few entities.
         """
         check_options(Tagger.with_recall, {"recall": recall})
-        self.trained_head()
-        if self.promise is None:
-            raise ValueError(
-                "no recall can be promised for this tagger: train it with a development set, and with a CRF or a span "
-                "head"
-            )
         made = object.__new__(type(self))
-        vars(made).update(vars(self), recall=recall, _least=self.promise.threshold(recall), _watch=Watch())
+        vars(made).update(vars(self), _lists=Lists(self.fitted, recall))
         return made
 
     @overload
@@ -203,24 +132,20 @@ class Tagger(Task[str, Entities]):
         """As `Task.predict`; with `recall`, as `with_recall`."""
         return super().predict(given) if recall is None else self.with_recall(recall).predict(given)
 
+    @property
+    def recall(self) -> float | None:
+        """See `with_recall`."""
+        return self._lists and self._lists.recall
+
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
         """As `Task.answer`."""
-        if self.recall is None:
+        if self._lists is None:
             return super().answer(examples, cached)
-        fitted, sentences = self.fitted, self.as_examples(examples)
-        labelling = fitted.labelling
-        assert isinstance(labelling, EntityLabelling) and self._watch is not None
-        candidates = fitted.outputs(sentences, cached, candidates=True)
-        self._watch.add(candidates)
-        likely = ([span for span in own if span[3] >= self._least] for own in candidates)
-        return [labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
+        return self._lists.answers(self.fitted, self.as_examples(examples), cached)
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """As `Task.notices`, and why a promise about recall may not hold."""
-        found = super().notices(cached)
-        if self._watch and self.promise and (warning := self._watch.warning(self.promise)):
-            found[warning] = round(self._watch.expected)
-        return found
+        return super().notices(cached) | (self._lists.notices() if self._lists else {})
 
     def result(self, answer: InputAnswer[str]) -> Entities:
         """Entities over the characters of the text, in order; their scores are the geometric mean of their tags'.

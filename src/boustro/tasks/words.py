@@ -15,18 +15,16 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
 from boustro.store import read_json, write_file
-from boustro.tasks.fitted import Fitted, TrainingSet
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
 from boustro.types import Sentence
 
 CONFIG, WEIGHTS = "words.json", "words.safetensors"
-BESIDE = "words"
-"""The name of a `Beside` in `Fitted.extras`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Weighed:
     """A model of words, and how much it and the head count."""
 
     model: WordModel
@@ -52,29 +50,50 @@ class Beside:
         save_file({name: getattr(self.model, name) for name in ("idf", "weight", "bias")}, folder / WEIGHTS)
 
     @classmethod
-    def load(cls, folder: Path) -> "Beside":
+    def load(cls, folder: Path) -> "Weighed":
         """Read what `save` wrote."""
         own = read_json(folder / CONFIG)
         return cls(WordModel(own["terms"], **read_arrays(folder / WEIGHTS)), own["head_weight"], own["words_weight"])
 
 
-def fit_beside(fitted: Fitted, data: TrainingSet) -> tuple[Fitted, Mapping[str, Any]]:
-    """A stage of training: the model of words for a trained head, with weights for both, as `extras[BESIDE]`."""
-    from boustro.tasks.stages import train_on_part
+class Words(Beside):
+    """The model of words, with weights for it and for the head."""
 
-    labelling, texts = fitted.labelling, data.gold
-    assert isinstance(labelling, TextLabelling)
-    head_scores, word_scores, outside = [], [], []
-    parts = FOLDS if len(texts) < FEW else 1
-    for kept, left in left_out(texts, parts, data.seed, fitted.plan.task.shared):
-        head = train_on_part(fitted, replace(data, dev=None), kept)
-        head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
-        words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
-        word_scores.append(labelling.log_probabilities(words))
-        outside.append(left)
-    gold = labelling.ids([texts[n] for n in np.concatenate(outside)])
-    weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
-    return replace(fitted, extras={**fitted.extras, BESIDE: Beside(_fit(labelling, texts), *weights)}), {}
+    name = "words"
+    learns_left_out = True
+    takes_weak = False
+
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+        from boustro.tasks.fitting import train_on_part
+
+        assert data is not None
+        labelling, texts = fitted.labelling, data.gold
+        assert isinstance(labelling, TextLabelling)
+        head_scores, word_scores, outside = [], [], []
+        parts = FOLDS if len(texts) < FEW else 1
+        for kept, left in left_out(texts, parts, data.seed, fitted.plan.task.shared):
+            head = train_on_part(fitted, replace(data, dev=None), kept)
+            head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
+            words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
+            word_scores.append(labelling.log_probabilities(words))
+            outside.append(left)
+        gold = labelling.ids([texts[n] for n in np.concatenate(outside)])
+        weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
+        return replace(fitted, extras={**fitted.extras, self.name: Weighed(_fit(labelling, texts), *weights)}), {}
+
+    def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
+        weighed: Weighed | None = fitted.extras.get(self.name)
+        if weighed is None:
+            return outputs
+        assert isinstance(fitted.labelling, TextLabelling)
+        return list(weighed.add(outputs, examples, fitted.labelling))
+
+    def save(self, fitted: Fitted, folder: Path) -> None:
+        if weighed := fitted.extras.get(self.name):
+            weighed.save(folder)
+
+    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed]:
+        return plan, Weighed.load(folder)
 
 
 def _fit(labelling: TextLabelling, texts: Sequence[Sentence]) -> WordModel:

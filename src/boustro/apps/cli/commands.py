@@ -63,8 +63,7 @@ def fit(
         pass
     from boustro.encoders.described import CHEAP, advice
     from boustro.encoders.spec import Spec
-    from boustro.tasks.cost import print_cost
-    from boustro.tasks.fitting import choose_context
+    from boustro.tasks.fitting import choose_context, print_cost
     from boustro.tasks.plan import plan_of
 
     with only_errors(run.quiet):

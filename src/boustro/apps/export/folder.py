@@ -19,7 +19,7 @@ from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import save_means
 from boustro.heads.decoding import TagDecoder
 from boustro.store import write_file
-from boustro.tasks.fitted import Fitted
+from boustro.tasks.plan import Fitted, save_beside
 
 ROWS, PIECES = 3, 11
 """Of the example that a graph is traced with; 1 would be taken for a constant."""
@@ -49,7 +49,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
     if parts.known is not None:
         (folder / ENCODER).mkdir()
         save_means(folder / ENCODER, parts.known)
-    plan.task.save_rest(fitted, folder)
+    save_beside(fitted, folder)
     config = {
         "format": FORMAT,
         "version": __version__,

@@ -18,7 +18,7 @@ from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import WordMeans
 from boustro.heads.base import Head
 from boustro.heads.mix import LayerConcat
-from boustro.tasks.fitted import Fitted
+from boustro.tasks.plan import Fitted
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
 

@@ -29,10 +29,10 @@ from boustro.heads.training import TrainLog
 from boustro.metrics.spans import score_entities
 from boustro.tasks.base import Task
 from boustro.tasks.estimate import answers_left_out
-from boustro.tasks.fitted import Examples, Fitted, TrainingSet
 from boustro.tasks.fitting import describe, fit, head_facts
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings.tags import TagLabelling
+from boustro.tasks.plan import Examples, Fitted, TrainingSet
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 

@@ -27,7 +27,7 @@ BLOCK_WORDS = 512
 
 
 class Engine:
-    """`fitted` is what training gave (`tasks.fitted.Fitted`); `states` stand in the place of the first LM's own."""
+    """`fitted` is what training gave (`tasks.plan.Fitted`); `states` stand in the place of the first LM's own."""
 
     def __init__(self, fitted: Any, delay: int, states: States | None = None) -> None:
         self.delay = delay

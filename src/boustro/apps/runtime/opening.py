@@ -30,10 +30,9 @@ from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
 from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_json
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
-from boustro.tasks.fitted import Fitted
 from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.plan import Plan
+from boustro.tasks.plan import Fitted, Plan, load_beside
 
 FORMAT = 1
 CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
@@ -110,7 +109,7 @@ def load_exported(folder: str | Path) -> Any:
         reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
         plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
-        plan, extras = task.load_rest(plan, path)
+        plan, extras = load_beside(plan, path)
         labelling = open_labelling(**saved["labelling"])
         inputs = tuple(saved["inputs"])
         session = Session(_listed(path, files, HEAD), inputs)

@@ -31,9 +31,9 @@ from boustro.heads.training import Dev, mix_all
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
-from boustro.tasks.fitted import Fitted
-from boustro.tasks.fitting import calibrated_scores, describe, head_facts, new_head
+from boustro.tasks.fitting import describe, head_facts, new_head, scores_of
 from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.plan import Fitted, Held
 
 KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
@@ -95,7 +95,11 @@ def distill(
         [Run(fitted.head.options, seed, dev=on_dev, groups=groups)],
         plan.device,
     )
-    trained, scores, calibration = calibrated_scores(replace(fitted, head=head), dev, dev_inputs)
+    trained, held = replace(fitted, head=head), Held(dev, dev_inputs) if dev_inputs else None
+    for other in plan.beside:
+        if not other.learns_left_out:
+            trained, _ = other.train(trained, None, held)
+    scores, calibration = scores_of(trained, held) if held else (None, {})
     record = {
         "seed": seed,
         "teacher": {"encoder": teacher.encoder_spec, "train": teacher.record.get("train")},

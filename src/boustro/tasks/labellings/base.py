@@ -6,7 +6,7 @@ answers, which it scores. Every kind is a file beside this one; `boustro.tasks.l
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -57,6 +57,10 @@ class Labelling(ABC):
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
         return {"scheme": self.scheme, "labels": list(self.labels)}
+
+    def suited(self, config: Any) -> Self:
+        """The same as the options of the task want it; `ValueError` where they do not suit."""
+        return self
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
         """All labels of the reference, in order."""

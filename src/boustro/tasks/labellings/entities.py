@@ -29,10 +29,10 @@ class EntityLabelling(Labelling):
         super().__init__(scheme, labels)
         self.live = live
 
-    def with_distances(self) -> Self:
-        """The same of a `live` head."""
+    def suited(self, config: Any) -> Self:
+        """With `live`, the head is told how far each word was read on."""
         twin = copy(self)
-        twin.live = True
+        twin.live = config.live
         return twin
 
     def to_dict(self) -> dict[str, Any]:

@@ -49,8 +49,10 @@ class RelationLabelling(MarkedLabelling):
         super().__init__(scheme, labels)
         self.no_relation, self.units = no_relation, RelationUnits(no_relation)
 
-    def named(self, no_relation: str) -> "RelationLabelling":
-        """The same with the label of pairs without a relation; `ValueError` for one that the training set lacks."""
+    def suited(self, config: Any) -> "RelationLabelling":
+        """With the label of pairs without a relation; `ValueError` for one that the training set lacks."""
+        if (no_relation := config.no_relation_label) is None:
+            return self
         if no_relation not in self.labels:
             raise ValueError(
                 f"no example has the no_relation_label {no_relation!r}; there are {', '.join(self.labels)}"

@@ -8,15 +8,14 @@ The text is encoded once, without its marks, however many pairs of places are as
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
-from boustro.tasks.calibrate import refuse_without_temperature, temperature_stages
+from boustro.tasks.calibrate import Temperature, Thresholds
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import KEYS, OFFSETS, PLACES, MarkedText, mark_text, read_relations
-from boustro.tasks.labellings import Labelling
-from boustro.tasks.labellings.relations import RelationLabelling
+from boustro.tasks.plan import Beside
 from boustro.tasks.relation.options import RelationConfig
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
@@ -66,8 +65,9 @@ class RelationClassifier(Task[Asked, Label]):
     def parts(example: MarkedText) -> tuple[Sentence, ...]:
         return (example.sentence,)
 
-    refuse_head = staticmethod(refuse_without_temperature)
-    stages = staticmethod(temperature_stages)
+    @staticmethod
+    def beside(config: RelationConfig) -> tuple[Beside, ...]:
+        return (*Temperature.of(config), Thresholds())
 
     @staticmethod
     def without_each(example: MarkedText) -> Iterator[Any]:
@@ -93,11 +93,6 @@ class RelationClassifier(Task[Asked, Label]):
     def parse_line(cls, line: str, place: str) -> AskedPlaces:
         """A JSON object with text, head and tail."""
         return cls.as_input(parse_record(line, place), place)
-
-    @staticmethod
-    def suit_labelling(config: RelationConfig, labelling: Labelling) -> Labelling:
-        named = config.no_relation_label
-        return labelling if named is None else cast(RelationLabelling, labelling).named(named)
 
     @staticmethod
     def split(given: AskedPlaces, name: str) -> Iterable[Part]:
