@@ -107,6 +107,40 @@ def test_what_an_adapter_folder_cannot_do_is_said(adapter, tmp_path):
         load_encoder(str(moved))
 
 
+@pytest.mark.parametrize("kept", [{}, {"modules_to_save": ["embed_tokens"]}, {"trainable_token_indices": [7, 400]}])
+def test_an_adapter_is_read_with_the_tokenizer_and_the_rows_of_its_folder(qwen, tmp_path, kept):
+    peft = pytest.importorskip("peft")
+    lm, tokenizer = AutoModelForCausalLM.from_pretrained(qwen), AutoTokenizer.from_pretrained(qwen)
+    lm.resize_token_embeddings(408)  # as LMs have them: more rows than pieces
+    lm.save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    lm = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    assert tokenizer.add_tokens(["Paris"])
+    adapted = peft.get_peft_model(lm, peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False, **kept))
+    for name, parameter in adapted.named_parameters():
+        if "modules_to_save" in name or "trainable_tokens" in name:
+            torch.nn.init.normal_(parameter)
+    adapted.save_pretrained(tmp_path / "adapter")
+    for folder, model in (("adapter", None), ("merged", adapted.merge_and_unload())):
+        tokenizer.save_pretrained(tmp_path / folder)
+        if model is not None:
+            model.save_pretrained(tmp_path / folder)
+    np.testing.assert_allclose(states(tmp_path / "adapter"), states(tmp_path / "merged"), rtol=1e-3, atol=1e-4)
+    assert len(load_encoder(str(tmp_path / "adapter")).pieces(WORDS[0][-1:], [False]).ids) == 1
+
+
+def test_an_adapter_of_a_resized_vocabulary_is_refused_with_both_sizes(qwen, tmp_path):
+    peft = pytest.importorskip("peft")
+    lm = AutoModelForCausalLM.from_pretrained(qwen)
+    rows = lm.config.vocab_size
+    lm.resize_token_embeddings(rows + 3)
+    peft.get_peft_model(lm, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(
+        tmp_path / "adapter", save_embedding_layers=True
+    )
+    with pytest.raises(ValueError, match=rf"has {rows + 3} rows, and that of the LM {rows}: .* with peft's merge_and"):
+        load_encoder(str(tmp_path / "adapter"))
+
+
 TURNED = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}}
 EYES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 EYES |= {"image_size": 28, "patch_size": 14}

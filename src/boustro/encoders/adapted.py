@@ -23,10 +23,13 @@ from boustro.models.lora import (
     find_adaptation,
     is_of_whole_lm,
     merge_lora,
+    num_rows,
 )
 from boustro.store import fingerprint, read_json
 from boustro.text.start import AUTO
 
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
+"""Files of which a folder with a tokenizer has one."""
 Locate = Callable[[str], tuple[str, str | None]]  # spec of one LM → its path or name, and its revision
 
 
@@ -78,10 +81,18 @@ def load_causal(
 def _load_adapter(
     path: str, base: str, reading: ReadingOptions, *, locate: Locate, kind: type[LMEncoder], **common: Any
 ) -> LMEncoder:
-    """An LM with an adapter of peft merged into it."""
+    """An LM with an adapter of peft merged into it, and with the tokenizer of its folder, if there is one."""
     _refuse_unmergeable(path, reading, common)
     name, revision = locate(base)
+    if any((Path(path) / file).is_file() for file in TOKENIZER):
+        common["tokenizer_of"] = path
     with naming(f"{path} is an adapter of {base}"):
+        rows, own = num_rows(Path(path)), load_config(name, revision).get_text_config().vocab_size
+        if rows not in (None, own):
+            raise ValueError(
+                f"the vocabulary has {rows:,} rows, and that of the LM {own:,}: it was resized when the adapter was "
+                "trained; merge the adapter into the LM with peft's merge_and_unload, and name the folder of the result"
+            )
         encoder = kind(name, reading, revision=revision, **{**common, "whole": True})
     merge_lora(encoder.language_model() if is_of_whole_lm(Path(path)) else encoder.model, Path(path))
     encoder.adapter = weights_fingerprint(path, None)

@@ -147,7 +147,8 @@ HIGH, SCALE = 2**14, 64
 
 
 class TransformerEncoder(StateEncoder):
-    """Loads a model folder or a model of the Hub; `tokenizer` is used where the model has none.
+    """Loads a model folder or a model of the Hub; `tokenizer` is used where the model has none, that of the folder
+    `tokenizer_of` instead of the model's.
 
     Only the blocks up to the highest layer that is read are loaded, where the architecture allows (`models.placing`)
     and `whole` does not ask for all. Raises `FileNotFoundError` if there is no such model, `ValueError` if its folder
@@ -165,6 +166,7 @@ class TransformerEncoder(StateEncoder):
         device: str | torch.device | None = None,
         revision: str | None = None,
         tokenizer: Any = None,
+        tokenizer_of: str | None = None,
         whole: bool = False,
     ) -> None:
         self.spec = spec or path
@@ -184,7 +186,8 @@ class TransformerEncoder(StateEncoder):
         if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
             config, self._num_blocks = short, short.get_text_config().num_hidden_layers
         self.model = self._load(AutoModel, config, compute)
-        self._set_reading(load_tokenizer_of(path, self._revision, tokenizer), reading)
+        place = (tokenizer_of, None, None) if tokenizer_of else (path, self._revision, tokenizer)
+        self._set_reading(load_tokenizer_of(*place), reading)
         refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading.start_piece)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024

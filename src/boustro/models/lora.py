@@ -17,6 +17,7 @@ training.json               how it was trained
 """
 
 import json
+import re
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +30,10 @@ from torch import nn
 from boustro.errors import lacks_memory, reason
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file
 
+VOCABULARY = re.compile(
+    r"\b(?:embed_tokens|wte|embed_in|word_embeddings)\.(?:.*weight$|lora_embedding_A)"
+    r"|\b(?:lm_head|embed_out)\.(?!lora_A).*weight$"
+)
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
 
 
@@ -89,10 +94,21 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
         if lacks_memory(error):
             raise
         raise ValueError(f"{folder} does not fit this model: {reason(error)}") from error
-    if missing := [name for name in done.missing_keys if "lora_" in name] + list(done.unexpected_keys):
+    own = ("lora_", "modules_to_save", "trainable_tokens")
+    if missing := [n for n in done.missing_keys if any(part in n for part in own)] + list(done.unexpected_keys):
         raise ValueError(f"{folder} does not fit this model: {missing[0]} and {len(missing) - 1} more do not match")
     adapted.merge_and_unload()
     model.requires_grad_(False)
+
+
+def num_rows(folder: Path) -> int | None:
+    """How many rows the vocabulary of an adapter has, where it trained any of them."""
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        for name in file.keys():  # noqa: SIM118 (no mapping)
+            if VOCABULARY.search(name):
+                rows, *width = file.get_slice(name).get_shape()
+                return width[0] if "lora_embedding_A" in name else rows
+    return None
 
 
 def is_of_whole_lm(folder: Path) -> bool:
