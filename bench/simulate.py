@@ -24,8 +24,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from boustro.apps.label.incremental import LiveTagger
-from boustro.apps.label.pool import Order, Pool
+from boustro.apps.label.incremental import LiveTagger, Order, Pool
 from boustro.drawing.frames import AXIS, HEAD, Panel
 from boustro.drawing.svg import BOLD_LETTER, WIDTH, Scale, dots, path, picture, shorten, standalone, text, ticks
 from boustro.encoders.options import Context

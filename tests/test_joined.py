@@ -5,7 +5,7 @@ from dataclasses import asdict, is_dataclass
 import pytest
 
 from boustro.apps.batch.rows import read_rows as read_inputs
-from boustro.apps.label.texts import read_to_label
+from boustro.apps.label.answers import read_to_label
 from boustro.tasks.data import load_data
 from boustro.tasks.data.dialect import HEAD_AGAIN
 from boustro.tasks.data.named import read_named

@@ -11,13 +11,11 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import Answer, AnswerFile
-from boustro.apps.label.background import Background, Source
-from boustro.apps.label.curve import Point, is_due, session_curve
-from boustro.apps.label.options import LabelOptions
+from boustro.apps.label.answers import Answer, AnswerFile, read_to_label
+from boustro.apps.label.background import Background, Source, make_source, next_command
+from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import Session
-from boustro.apps.label.start import make_source, next_command
-from boustro.apps.label.texts import read_to_label
+from boustro.apps.label.taggers import Point, is_due, session_curve
 from boustro.encoders.reading import group_sentences
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN

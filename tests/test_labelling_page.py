@@ -4,12 +4,10 @@ import threading
 
 import pytest
 
-from boustro.apps.label.answers import AnswerFile
+from boustro.apps.label.answers import AnswerFile, read_whole
 from boustro.apps.label.app import LabellingApp
 from boustro.apps.label.background import Background, Source
-from boustro.apps.label.manner import TOPIC, TOPICS
-from boustro.apps.label.session import Session
-from boustro.apps.label.texts import read_whole
+from boustro.apps.label.session import TOPIC, TOPICS, Session
 from boustro.apps.serve.http import HttpOptions, address_of, listen, run_app
 from browser import needs_chromium, open_browser
 from labelling import answer, attach, on_disk, session_at, text, texts, vectors

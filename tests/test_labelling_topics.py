@@ -8,14 +8,11 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import AnswerFile
-from boustro.apps.label.background import Background
-from boustro.apps.label.curve import measure
-from boustro.apps.label.manner import SPANS, TOPIC, TOPICS, manner_of
-from boustro.apps.label.options import LabelOptions
-from boustro.apps.label.session import Session
-from boustro.apps.label.start import folder_beside, make_source, next_command
-from boustro.apps.label.texts import read_whole
+from boustro.apps.label.answers import AnswerFile, read_whole
+from boustro.apps.label.background import Background, folder_beside, make_source, next_command
+from boustro.apps.label.command import LabelOptions
+from boustro.apps.label.session import SPANS, TOPIC, TOPICS, Session, manner_of
+from boustro.apps.label.taggers import measure
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.reading import DEFAULT_OPTIONS

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from boustro import Classifier
 from boustro.apps.batch.rows import read_rows as rows_of_files
-from boustro.apps.label.texts import read_whole
+from boustro.apps.label.answers import read_whole
 from boustro.generation.command import _records as prompts_of
 from boustro.generation.prompts.command import _records as records_to_prompt
 from boustro.tasks import read_counted

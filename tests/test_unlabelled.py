@@ -6,9 +6,9 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.options import LabelOptions
-from boustro.apps.label.start import make_source
-from boustro.apps.label.texts import read_to_label
+from boustro.apps.label.answers import read_to_label
+from boustro.apps.label.background import make_source
+from boustro.apps.label.command import LabelOptions
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data import read_data
 from boustro.tasks.data.around import AROUND, NOT_FOUND, in_documents

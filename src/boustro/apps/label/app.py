@@ -18,10 +18,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.label.background import Background
-from boustro.apps.label.curve import session_curve
+from boustro.apps.label.background import Background, folder_beside
 from boustro.apps.label.session import Session, Stale
-from boustro.apps.label.start import folder_beside
+from boustro.apps.label.taggers import session_curve
 from boustro.apps.serve.http import Guard, HttpOptions, Refused, make_app
 from boustro.drawing.svg import DARK, LIGHT, STYLE, variables
 from boustro.metrics.spans import entity_keys, score_entities

@@ -1,4 +1,6 @@
-"""A tagger that learns a sentence in milliseconds, forgets it again, and is an ordinary `linear` tagger with a CRF.
+"""What learns from every answer in milliseconds, forgets it again, and chooses the sentence to ask for next.
+
+`LiveTagger` is an ordinary `linear` tagger with a CRF:
 
     inside   how much a word is inside an entity: a ridge regression on 0 and 1
     kind     of which type: a ridge regression on one-hot types, learned from the mean vectors of entities
@@ -7,20 +9,26 @@
 
 Both are linear in the word's vector, so their sum is a linear head over BIO tags. The scales a and b make the scores
 probabilities: they have the least cross-entropy on each answered sentence, scored without it. Entities that overlap are
-learned as their outermost ones. Two adjacent entities of one type are suggested as one.
+learned as their outermost ones. Two adjacent entities of one type are suggested as one. `LiveTopics` is the same for
+whole texts: each is one vector, the mean and the maximum over its words, and one word, inside.
 
-Sources: `heads.updated_ridge` (updates), `heads.factored` (why two regressions), `heads.closed_form` (held-out scores).
-Letters: N words, d width, T types.
+`Pool` holds the sentences that are ready to be suggested, with scores that follow what the tagger learns.
+
+Sources: `heads.updated_ridge` (updates), `heads.factored` (why two regressions), `heads.closed_form` (held-out scores);
+Settles 2009, sections 3.1 and 3.7 (information density); MacKay 1992 (variance of a linear model).
+Letters: N words, of a sentence or of a chunk of the pool, d width, T types.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
 
+from boustro.features.vectors import Vectors
 from boustro.heads.closed_form import best_scale
 from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
@@ -212,6 +220,74 @@ class LiveTagger:
         return np.pad(kinds, ((0, 0), (0, len(self.labels) - kinds.shape[1])))
 
 
+class LiveTopics(LiveTagger):
+    """One ridge regression learns the label of a whole text. Vectors are of texts, (1, d)."""
+
+    several = False
+
+    def learn(
+        self, number: int, words: np.ndarray, entities: Sequence[Entity], prior: np.ndarray | None = None
+    ) -> tuple[Change, Change]:
+        assert number not in self.learned and prior is None
+        kinds = np.zeros((1, len(self.labels)))
+        kinds[0, [self.labels.index(entity.label) for entity in entities]] = 1
+        example = self.learned[number] = Learned(words, np.ones((1, 1)), words, kinds, None)
+        return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """(S, T): of each label, from scores (S, T + 1)."""
+        own = self.scales.kind * scores[:, 1:]
+        raised = np.exp(own - own.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True)
+
+    def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
+        """The most probable label of each text; none before anything is learned."""
+        if not self.labels or not self.learned:
+            return [() for _ in sentences]
+        found = []
+        for row, sentence in zip(self.probabilities(scores), sentences, strict=True):
+            chosen = np.flatnonzero(row > 0.5) if self.several else [int(row.argmax())]
+            found.append(tuple(Entity(self.labels[n], 0, len(sentence), score=float(row[n])) for n in chosen))
+        return found
+
+    def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
+        if len(self.labels) < 2 or len(held_out) < FEWEST_TO_SCALE:
+            return
+        scores = np.concatenate([*held_out.values()])[:, 1:]
+        self.scales = Scales(kind=self._best(scores, [[e.label for e in gold[n]] for n in held_out]))
+
+    def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(scores)), entropy(self.probabilities(scores)) if self.labels else np.zeros(len(scores))
+
+    def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
+        return best_scale(scores, np.array([self.labels.index(own[0]) for own in names], np.int64), SCALES)
+
+
+class LiveTopicSets(LiveTopics):
+    """The same with any number of labels per text, each with a probability of its own."""
+
+    several = True
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-self.scales.kind * np.clip(scores[:, 1:] - 0.5, -4, 4)))
+
+    def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p = self.probabilities(scores)
+        return np.zeros(len(scores)), entropy(np.stack([p, 1 - p], 2).reshape(len(p), -1))
+
+    def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
+        truth = np.array([[label in own for label in self.labels] for own in names]).ravel()
+        return best_scale(np.stack([np.zeros(truth.size), scores.ravel() - 0.5], 1), truth.astype(np.int64), SCALES)
+
+
+def pool_texts(vectors: Vectors) -> Vectors:
+    """One vector per text: the mean and the maximum of its words'."""
+    words, starts = vectors.words.astype(np.float32), vectors.starts[:-1]
+    means = np.add.reduceat(words, starts) / np.diff(vectors.starts)[:, None]
+    both = np.hstack([means, np.maximum.reduceat(words, starts)])
+    return Vectors(both.astype(np.float16), np.arange(len(starts) + 1))
+
+
 def _log_sum(scores: np.ndarray) -> np.ndarray:
     """(N,): log Σ exp of each row."""
     highest = scores.max(1)
@@ -221,3 +297,139 @@ def _log_sum(scores: np.ndarray) -> np.ndarray:
 def entropy(probabilities: np.ndarray) -> np.ndarray:
     """(N,): of each row, in nats."""
     return -(probabilities * np.log(probabilities + 1e-9)).sum(1)
+
+
+Order = Literal["uncertain", "diverse", "in-order"]
+ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
+KINDS = 3.0  # how much more the type of a word counts than whether it is inside: types are what is learned last
+FIRST = 8
+"""Answers before `uncertain` is used."""
+
+
+@dataclass(slots=True, eq=False)
+class Chunk:
+    """Some sentences: which, where each begins, and of every word its vector, scores and leverage."""
+
+    numbers: np.ndarray
+    starts: np.ndarray  # (sentences + 1,)
+    vectors: np.ndarray  # (N, d) float32
+    scores: np.ndarray  # (N, T + 1) float32: inside, kinds
+    leverage: np.ndarray  # (N, 2) float32: in the regressions of inside and of kinds
+    prior: np.ndarray | None  # (N, T + 1): the part of the scores that is given
+
+    def update(self, inside: Change, kinds: Change) -> None:
+        """After the tagger has changed; one matrix product."""
+        parts = (np.hstack([inside.weight, kinds.weight]), inside.root, kinds.root)
+        ends = np.cumsum([part.shape[1] for part in parts])[:-1]
+        weights, *roots = np.split(times(self.vectors, np.hstack(parts)), ends, axis=1)
+        self.scores += weights
+        for column, (change, root) in enumerate(zip((inside, kinds), roots, strict=True)):
+            self.leverage[:, column] -= change.sign * np.square(root).sum(1)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """(sentences,): the mean of each sentence's words; no sentence is empty."""
+        return np.add.reduceat(values, self.starts[:-1]) / np.diff(self.starts)
+
+
+class Pool:
+    """Encoded sentences: their vectors, and their scores, kept current as the tagger learns.
+
+        pool.attach(numbers, vectors, tagger)       sentences that have been encoded
+        pool.update(*tagger.learn(…))               a matrix product over all of them, not a new prediction
+        pool.choose("uncertain", …)                 the number of the sentence to show next
+
+    Orders:
+
+        uncertain   the highest mean over words of  H(inside) · leverage + 3 · P(inside) · H(type) · leverage'
+        diverse     the highest mean over words of  leverage + leverage'
+        in-order    the first
+
+    H is an entropy; the two leverages are those of the regressions of inside and of types, and say how much the word is
+    unlike all words, and all entities, that were answered. Alone, uncertainty asks again and again for the same hard
+    words, and leverage for oddities; the product approximates what an answer would teach. The mean over words, and not
+    the sum, because a person reads words. The first sentences, before there is anything to be uncertain of, come at
+    random.
+    """
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self._places: dict[int, tuple[Chunk, slice]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._places
+
+    def attach(
+        self, numbers: Sequence[int], vectors: Vectors, tagger: LiveTagger, prior: np.ndarray | None = None
+    ) -> None:
+        """Add sentences, none of them empty."""
+        words = vectors.words.astype(np.float32)
+        scores = tagger.scores(words) + (0 if prior is None else prior)
+        leverage = np.stack([tagger.inside.leverage(words), tagger.kinds.leverage(words)], 1)
+        chunk = Chunk(np.array(numbers), vectors.starts, words, scores.astype(np.float32), leverage, prior)
+        self.chunks.append(chunk)
+        for i, number in enumerate(numbers):
+            self._places[number] = chunk, slice(int(vectors.starts[i]), int(vectors.starts[i + 1]))
+
+    def update(self, inside: Change, kinds: Change) -> None:
+        """After the tagger has learned or forgotten a sentence."""
+        for chunk in self.chunks:
+            chunk.update(inside, kinds)
+
+    def widen(self) -> None:
+        """There is one more type, of which nothing is known."""
+        for chunk in self.chunks:
+            chunk.scores = np.pad(chunk.scores, ((0, 0), (0, 1)))
+            if chunk.prior is not None:
+                chunk.prior = np.pad(chunk.prior, ((0, 0), (0, 1)))
+
+    def vectors(self, number: int) -> np.ndarray:
+        """(words, d) of a sentence."""
+        chunk, rows = self._places[number]
+        return chunk.vectors[rows]
+
+    def scores(self, number: int) -> np.ndarray:
+        """(words, T + 1) of a sentence."""
+        chunk, rows = self._places[number]
+        return chunk.scores[rows]
+
+    def prior(self, number: int) -> np.ndarray | None:
+        """What is given of a sentence's scores."""
+        chunk, rows = self._places[number]
+        return None if chunk.prior is None else chunk.prior[rows]
+
+    def choose(self, order: Order, answered: int, tagger: LiveTagger, left_out: Collection[int]) -> int | None:
+        """The next sentence that is not left out; `None` where there is none. `answered` is how many are."""
+        best, found = -np.inf, None
+        for chunk in self.chunks:
+            values = self._values(chunk, "first" if answered < FIRST and order != "in-order" else order, tagger)
+            for place in np.argsort(-values, kind="stable"):
+                if int(chunk.numbers[place]) not in left_out:
+                    if values[place] > best:
+                        best, found = values[place], int(chunk.numbers[place])
+                    break
+        return found
+
+    def unsure(self, tagger: LiveTagger, left_out: Collection[int], most: int) -> list[tuple[int, int, float]]:
+        """(sentence, word, uncertainty) of the words that the tagger is least sure of, at most one per sentence."""
+        found = []
+        for chunk in self.chunks:
+            values = np.sum(tagger.uncertainty(chunk.scores), 0)
+            for number, start, stop in zip(chunk.numbers.tolist(), chunk.starts, chunk.starts[1:], strict=False):
+                if number not in left_out:
+                    word = int(values[start:stop].argmax())
+                    found.append((number, word, float(values[start + word])))
+        return sorted(found, key=lambda row: -row[2])[:most]
+
+    def _values(self, chunk: Chunk, order: str, tagger: LiveTagger) -> np.ndarray:
+        """(sentences,): the highest comes first."""
+        if order == "in-order":
+            return -chunk.numbers.astype(np.float64)
+        if order == "first":  # chunks come in a random order, and so do their sentences
+            return -np.arange(len(chunk.numbers)) - 1e9 * self.chunks.index(chunk)
+        if order == "diverse":
+            return chunk.means(chunk.leverage.sum(1))
+        boundary, kind = tagger.uncertainty(chunk.scores)
+        return chunk.means(boundary * chunk.leverage[:, 0] + KINDS * kind * chunk.leverage[:, 1])
