@@ -6,11 +6,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 
-from boustro.apps.serve.served import Answered, Served
+from boustro.apps.serve.models import Answered, Served
 from boustro.tasks import TASKS, task_class
 from children import finish, start, undisturbed
 from test_tasks import INPUTS, RECORDS, small
@@ -41,7 +42,7 @@ def make_folders(folder: Path, encoder: str) -> dict[str, Path]:
 class Puppet(Served):
     """A model of texts that does as `act` says; by default it says each text again. `batches` are what it was given."""
 
-    task, example = "tag", "x"
+    task, example, model = "tag", "x", SimpleNamespace(record={})
 
     def __init__(self, name: str = "puppet", act: Callable[[Sequence[str]], list[Any]] | None = None) -> None:
         self.name, self.batches = name, []

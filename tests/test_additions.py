@@ -166,8 +166,7 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
 def served(folder, records, answers):
     """The service gives the answers of `predict`."""
     pytest.importorskip("fastapi", reason="needs boustro[serve]")
-    from boustro.apps.serve.models import open_model
-    from boustro.apps.serve.served import name_folders
+    from boustro.apps.serve.models import name_folders, open_model
     from test_serve import ask, client_of
 
     named = name_folders([str(folder)])

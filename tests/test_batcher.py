@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs boustro[serve]")
 
-from boustro.apps.serve.batcher import Batcher, Full
+from boustro.apps.serve.models import Batcher, Full
 from served import Puppet
 
 

@@ -20,10 +20,8 @@ from starlette.testclient import TestClient
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.serve.app import Service, make_service
-from boustro.apps.serve.http import HttpOptions
-from boustro.apps.serve.models import open_model
-from boustro.apps.serve.options import ServeLimits
-from boustro.apps.serve.served import find_model, name_folders
+from boustro.apps.serve.http import HttpOptions, ServeLimits
+from boustro.apps.serve.models import find_model, name_folders, open_model
 from boustro.tasks import TASKS, task_class
 from served import JSON_INPUTS, Puppet, make_folders, plain, same
 from test_recall import DATA

@@ -11,8 +11,7 @@ pytest.importorskip("fastapi", reason="needs boustro[serve]")
 import uvicorn
 
 from boustro.apps.serve.app import Service, make_service
-from boustro.apps.serve.http import HttpOptions, address_of, listen
-from boustro.apps.serve.options import ServeLimits
+from boustro.apps.serve.http import HttpOptions, ServeLimits, address_of, listen
 from browser import needs_chromium, open_browser
 from served import Puppet
 

@@ -20,9 +20,8 @@ from websockets.sync.client import connect
 from boustro import Tagger
 from boustro.apps.live.stream import Live
 from boustro.apps.serve.app import Service, make_service
-from boustro.apps.serve.http import HttpOptions, address_of, listen
+from boustro.apps.serve.http import HttpOptions, ServeLimits, address_of, listen
 from boustro.apps.serve.models import open_model
-from boustro.apps.serve.options import ServeLimits
 from browser import needs_chromium, open_browser
 from served import Puppet
 

@@ -18,8 +18,7 @@ from typing import Any
 
 from boustro.apps.batch.each import answer_each
 from boustro.apps.batch.rows import refuse_half_characters
-from boustro.apps.serve.models import open_model
-from boustro.apps.serve.served import Served, name_folders
+from boustro.apps.serve.models import Served, name_folders, open_model
 
 
 class Predictor:

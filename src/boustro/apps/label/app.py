@@ -21,7 +21,7 @@ from typing import Any
 from boustro.apps.label.background import Background, folder_beside
 from boustro.apps.label.session import Session, Stale
 from boustro.apps.label.taggers import session_curve
-from boustro.apps.serve.http import Guard, HttpOptions, Refused, make_app
+from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app
 from boustro.drawing.svg import DARK, LIGHT, STYLE, variables
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
@@ -34,13 +34,6 @@ UNSURE, DIFFERENCES = 8, 50
 NEIGHBOURS, WHOLE_WORDS = 3, 8
 OPEN = ("/", "/favicon.ico")
 MOST_BYTES = 1 << 20
-SECURITY = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
 
 
 def new_token() -> str:
@@ -87,7 +80,7 @@ class LabellingApp:
 
         @app.get("/")
         def page() -> HTMLResponse:
-            return HTMLResponse(self.page, headers=SECURITY)
+            return HTMLResponse(self.page, headers=PAGE_HEADERS | {"Cache-Control": "no-store"})
 
         @app.get("/favicon.ico", status_code=204)
         def icon() -> None:

@@ -8,9 +8,8 @@ import signal
 import sys
 from typing import Any
 
-from boustro.apps.serve.http import HttpOptions, listen, require_serve, run_app
-from boustro.apps.serve.options import ServeLimits
-from boustro.apps.serve.served import Served, name_folders
+from boustro.apps.serve.http import HttpOptions, ServeLimits, listen, require_serve, run_app
+from boustro.apps.serve.models import Served, name_folders
 from boustro.options import OptionError, Positional
 from boustro.text.places import LM, ServedModel
 

@@ -26,17 +26,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from boustro.options import PositiveOrZero, Range, check_options
+from boustro.options import Count, Positive, PositiveOrZero, Range, check_options
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.responses import Response
+
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 KEEP_ALIVE_SECONDS = 75
 DRAIN_BYTES, DRAIN_SECONDS = 1 << 24, 5.0
 """How much of a body is read, and forgotten, and for how long, before a request is refused."""
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""Of a page that is whole in itself: the browser may load nothing else and may talk only to this server."""
 CODES = {400: "not_json", 404: "not_found", 405: "method_not_allowed"}
 TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -57,6 +65,36 @@ class HttpOptions:
     """Web origins, such as https://example.org, whose pages may ask. By default only the server's own pages."""
     grace_seconds: PositiveOrZero = 30.0
     """How long a stopping server waits for the requests that it has taken."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeLimits:
+    """How much the service takes at once. What is beyond is refused with a reason; nothing is cut."""
+
+    requests: Count = 128
+    """Requests that are read, wait or are answered at once; further ones are told to come back (429)."""
+    body_kb: Count = 1024
+    """Size of a request's body in KiB (413)."""
+    inputs: Count = 1000
+    """Inputs of a request (413)."""
+    characters: Count = 100_000
+    """Characters of an input (413)."""
+    waiting: Count = 1_000_000
+    """Characters that wait for a model; a request that finds as many is told to come back (429)."""
+    batch: Count = 8192
+    """Characters that a model is given at once, of all requests that wait: more are faster for many clients, fewer
+    make one client wait less for another."""
+    timeout: Positive = 30.0
+    """Seconds until a request is given up: to send its body (408), and to be answered (504)."""
+    streams: Count = 32
+    """Texts that are tagged as they arrive, at once (/v1/live); further ones are told to come back (429)."""
+    stream_characters: Count = 1_000_000
+    """Characters of such a text (413)."""
+    idle: Positive = 60.0
+    """Seconds in which nothing of such a text comes, until it is given up (408)."""
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.apps.serve.http import Refused, in_time
 from boustro.apps.serve.middleware import PLAIN, media_type
-from boustro.apps.serve.served import Served
+from boustro.apps.serve.models import Served
 from boustro.output import as_json
 
 if TYPE_CHECKING:

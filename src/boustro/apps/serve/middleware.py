@@ -18,9 +18,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from boustro.apps.serve.http import DRAIN_BYTES, Refused, drain
-from boustro.apps.serve.options import ServeLimits
-from boustro.apps.serve.served import Served
+from boustro.apps.serve.http import DRAIN_BYTES, Refused, ServeLimits, drain
+from boustro.apps.serve.models import Served
 from boustro.output import as_json
 
 TRACED = 8  # frames of a failure that the log has

@@ -1,21 +1,21 @@
-"""The pages of the service: `page.html`, to try a model, and the documentation of the routes, made from OpenAPI.
+"""The documentation of the service's routes, made from OpenAPI: for each a command to copy, and what the models answer.
 
-Both are whole in themselves: the browser may load nothing else and may talk only to this server.
+    curl "$SERVER/v1/predict" -H 'Content-Type: application/json' -d '{"model": "ner", "inputs": ["Ada left."]}'
+
+The page puts its own address in the place of $SERVER. Where a token is needed, nothing of the models is shown to those
+who have none: the example is then a made-up one. (`page.html` beside this file is the page to try a model.)
 """
 
 import html
+import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from boustro.apps.serve.examples import MADE_UP, SERVER, Example, examples_of
-
-PAGE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+SERVER = "$SERVER"
+TOKEN = "-H 'Authorization: Bearer TOKEN'"
+TYPE, TEXT = "-H 'Content-Type: application/json'", "-H 'Content-Type: text/plain'"
 STYLE = (
     ":root{color-scheme:light dark}body{font:1rem/1.6 system-ui,sans-serif;max-width:50rem;margin:2rem auto;"
     "padding:0 1rem;overflow-wrap:anywhere}h2{margin-top:2.5rem}code,pre{font:.9rem ui-monospace,monospace}"
@@ -34,6 +34,53 @@ for (const made of document.querySelectorAll(".try")) {{
   }};
 }}
 </script>"""
+
+
+class Example(NamedTuple):
+    """A model's example, and its answer; `is_vector` for what /v1/embed answers."""
+
+    model: str
+    task: str
+    given: Any
+    output: Any
+    is_vector: bool = False
+
+
+MADE_UP = (
+    Example(
+        "ner",
+        "tag",
+        "Ada Brandt flew to Port Lisse.",
+        {"entities": [{"label": "PER", "start": 0, "end": 10, "text": "Ada Brandt", "score": 0.98}]},
+    ),
+    Example("vectors", "embed", "Ada Brandt flew to Port Lisse.", {"vector": [0.1, -0.2]}, is_vector=True),
+)
+
+
+def examples_of(path: str, method: str, examples: Sequence[Example], token: bool) -> Iterator[tuple[str, str]]:
+    """(command, answer) for a route, one for each model that it is for; the answer may be empty."""
+    guard = f" {TOKEN}" if token else ""
+    if method != "post":
+        yield f'curl "{SERVER}{path}"{guard}', ""
+        return
+    if path.endswith("/live"):
+        tagger = next((e for e in examples if isinstance(e.given, str) and "entities" in e.output), None)
+        if tagger:
+            sent = f'curl "{SERVER}{path}?model={tagger.model}"{guard} {TEXT} -N --data-binary @-'
+            yield f"echo {shlex.quote(tagger.given)} | {sent}", "event: final\ndata: …"
+        return
+    vectors = path.endswith("/embed")
+    for example in (e for e in examples if e.is_vector == vectors):
+        body = _json({"model": example.model, "inputs": [example.given]})
+        answer = {"model": example.model, "task": example.task, "outputs": [example.output]}
+        if vectors:
+            numbers = example.output["vector"]
+            answer = {"model": example.model, "width": len(numbers), "vectors": [[*numbers[:3], "…"]]}
+        yield f'curl "{SERVER}{path}"{guard} {TYPE} -d {shlex.quote(body)}', _json(answer, 2)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def documentation(openapi: Mapping[str, Any], examples: Sequence[Example] = MADE_UP, token: bool = False) -> str:
