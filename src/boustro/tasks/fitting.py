@@ -10,9 +10,6 @@ Nothing that is given changes. What a task adds is asked of `plan.task`, see `ta
 How much the silver labels are worth is not known, so `weight` is the one with the best score on parts of the gold
 examples that were left out, 0 (no stage 1) among those tried. A weak example with the text of a gold one that is left
 out is left out with it: else the part would show how well the silver labels were learned by heart.
-
-`print_cost` is for `boustro fit --dry-run`: what the encoder must read before a head can be trained, and what that
-costs.
 """
 
 import time
@@ -23,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.cache import cache_folder, features_to_write, num_words, words_per_second
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts
@@ -32,7 +28,6 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import Run, Solved, solve
 from boustro.heads.training import Dev, TrainLog, predict_inputs
-from boustro.output import duration
 from boustro.tasks.calibrate import calibration
 from boustro.tasks.data import data_name
 from boustro.tasks.data.fingerprint import data_fingerprint
@@ -55,7 +50,7 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     started = time.monotonic()
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
-    plan = choose_context(plan, train)
+    plan = plan.suited_to(train)
     labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options).suited(plan.config)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
@@ -151,12 +146,6 @@ def _shared(plan: Plan[Any], train: Sequence[Any], weak: Sequence[Any]) -> dict[
     known = {text_of(parts, example) for example in train} if weak else set()
     count = sum(text_of(parts, example) in known for example in weak)
     return {SHARED: count} if count else {}
-
-
-def choose_context(plan: Plan[Any], train: Sequence[Any]) -> Plan[Any]:
-    """Read single sentences where the training set has no documents: later the head reads what it was trained on."""
-    named = any(part.document for example in train for part in plan.task.parts(example))
-    return plan if named else plan.reading_alone()
 
 
 def _refuse_weak(plan: Plan[Any]) -> None:
@@ -272,20 +261,3 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
                 answers[number] = fitted.labelling.read(output, data.gold[number])
         scores[weight] = round(fitted.score(data.gold, answers).value, 3)
     return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}
-
-
-def print_cost(plan: Plan[Any], data: Sequence[Sequence[Any]]) -> None:
-    """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
-    reader = choose_context(plan, data[0]).reader
-    read = [reader.sentences(own)[0] for own in data if own]
-    words, encoder = sum(map(num_words, read)), reader.encoder(cached=True)
-    if cache := reader.cache:
-        needed = features_to_write(encoder, read).values()
-        size, seconds = (sum(own) for own in zip((0, 0.0), *needed, strict=True))
-        where = f"{size / 2**20:,.1f} MB to write to {cache if isinstance(cache, str) else cache_folder()}"
-    else:
-        seconds = words / words_per_second(encoder, read[0])
-        where = f"{words * encoder.bytes_per_word / 2**20:,.1f} MB in memory"
-    print(
-        f"{reader.spec}: {words:,} words to read, {encoder.bytes_per_word:,} bytes each; {where}, {duration(seconds)}"
-    )

@@ -62,6 +62,12 @@ class Plan(Generic[Config]):
         """What stands beside the head, in the order of training."""
         return self.task.beside(self.config)
 
+    def suited_to(self, train: Sequence[Any]) -> "Plan[Config]":
+        """Reading single sentences where the training set has no documents: later the head reads what it was trained
+        on."""
+        named = any(part.document for example in train for part in self.task.parts(example))
+        return self if named else self.reading_alone()
+
     def reading_alone(self) -> "Plan[Config]":
         """The plan that reads each sentence by itself, not in its document."""
         if self.config.context == "sentence":

@@ -4,19 +4,17 @@ torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.options import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
-from boustro.metrics.score import score_table
 from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, check_options
-from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.around import in_documents
 from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
@@ -63,7 +61,6 @@ def fit(
         pass
     from boustro.encoders.described import CHEAP, advice
     from boustro.encoders.spec import Spec
-    from boustro.tasks.fitting import choose_context, print_cost
     from boustro.tasks.plan import plan_of
 
     with only_errors(run.quiet):
@@ -76,14 +73,16 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading, training=True)
             if reading.documents:
+                from boustro.tasks.data.around import in_documents
+
                 texts = read_documents(reading.documents, split="line")
                 sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
                 print_notices(counts)
             dev_sentences = read_examples(model, dev, reading) if dev else None
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             if dry_run:
-                return print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
-            model.plan = choose_context(model.plan, sentences)
+                return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
+            model.plan = model.plan.suited_to(sentences)
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.fit(
@@ -97,6 +96,25 @@ def fit(
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
+
+
+def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
+    """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
+    from boustro.encoders.cache import cache_folder, features_to_write, num_words, words_per_second
+
+    reader = plan.suited_to(data[0]).reader
+    read = [reader.sentences(own)[0] for own in data if own]
+    words, encoder = sum(map(num_words, read)), reader.encoder(cached=True)
+    if cache := reader.cache:
+        needed = features_to_write(encoder, read).values()
+        size, seconds = (sum(own) for own in zip((0, 0.0), *needed, strict=True))
+        where = f"{size / 2**20:,.1f} MB to write to {cache if isinstance(cache, str) else cache_folder()}"
+    else:
+        seconds = words / words_per_second(encoder, read[0])
+        where = f"{words * encoder.bytes_per_word / 2**20:,.1f} MB in memory"
+    print(
+        f"{reader.spec}: {words:,} words to read, {encoder.bytes_per_word:,} bytes each; {where}, {duration(seconds)}"
+    )
 
 
 def _say_fitted(task: str, model: Any, out: Path) -> None:
@@ -258,6 +276,8 @@ def _refuse_of_taggers(kind: Any, recall: float | None) -> None:
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:
+    from boustro.metrics.score import score_table
+
     heads, *rows = score_table(scores)
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows):

@@ -124,12 +124,13 @@ def run(name: str, arguments: list[str]) -> int:
     for logger in ("torchao", "torch.utils._pytree"):  # where installed, torchao tells of kernels for other machines
         logging.getLogger(logger).setLevel(logging.ERROR)
     from boustro.apps.cli.arguments import ALL, HELP, Line, call, check_places
-    from boustro.apps.cli.help import help_of
 
     try:
         command, example = known.function(), known.examples[0]
         line = Line.read(command, arguments, prog)
         if asked := {*HELP} & {*arguments}:
+            from boustro.apps.cli.help import help_of
+
             print(help_of(name, known, line.table, everything=ALL in asked))
             return 0
         values = line.values(prog, example)
