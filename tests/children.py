@@ -36,6 +36,8 @@ def finish(process, seconds: float = 300.0) -> int:
 
 def _run(target, rest, arguments: list[str] | None, errors: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests were started in the background
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     multiprocessing.set_start_method("fork", force=True)  # as from a shell, for the processes that read ahead
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     from boustro.apps.cli.main import main
