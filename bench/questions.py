@@ -22,8 +22,7 @@ import tyro
 from boustro.metrics.questions import match, score_answers
 from boustro.metrics.significance import bootstrap, difference, f1
 from boustro.tasks.data.questions import Question, read_questions
-from boustro.tasks.labellings.matches import HEAVY, match_features, read_words, stem_weights
-from boustro.tasks.labellings.questions import answer_text
+from boustro.tasks.labellings.questions import HEAVY, answer_text, match_features, read_words, stem_weights
 from boustro.tasks.questions import QuestionAnswerer
 from pairs import encoders, shown
 

@@ -14,7 +14,7 @@ from boustro.heads.registry import HEADS
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
 from boustro.tasks.labellings import make_labelling, open_labelling
-from boustro.tasks.labellings.spans import SpanLabelling
+from boustro.tasks.labellings.entities import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.types import Entity, Sentence
 

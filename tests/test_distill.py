@@ -12,7 +12,7 @@ from boustro.apps.cli.main import main
 from boustro.heads.crf.layer import CRF
 from boustro.tasks.data import read_data
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.distill.options import DistillOptions
+from boustro.tasks.distill.command import DistillOptions
 from boustro.tasks.distill.training import _soft_targets, distill
 
 TAGS = ["O", "B-X", "I-X"]

@@ -14,8 +14,8 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.embed.data import read_rows
 from boustro.tasks.sense.data import read_keys
-from boustro.tasks.sense.inventory import read_wordnet
-from boustro.tasks.weak.gazetteer import Gazetteer
+from boustro.tasks.sense.examples import read_wordnet
+from boustro.tasks.weak import Gazetteer
 from boustro.text.documents import read_documents, read_lines, read_values
 from labelled import UD, rows
 

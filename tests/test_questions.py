@@ -12,7 +12,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.heads.options import AnswerOptions
 from boustro.heads.registry import make_head
-from boustro.tasks.labellings.matches import OTHER, match_features, question_kind, stem, stem_weights
+from boustro.tasks.labellings.questions import OTHER, match_features, question_kind, stem, stem_weights
 from boustro.types import NO_ANSWER
 
 MAX_SPAN = 3

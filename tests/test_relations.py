@@ -16,7 +16,7 @@ from boustro.metrics.score import score_table
 from boustro.tasks.data.offsets import WIDENED
 from boustro.tasks.data.relations import OVERLAPPING, mark_text, read_relations
 from boustro.tasks.explain import explain
-from boustro.tasks.labellings.relations import NONE_TAKEN, TAKEN
+from boustro.tasks.labellings.pairs import NONE_TAKEN, TAKEN
 from labelled import rows
 
 RAIN = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}

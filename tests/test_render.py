@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.studies.report.blocks import ExampleSentence, to_html
-from boustro.tasks.labellings.spans import SpanLabelling
+from boustro.tasks.labellings.entities import SpanLabelling
 from boustro.tasks.render import as_html, as_terminal, as_text, colours, css, css_class, html_head, page_colours
 from boustro.types import Entity, Sentence
 

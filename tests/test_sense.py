@@ -16,8 +16,7 @@ from boustro.heads.registry import make_head
 from boustro.heads.transforms import unit
 from boustro.metrics.senses import count_senses
 from boustro.tasks.sense.data import read_senses
-from boustro.tasks.sense.examples import SenseSentence, Target
-from boustro.tasks.sense.inventory import make_entry, read_wordnet
+from boustro.tasks.sense.examples import SenseSentence, Target, make_entry, read_wordnet
 from boustro.tasks.sense.task import SenseTagger
 from boustro.types import Sentence
 

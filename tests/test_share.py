@@ -15,8 +15,7 @@ import boustro
 from boustro.encoders.base import Identity, JoinedIdentity
 from boustro.encoders.spec import Part, Spec, load_encoder
 from boustro.store import provenance
-from boustro.tasks.card import model_card, write_card
-from boustro.tasks.hub import download, upload
+from boustro.tasks.hub import download, model_card, upload, write_card
 
 TRAIN = [
     ("Ada Brandt said boats cost 3 million .".split(), "B-PER I-PER O O O O O O".split()),

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from boustro.tasks.answers import Entities as Entities
     from boustro.tasks.answers import Label as Label
     from boustro.tasks.classifier import Classifier as Classifier
+    from boustro.tasks.classifier import TextRegressor as TextRegressor
     from boustro.tasks.config import ClassifierConfig as ClassifierConfig
     from boustro.tasks.config import PairConfig as PairConfig
     from boustro.tasks.config import QuestionConfig as QuestionConfig
     from boustro.tasks.config import RegressionConfig as RegressionConfig
+    from boustro.tasks.config import RelationConfig as RelationConfig
     from boustro.tasks.config import SimilarityConfig as SimilarityConfig
     from boustro.tasks.config import TaggerConfig as TaggerConfig
     from boustro.tasks.data import read_data as read_data
@@ -41,9 +43,7 @@ if TYPE_CHECKING:
     from boustro.tasks.pairs import PairRegressor as PairRegressor
     from boustro.tasks.questions import QuestionAnswerer as QuestionAnswerer
     from boustro.tasks.questions import SpanAnswer as SpanAnswer
-    from boustro.tasks.regressor import TextRegressor as TextRegressor
-    from boustro.tasks.relation.options import RelationConfig as RelationConfig
-    from boustro.tasks.relation.task import RelationClassifier as RelationClassifier
+    from boustro.tasks.relation import RelationClassifier as RelationClassifier
     from boustro.tasks.sense.examples import SenseSentence as SenseSentence
     from boustro.tasks.sense.examples import Target as Target
     from boustro.tasks.sense.task import Sense as Sense

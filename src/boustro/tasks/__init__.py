@@ -5,8 +5,8 @@ classify   one label for a text                     tasks.classifier.Classifier
 qa         the words that answer a question         tasks.questions.QuestionAnswerer
 pair       one label for two texts                  tasks.pairs.PairClassifier
 similarity a score for two texts                    tasks.pairs.PairRegressor
-regress    a score for one text                     tasks.regressor.TextRegressor
-relation   the relation between two places          tasks.relation.task.RelationClassifier
+regress    a score for one text                     tasks.classifier.TextRegressor
+relation   the relation between two places          tasks.relation.RelationClassifier
 embed      a vector of a text                       tasks.embed.task.SentenceEncoder
 sense      the sense of a word in its sentence      tasks.sense.task.SenseTagger
 
@@ -27,9 +27,12 @@ from boustro.output import print_notices
 from boustro.store import kind_of, read_json
 from boustro.tasks.config import (
     ClassifierConfig,
+    EmbedConfig,
     PairConfig,
     QuestionConfig,
     RegressionConfig,
+    RelationConfig,
+    SenseConfig,
     SimilarityConfig,
     TaggerConfig,
     TaskConfig,
@@ -40,10 +43,7 @@ from boustro.tasks.data import texts as text_data
 from boustro.tasks.data.questions import holds_questions
 from boustro.tasks.data.reading import Loaded, Note
 from boustro.tasks.data.relations import suits_relations
-from boustro.tasks.embed.options import EmbedConfig
-from boustro.tasks.relation.options import RelationConfig
 from boustro.tasks.sense.data import suits_senses
-from boustro.tasks.sense.options import SenseConfig
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ TASKS = {
         load=load_sentences,
     ),
     "relation": Entry(
-        "boustro.tasks.relation.task",
+        "boustro.tasks.relation",
         "RelationClassifier",
         RelationConfig,
         "relation_classifier",
@@ -177,7 +177,7 @@ TASKS = {
         suits=pair_data.suits_scores,
     ),
     "regress": Entry(
-        "boustro.tasks.regressor",
+        "boustro.tasks.classifier",
         "TextRegressor",
         RegressionConfig,
         "regressor",

@@ -356,8 +356,7 @@ class Task(Contract[Input, Result]):
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
     ) -> str:
         """Save and upload, see `tasks.hub.upload`; returns the address of the commit."""
-        from boustro.tasks.card import write_card
-        from boustro.tasks.hub import upload
+        from boustro.tasks.hub import upload, write_card
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / repo_id.rpartition("/")[2]

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Self
 
 from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Widening
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
-from boustro.options import OptionError, PresetOptions, Range, unread
+from boustro.options import OptionError, PresetOptions, Range, check_options, unread
 
 
 def refuse_documents(reading: ReadingOptions) -> None:
@@ -213,3 +213,76 @@ class SimilarityConfig(PairConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("pair-score",)
     default_head: ClassVar[str] = "pair-score"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationConfig(CalibrationOptions, TaskConfig):
+    """Options of a RelationClassifier; the defaults are what measurement favoured (docs/results.md)."""
+
+    labellings: ClassVar[tuple[str, ...]] = ("relation",)
+    default_head: ClassVar[str] = "relation"
+
+    layers: str = "50%,last"
+    """Layers to read, as for a tagger. By default the layer in the middle and the last."""
+
+    no_relation_label: str | None = None
+    """The label of two places without a relation, which the score counts for none. By default any of Other, None, NA,
+    no_relation and the like, in any spelling."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SenseConfig(TaskConfig):
+    """Options of a SenseTagger."""
+
+    labellings: ClassVar[tuple[str, ...]] = ("senses",)
+    default_head: ClassVar[str] = "centroids"
+    in_documents: ClassVar[bool] = True
+
+    layers: str = "last"
+    """Layers to read, side by side: last, all, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the
+    last layer)."""
+    context: Context = "sentence"
+    """What an LM reads: the sentence alone, or the document around it, up to the LM's window."""
+
+
+NEIGHBOURS = "neighbours:"
+"""Before the name of a file of texts: its neighbouring sentences are the pairs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextReading(ReadingOptions):
+    """How a text is read; the defaults are what measurement favoured (docs/tasks.md)."""
+
+    layers: str = "0"
+    """Layers to read, joined: all, last, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the last
+    layer)."""
+    pooling: str | None = "exit"
+    """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
+    context: Context = "sentence"
+    """What an LM reads: a text is a whole, so it is the text alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions(PoolingOptions, TextReading):
+    """How a text becomes a vector without training."""
+
+    transform: Transformed = "whitened"
+    """What is done to the vectors of texts, by statistics of your own ones; raw does nothing."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)
+        refuse_documents(self)
+
+    @property
+    def needs_texts(self) -> bool:
+        """Whether statistics of texts are needed before the first vector."""
+        return self.text_pooling == "sif" or self.transform != "raw"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedConfig(TextReading, TaskConfig):
+    """Options of a SentenceEncoder."""
+
+    labellings: ClassVar[tuple[str, ...]] = ("vectors", "pair-vectors")
+    default_head: ClassVar[str] = "embedding"

@@ -20,7 +20,7 @@ from boustro.hardware import find_device
 from boustro.heads.registry import make_head
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
-from boustro.tasks.card import write_card
+from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import Fitted, load_beside, plan_of, save_beside
 

@@ -5,15 +5,240 @@
     download("ner")                            → the folder itself
 
 Only files that the folder's manifest lists are uploaded.
+
+The model card of a trained folder: README.md, made from the folder's config.json and manifest only.
+
+It starts with the metadata that the Hugging Face Hub reads (YAML between two lines of dashes), with the scores as a
+model index. The card may be edited: its bytes are not verified when the folder is opened.
+
+    ---
+    library_name: boustro
+    pipeline_tag: token-classification
+    ...
+    # ner
+    Finds entities in text: LOC, MISC, ORG, PER. ...
 """
 
 import re
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from boustro.encoders.extended import POOLED, SPELLING
 from boustro.errors import reason
-from boustro.store import MANIFEST, open_folder, read_json
+from boustro.metrics.score import score_table
+from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS, task_of
+from boustro.tasks.labellings import open_labelling
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
+
+CARD = "README.md"
+
+
+def write_card(folder: str | Path, name: str | None = None) -> Path:
+    """Write README.md into a folder, complete or not; the same folder gives the same bytes.
+
+    `name` is the name that the folder is opened by: its own, or that of its repository on the Hub.
+    """
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    kind = TASKS[config["task"]].folder
+    manifest = open_folder(folder, kind) if (folder / MANIFEST).is_file() else make_manifest(folder, kind)
+    return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))
+
+
+def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> str:
+    """The card as Markdown, from a folder's config.json and manifest; `name` as in `write_card`."""
+    notices = config["record"].get("notices", {})
+    sections = {
+        "Use": _use(config, name),
+        "Scores": _scores(config),
+        "Training": _training(config, manifest),
+        "Encoder": _encoder(config),
+        "Sizes and cost": _cost(config["record"], manifest),
+        "Notices": "\n".join(f"- {count:,} {_cell(what)}" for what, count in notices.items() if count),
+    }
+    return _page(_metadata(config, name), _summary(config, name), sections)
+
+
+def local_models(config: dict[str, Any]) -> list[str]:
+    """The encoder's parts that are folders on the machine where the head was trained."""
+    return [part for part in config["encoder"].split("+") if _kind_and_path(part)[1].is_absolute()]
+
+
+def _metadata(config: dict[str, Any], name: str) -> "ModelCardData":
+    from huggingface_hub import EvalResult, ModelCardData
+
+    record, scores = config["record"], config["record"].get("dev_scores")
+    task = TASKS[config["task"]]
+    metrics = {kind: what for kind, what in task.metrics.items() if kind in (scores or {})}
+    pipeline = task.pipeline
+    entities = "entity F1" in metrics.values()
+    task_name = "Named entity recognition" if entities else pipeline.replace("-", " ").capitalize()
+    results = [
+        EvalResult(
+            task_type=pipeline,
+            task_name=task_name,
+            dataset_type="local",
+            dataset_name=Path(record["dev"]["name"]).name,
+            dataset_split="validation",
+            dataset_revision=record["dev"]["fingerprint"],
+            metric_type=kind,
+            metric_name=what,
+            metric_value=round(scores[kind] / 100, 4),  # scores on the Hub are from 0 to 1
+        )
+        for kind, what in metrics.items()
+    ]
+    weights = [model["weights"] for model in _models(config["encoder_identity"])]
+    return ModelCardData(
+        library_name="boustro",
+        pipeline_tag=pipeline,
+        tags=["boustro", pipeline, *(["named-entity-recognition"] if pipeline.startswith("token") else [])],
+        base_model=[w.rpartition("@")[0] for w in weights if "@" in w] or None,  # those from the Hub
+        model_name=name if results else None,
+        eval_results=results or None,
+    )
+
+
+def _summary(config: dict[str, Any], name: str) -> str:
+    types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
+    does = f"{TASKS[config['task']].does} {types}".strip(" .")
+    kind = TASKS[config["task"]].folder.replace("_", " ").replace("-", " ")
+    memory = ", and words of the training data with their mean vectors" if config["config"].get("memory") else ""
+    what = f"{'An' if kind[0] in 'aeiou' else 'A'} {kind} trained with Boustro {config['version']}"
+    return (
+        f"# {name}\n\n{does}. {what}: the language models of its encoder "
+        f"are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
+        f"Contains only the head's weights{memory}; the language models are loaded by name, see Encoder."
+    )
+
+
+def _page(metadata: "ModelCardData", summary: str, sections: Mapping[str, str]) -> str:
+    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
+    return f"---\n{metadata.to_yaml()}\n---\n\n{summary}\n\n{body}\n"
+
+
+def _use(config: dict[str, Any], name: str) -> str:
+    task = TASKS[config["task"]]
+    variable = task.folder.replace("-", "_")
+    return _example(config, variable, task.name, name, [f"{variable}.predict({task.example})  # {task.answer}"])
+
+
+def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: Sequence[str]) -> str:
+    """How the folder is opened and used."""
+    moved = note = ""
+    if local_models(config):
+        moved = ', encoder="…"'
+        note = "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
+    calls = "\n".join(lines)
+    opened = f'{variable} = boustro.{cls}.from_pretrained("{name}"{moved})'
+    return f"```python\nimport boustro\n\n{opened}\n{calls}\n```{note}"
+
+
+def _scores(config: dict[str, Any]) -> str:
+    scores = config["record"].get("dev_scores")
+    if not scores:
+        return "There was no development set."
+    heads, *rows = ([_cell(cell) for cell in row] for row in score_table(scores))
+    signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
+    return (
+        f"In percent, on the development set ({config['record']['dev']['sentences']:,} examples). It also selected the "
+        f"best epoch, so scores on new text may be slightly lower.\n\n{_table(heads, rows)}\n\nScored as: {signature}."
+    )
+
+
+def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
+    record = config["record"]
+    data = [
+        [part, _cell(Path(facts["name"]).name), f"{facts['sentences']:,}", f"`{facts['fingerprint']}`"]
+        for part in ("train", "dev")
+        if (facts := record[part])
+    ]
+    facts = {
+        "seed": record["seed"],
+        "best epoch": record["best_epoch"],
+        "settings": _settings({**config["config"], **config["head_options"]}),
+        **_made_by(manifest["made_by"]),
+    }
+    return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{_listed(facts)}"
+
+
+def _settings(options: Mapping[str, Any]) -> str:
+    return " ".join(f"`{name}={value}`" for name, value in options.items())
+
+
+def _made_by(made_by: dict[str, Any]) -> dict[str, str]:
+    """The command and the versions, of `store.provenance`."""
+    command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
+    versions = ", ".join(f"{package} {number}" for package, number in made_by["versions"].items())
+    return {"command": f"`{command}`", "versions": versions}
+
+
+def _listed(facts: Mapping[str, Any]) -> str:
+    return "\n".join(f"- {what}: {value}" for what, value in facts.items())
+
+
+def _encoder(config: dict[str, Any]) -> str:
+    models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
+    shares = {name: own for name, own in shares.items() if not name.endswith(POOLED) and name != SPELLING}
+    if len(shares) != len(models):  # one model twice
+        shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
+    rows = []
+    for (name, own), model in zip(shares.items(), models, strict=True):
+        mix = " ".join(f"{share:.2f}" for share in own)
+        weights, direction = f"`{model['weights']}`", model.get("direction", "")
+        rows.append([_cell(_shown(name)), weights, direction, _cell(model["pooling"]), mix])
+    rows += [["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(config) if "base" in part]
+    spec = "+".join(map(_shown, config["encoder"].split("+")))
+    return f"`{spec}`\n\n{_table(['model', 'weights', 'direction', 'word position', 'layer weights'], rows)}"
+
+
+def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
+    size = sum(fact["bytes"] for name, fact in manifest["files"].items() if name != CARD)
+    facts = {
+        "parameters of the head (trained)": record["head_parameters"],
+        "parameters of the encoder (frozen)": record["encoder_parameters"],
+        "size of this folder in bytes": size,
+        "encoding time in seconds": record["encode_seconds"],
+        "training time in seconds": record["train_seconds"],
+    }
+    return _table(["", ""], [[what, f"{value:,}"] for what, value in facts.items()])
+
+
+def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
+    identity = config["encoder_identity"]
+    return identity.get("parts", [identity])
+
+
+def _models(identity: dict[str, Any]) -> list[dict[str, Any]]:
+    """The models of an encoder, and those that its memories of words belong to."""
+    parts = identity.get("parts", [identity])
+    return [model for part in parts for model in (_models(part["base"]) if "base" in part else [part])]
+
+
+def _kind_and_path(part: str) -> tuple[str, Path]:
+    kind, colon, path = part.rpartition(":")
+    return kind + colon, Path(path)
+
+
+def _shown(part: str) -> str:
+    """A part of a spec; of a local model's path only the last folder, because paths may be private."""
+    kind, path = _kind_and_path(part)
+    return kind + path.name if path.is_absolute() or str(path).startswith(("..", "~")) else part
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -43,8 +268,6 @@ def upload(
     a missing token, `OSError` when the Hub refuses.
     """
     from huggingface_hub import HfApi, get_token
-
-    from boustro.tasks.card import local_models
 
     folder = Path(folder)
     manifest = open_folder(folder, TASKS[task_of(folder)].folder, verify=True)

@@ -12,6 +12,7 @@ from boustro.given import as_sentence, as_sentences
 from boustro.options import Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
+from boustro.tasks.beside import Cut, Memory
 from boustro.tasks.calibrate import Temperature, Thresholds
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
@@ -22,7 +23,6 @@ from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.plan import Beside
-from boustro.tasks.reading import Cut, Memory
 from boustro.tasks.recall import Lists, Promises, RecallPromise
 from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.words import join_words, split_text

@@ -19,7 +19,7 @@ from boustro.tasks.contract import Contract
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets, Unit
-from boustro.tasks.sense.xml import corpus_records
+from boustro.tasks.sense.data import corpus_records
 from boustro.text.documents import Item, decode_line, is_stream, read_items, read_raw
 from boustro.text.rows import file_ending
 from boustro.types import Sentence

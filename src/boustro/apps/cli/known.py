@@ -60,7 +60,7 @@ COMMANDS: dict[str, Known] = {
     "check": Known("boustro.tasks.check:check", "Data", "report on labelled data before training on it",
         ("check train.conll dev.conll", "check texts.jsonl --json report.json"),
         "json task"),
-    "weak": Known("boustro.tasks.weak.command:weak", "Data",
+    "weak": Known("boustro.tasks.weak:weak", "Data",
         "silver labels for text, from a gazetteer or an LLM's lists",
         ("weak texts.txt --gazetteer names.tsv --out silver.jsonl", "weak lists.jsonl --out silver.jsonl"),
         "gazetteer ignore_case"),

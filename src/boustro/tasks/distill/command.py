@@ -1,17 +1,35 @@
 """`boustro distill`: a trained folder into one with a smaller encoder."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from boustro.options import Positional, Seed, check_options
+from boustro.heads.options import StepOptions
+from boustro.options import Positional, Seed, Width, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
-from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, Corpus, Data, Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillOptions(StepOptions):
+    """What the student is, and how it learns."""
+
+    head: str | None = None
+    """Kind of the student's head. By default the teacher's."""
+    hidden: Width | None = 512
+    """Width inside the student's head; None for the width of its input."""
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` for a value outside its option's range."""
+        check_options(self)
+
+
+DEFAULT_DISTILL = DistillOptions()
 
 
 def distill(

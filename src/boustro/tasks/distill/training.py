@@ -30,7 +30,7 @@ from boustro.heads.solve import Run, solve
 from boustro.heads.training import Dev, mix_all
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
-from boustro.tasks.distill.options import DEFAULT_DISTILL, DistillOptions
+from boustro.tasks.distill.command import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import describe, head_facts, new_head, scores_of
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Fitted, Held

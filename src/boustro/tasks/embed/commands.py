@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from boustro.options import Count, OptionError, Positional
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file, write_file
-from boustro.tasks.embed.options import VectorOptions
+from boustro.tasks.config import VectorOptions
 from boustro.text.places import LM, Model, TextPath
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def similarity(
     if query == "-" and str(corpus) == "-":
         raise OptionError("standard input cannot be both the corpus and the queries; name a file of texts")
     from boustro.tasks.embed.data import read_rows
-    from boustro.tasks.embed.search import nearest_texts
+    from boustro.tasks.embed.task import nearest_texts
 
     with only_errors(run.quiet):
         check_output(json)

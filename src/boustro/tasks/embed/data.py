@@ -16,13 +16,13 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
+from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.named import read_named, under_names
 from boustro.tasks.data.pairs import KEYS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.tables import PREFIX
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
-from boustro.tasks.embed.options import NEIGHBOURS
 from boustro.text.documents import read_items
 from boustro.text.rows import JSON, JSON_LINES, file_ending
 from boustro.text.words import split_text

@@ -28,13 +28,13 @@ from boustro.tasks.labellings.entities import EntityLabelling
 
 LEARNED = {
     "tags": "tags:TagLabelling",
-    "spans": "spans:SpanLabelling",
+    "spans": "entities:SpanLabelling",
     "class": "texts:TextLabelling",
     "pair": "pairs:PairLabelling",
-    "score": "scores:ScoreLabelling",
+    "score": "pairs:ScoreLabelling",
     "pair-score": "pairs:PairScoreLabelling",
     "answers": "questions:QuestionLabelling",
-    "relation": "relations:RelationLabelling",
+    "relation": "pairs:RelationLabelling",
     "senses": "senses:SenseLabelling",
     "vectors": "vectors:VectorLabelling",
     "pair-vectors": "vectors:PairVectorLabelling",

@@ -6,10 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from boustro.heads.inputs import Targets
+from boustro.heads.options import HeadOptions
 from boustro.heads.sides import ALL, encode_distances
-from boustro.heads.span.decoding import FoundSpan, Gold
+from boustro.heads.span.decoding import FoundSpan, Gold, count_unreachable, propose_max_span
 from boustro.metrics.score import Score
-from boustro.metrics.spans import extract_spans, score_entities
+from boustro.metrics.spans import extract_spans, is_span_tag, score_entities
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
 from boustro.tasks.labellings.base import Labelling
@@ -80,3 +82,29 @@ class EntityLabelling(Labelling):
         """Entity-level precision, recall and F1 of answers."""
         gold = [gold_entities(s) for s in sentences]
         return score_entities(gold, [a.entities for a in answers], self.rules | signature)
+
+
+class SpanLabelling(EntityLabelling):
+    """Entity types as labels; the tags of an answer are those of its outermost entities."""
+
+    nested = True
+
+    @classmethod
+    def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "SpanLabelling":
+        """The types of the training set in alphabetical order."""
+        if not all(is_span_tag(tag) for s in sentences for tag in s.tags or ()):
+            raise ValueError("a span head needs entities, and the training data have plain labels; use another head")
+        return cls("spans", sorted({e.label for s in sentences for e in gold_entities(s)}))
+
+    def targets(self, sentences: Sequence[Sentence]) -> Targets:
+        gold = self.gold(sentences)
+        return lambda numbers, _: [gold[n] for n in numbers]
+
+    def longest(self, sentences: Sequence[Sentence]) -> int:
+        return propose_max_span(self.gold(sentences))
+
+    def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
+        return super().unpredictable(train, dev, max_span) | dict(count_unreachable(self.gold(train), max_span))
+
+    def read(self, output: list[tuple[int, int, int, float]], example: Sentence) -> Answer:
+        return self.read_spans(output, example)

@@ -1,7 +1,8 @@
-"""Pairs of texts: one label from the set that the training data show, or a number.
+"""One label or a number for a text, two texts, or two marked places of one.
 
-The side features of a word are whether it is in the other text, whatever its case; whether it is not; whether it is not
-and has a capital first or a digit; and whether it is marked.
+Numbers are learned with mean 0 and standard deviation 1, and scored by correlation. For two texts the side features of
+a word are whether it is in the other text, whatever its case; whether it is not; whether it is not and has a capital
+first or a digit; and whether it is marked.
 """
 
 from collections.abc import Sequence
@@ -9,11 +10,66 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.inputs import Targets
+from boustro.heads.options import HeadOptions
 from boustro.heads.sides import PAIR as SIDE_FEATURES
+from boustro.metrics.relations import RelationScore, is_no_relation, macro_f1, relation_counts, score_relations
+from boustro.metrics.similarity import CorrelationScore, score_correlation
+from boustro.tasks.answers import Answer
+from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import Pair
+from boustro.tasks.data.relations import MarkedText
 from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.labellings.scores import ScoreLabelling
-from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.labellings.texts import MarkedLabelling, TextLabelling
+from boustro.tasks.units import LabelUnits, NumberUnits
+
+
+class ScoreLabelling(Labelling):
+    """A number per example, whose `score` it is.
+
+    Attributes:
+        mean, deviation: Of the training scores.
+    """
+
+    scheme_name = "score"
+    units = NumberUnits()
+
+    def __init__(self, scheme: Any, labels: Sequence[str], mean: float, deviation: float) -> None:
+        super().__init__(scheme, labels)
+        self.mean, self.deviation = mean, deviation
+
+    @classmethod
+    def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "ScoreLabelling":
+        """`ValueError` where all scores are equal."""
+        scores = _scores(examples)
+        if not scores.std() > 0:
+            raise ValueError(f"{data_name(examples)}: all scores are equal, so there is nothing to learn")
+        return cls(cls.scheme_name, ("score",), float(scores.mean()), float(scores.std()))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """None: an answer has no label."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"mean": self.mean, "deviation": self.deviation}
+
+    def targets(self, examples: Sequence[Any]) -> Targets:
+        import torch
+
+        scores = torch.from_numpy((_scores(examples) - self.mean) / self.deviation).float()
+        return lambda numbers, rows: scores[torch.from_numpy(numbers)].to(rows.device)
+
+    def read(self, output: float, example: Any) -> Answer:
+        return Answer(value=output * self.deviation + self.mean)
+
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> CorrelationScore:
+        predicted = [a.value for a in answers if a.value is not None]
+        return score_correlation(_scores(examples).tolist(), predicted, signature)
+
+
+def _scores(examples: Sequence[Any]) -> np.ndarray:
+    return np.array([example.score for example in examples], np.float64)
 
 
 def side_features(pairs: Sequence[Pair]) -> np.ndarray:
@@ -50,3 +106,68 @@ class PairScoreLabelling(ScoreLabelling):
 
     def side(self, examples: Sequence[Any]) -> np.ndarray:
         return side_features(examples)
+
+
+TAKEN = "examples have a label that is taken for no relation (no_relation_label names another)"
+NONE_TAKEN = "examples, and no label of theirs is taken for no relation (no_relation_label names one)"
+
+
+class RelationUnits(LabelUnits):
+    """One label per pair of places, counted by its relation."""
+
+    metric, credit, label = "macro F1", "accuracy", "relation"
+    rules = (("metric", "macro F1 of relations, SemEval-2010 task 8"),)
+    has_values = True
+    statistic = staticmethod(macro_f1)
+
+    def __init__(self, no_relation: str | None = None) -> None:
+        self.no_relation = no_relation
+
+    def values(self, examples: Sequence[MarkedText], answers: Sequence[Answer]) -> np.ndarray:
+        """(N, 3 R), see `metrics.relations.relation_counts`."""
+        gold = [str(example.label) for example in examples]
+        return relation_counts(gold, [answer.tags[0] for answer in answers], self.no_relation)
+
+    def credits(self, values: np.ndarray) -> np.ndarray:
+        return super().credits(values.reshape(len(values), 3, -1).sum(2))
+
+
+class RelationLabelling(MarkedLabelling):
+    """One label per pair of places; scored by the macro F1 of the relations, see `metrics.relations`.
+
+    Attributes:
+        no_relation: The label of pairs without a relation, where it is named.
+    """
+
+    scheme_name = "relation"
+    units = RelationUnits()
+
+    def __init__(self, scheme: Any, labels: Sequence[str], no_relation: str | None = None) -> None:
+        super().__init__(scheme, labels)
+        self.no_relation, self.units = no_relation, RelationUnits(no_relation)
+
+    def suited(self, config: Any) -> "RelationLabelling":
+        """With the label of pairs without a relation; `ValueError` for one that the training set lacks."""
+        if (no_relation := config.no_relation_label) is None:
+            return self
+        if no_relation not in self.labels:
+            raise ValueError(
+                f"no example has the no_relation_label {no_relation!r}; there are {', '.join(self.labels)}"
+            )
+        made = RelationLabelling(self.scheme, self.labels, no_relation)
+        made.weights = self.weights
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | ({} if self.no_relation is None else {"no_relation": self.no_relation})
+
+    def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
+        without = [label for label in self.gold_labels(train) if is_no_relation(label, self.no_relation)]
+        found = {f"{TAKEN}: {', '.join(sorted(set(without)))}": len(without)} if without else {NONE_TAKEN: len(train)}
+        return super().unpredictable(train, dev, max_span) | found
+
+    def score(
+        self, examples: Sequence[MarkedText], answers: Sequence[Answer], signature: dict[str, str]
+    ) -> RelationScore:
+        found = [answer.tags[0] for answer in answers]
+        return score_relations(self.gold_labels(examples), found, signature, self.no_relation)

@@ -1,7 +1,28 @@
-"""Answers to questions: spans of a context, and, where the training data have such questions, no answer."""
+"""Answers to questions: spans of a context, and, where the training data have such questions, no answer.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+How the words of a question and of its context match: features of words that no encoder sees.
+
+    question  Who painted the old harbour ?      context  The harbour was painted by Ada Brandt in 1907 .
+    "painted"   same word 1, weight 1.0 (it is rare)         "Ada"    share of the question nearby 0.9, capital 1, who 1
+
+For a word of the context: whether it stands in the question (as it is, in lower case, by its stem), how rare it is
+there, the weighted share of the question's words in windows around it and in its sentence, the distance to the nearest
+match, its shape, the kind of the question, and products of kind and shape. A word of the question has the first four,
+its shape and the kind.
+
+Sources: Chen et al. 2017 (DrQA), section 3.2, for matches as features; Richardson, Burges and Renshaw 2013, for the
+sliding window of inverse counts. The stems are cruder than Porter's: endings are cut.
+
+n words of the context, k words of the question, F features.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +33,157 @@ from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.questions import Question
 from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.labellings.matches import match_features, stem_weights
 from boustro.tasks.units import AnswerUnits, answer_text
 from boustro.types import NO_ANSWER, Entity
+
+WINDOWS = ((2, 2), (5, 5), (10, 10), (20, 20), (5, -1), (-1, 5), (12, -1), (-1, 12))
+"""Words to the left and to the right that count as near; -1 leaves the word itself out, too."""
+RARE = 0.01
+"""Stems in more than this share of the training contexts have a weight below 1."""
+HEAVY = 0.45
+"""The least weight of a match that distances are measured to."""
+ENDINGS = re.compile(r"(?:ations?|ings?|ions?|ers?|ies|ied|ed|es|ly|s|e|y)$")
+MONTHS = frozenset("january february march april may june july august september october november december".split())
+NUMBERS = frozenset(
+    "one two three four five six seven eight nine ten eleven twelve dozen twenty thirty forty fifty sixty seventy "
+    "eighty ninety hundred thousand million billion half once twice both several".split()
+)
+AMOUNTS = frozenset("many much long old far often large big tall high deep fast heavy".split())
+KINDS = {"who": 0, "whom": 0, "whose": 0, "when": 1, "where": 2, "why": 3, "which": 6, "what": 7}
+HOW_MANY, HOW, OTHER = 4, 5, 8
+ENDERS = frozenset({".", "!", "?"})
+
+
+class Reading(NamedTuple):
+    """What is known of a text by itself: stems, words in lower case, shapes (n, 8), the sentence of each word."""
+
+    stems: list[str]
+    lower: list[str]
+    shapes: np.ndarray
+    sentences: np.ndarray
+
+
+def stem(word: str) -> str:
+    """In lower case without its ending: painted, paints → paint."""
+    word = word.lower()
+    cut = ENDINGS.sub("", word) if len(word) > 3 else word
+    if len(cut) < 3:
+        return word
+    return cut[:-1] if cut[-1] == cut[-2] and cut[-1] not in "sl" else cut
+
+
+def stem_weights(contexts: Iterable[Sequence[str]]) -> dict[str, float]:
+    """The weights below 1 of frequent stems: log(1 / share of contexts), in units of log(1 / RARE)."""
+    found = [{stem(word) for word in words} for words in contexts]
+    counts = Counter(s for stems in found for s in stems)
+    weights = {s: math.log((len(found) + 1) / (n + 0.5)) / -math.log(RARE) for s, n in counts.items()}
+    return {s: round(w, 3) for s, w in sorted(weights.items()) if w < 1 and counts[s] > 1}
+
+
+@lru_cache(maxsize=64)
+def read_words(words: tuple[str, ...]) -> Reading:
+    """A context is read once for all its questions."""
+    lower = [word.lower() for word in words]
+    first = [i == 0 or words[i - 1] in ENDERS for i in range(len(words))]
+    shapes = [
+        [
+            word[:1].isupper(),
+            word.isupper() and len(word) > 1,
+            word[:1].isdigit(),
+            len(word) == 4 and word.isdigit(),
+            low in NUMBERS,
+            low in MONTHS,
+            not any(map(str.isalnum, word)),
+            begins,
+        ]
+        for word, low, begins in zip(words, lower, first, strict=True)
+    ]
+    return Reading(list(map(stem, words)), lower, np.array(shapes, np.float32), np.cumsum(first) - 1)
+
+
+def question_kind(lower: Sequence[str]) -> int:
+    """The first question word's number; see `KINDS`."""
+    for word, following in zip(lower, [*lower[1:], ""], strict=True):
+        if word == "how":
+            return HOW_MANY if following in AMOUNTS else HOW
+        if word in KINDS:
+            return KINDS[word]
+    return OTHER
+
+
+def match_features(question: tuple[str, ...], context: tuple[str, ...], weights: Mapping[str, float]) -> np.ndarray:
+    """(k + n, F) float32: the words of the question, then those of the context. `weights` are of `stem_weights`."""
+    asked, told = read_words(question), read_words(context)
+    kind = question_kind(asked.lower)
+    kinds = np.zeros((len(question) + len(context), OTHER + 1), np.float32)
+    kinds[:, kind] = 1
+    known = {s: weights.get(s, 1.0) for s, shape in zip(asked.stems, asked.shapes, strict=True) if not shape[6]}
+    of_question = _matches(question, asked, context, told, known)
+    of_context = [
+        *_matches(context, told, question, asked, known),
+        *_near(told, known),
+        _neighbours(asked.stems, told.stems),
+        *_distances(np.array([known.get(s, 0.0) for s in told.stems])),
+        np.array([weights.get(s, 1.0) for s in told.stems]),
+        *_expected(kind, told.shapes),
+    ]
+    matched = np.zeros((len(kinds), len(of_context)), np.float32)
+    matched[: len(question), : len(of_question)] = np.stack(of_question, 1)
+    matched[len(question) :] = np.stack(of_context, 1)
+    return np.concatenate([matched, np.concatenate([asked.shapes, told.shapes]), kinds], axis=1)
+
+
+def _matches(
+    words: Sequence[str], own: Reading, others: Sequence[str], other: Reading, known: Mapping[str, float]
+) -> list[np.ndarray]:
+    """Whether each word stands in the other text: as it is, in lower case, by its stem; the weight of that match."""
+    exact, lower, stems = set(others), set(other.lower), set(other.stems)
+    weights = [known.get(s, 0.0) if s in stems else 0.0 for s in own.stems]
+    rows = ([w in exact for w in words], [w in lower for w in own.lower], [s in stems for s in own.stems], weights)
+    return [np.array(row, np.float32) for row in rows]
+
+
+def _near(told: Reading, known: Mapping[str, float]) -> list[np.ndarray]:
+    """The weighted share of the question's stems in each window, in the sentence, and how far that is from the best."""
+    numbers = {s: number for number, s in enumerate(known)}
+    share = np.array(list(known.values()), np.float32) / max(sum(known.values()), 1e-6)
+    size, at = len(told.stems), np.arange(len(told.stems))
+    here = np.zeros((size, len(known)), np.float32)
+    found = np.array([numbers.get(s, -1) for s in told.stems])
+    here[at[found >= 0], found[found >= 0]] = 1
+    counts = np.concatenate([np.zeros((1, len(known)), np.float32), here.cumsum(0)])
+    columns = []
+    for left, right in WINDOWS:
+        start, stop = np.maximum(at - left, 0), np.minimum(at + right + 1, size)
+        columns.append((counts[stop] > counts[np.minimum(start, stop)]) @ share)
+    of_sentence = np.zeros((told.sentences[-1] + 1, len(known)), np.float32)
+    np.maximum.at(of_sentence, told.sentences, here)
+    covered = of_sentence @ share
+    return [*columns, covered[told.sentences], covered[told.sentences] - covered.max()]
+
+
+def _neighbours(asked: Sequence[str], told: Sequence[str]) -> np.ndarray:
+    """Whether a word and its neighbour are neighbours in the question, too."""
+    pairs = set(pairwise(asked))
+    follows = np.array([*(pair in pairs for pair in pairwise(told)), False])
+    return follows | np.concatenate([[False], follows[:-1]])
+
+
+def _distances(weights: np.ndarray) -> list[np.ndarray]:
+    """Closeness to the nearest heavy match on the left, on the right, and on either side."""
+    at, far = np.arange(len(weights)), 10**6
+    heavy = weights > HEAVY
+    left = at - np.maximum.accumulate(np.where(heavy, at, -far))
+    right = np.minimum.accumulate(np.where(heavy, at, far)[::-1])[::-1] - at
+    return [np.exp(-left / 4), np.exp(-right / 4), np.exp(-np.minimum(left, right) / 12)]
+
+
+def _expected(kind: int, shapes: np.ndarray) -> list[np.ndarray]:
+    """Shapes that the kind of question asks for: a name for who and where, a date for when, a number for how many."""
+    name = shapes[:, 0] * (1 - shapes[:, 7])
+    date, number = np.maximum(shapes[:, 2], shapes[:, 5]), np.maximum(shapes[:, 2], shapes[:, 4])
+    return [name * (kind == 0), date * (kind == 1), name * (kind == 2), number * (kind == HOW_MANY)]
+
 
 ANSWER = "answer"
 MOST_WORDS, COVERED = 20, 0.99

@@ -23,8 +23,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.sense.data import NO_GOLD
-from boustro.tasks.sense.examples import Occurrence
-from boustro.tasks.sense.inventory import Entry, read_wordnet
+from boustro.tasks.sense.examples import Entry, Occurrence, read_wordnet
 from boustro.tasks.units import Units
 from boustro.types import Entity
 

@@ -21,10 +21,10 @@ from boustro.heads.options import HeadOptions, PoolingOptions
 from boustro.heads.transforms import unit
 from boustro.metrics.similarity import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
+from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import Pair
 from boustro.tasks.embed.data import Alone
-from boustro.tasks.embed.options import NEIGHBOURS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import NumberUnits
 from boustro.types import Sentence

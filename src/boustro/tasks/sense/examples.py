@@ -2,13 +2,93 @@
 
 sentence = Sentence(("the", "bank", "rose"))
 SenseSentence(sentence, (Target(1, "bank", "NOUN", ("bank%1:17:01::",)),))
+
+Which senses a word can have: an inventory by lemma and part of speech, and WordNet's files as one.
+
+    inventory = read_wordnet("/usr/share/wordnet")       # index.sense of WordNet 3.0
+    inventory.senses("bank", "NOUN")                     # ("bank%1:17:01::", "bank%1:14:00::", …), first sense first
+
+A line of index.sense is `key offset number count`. The key is `lemma%type:…`, where type 1 is a noun, 2 a verb, 3 an
+adjective, 4 an adverb, 5 a satellite adjective. Source: WordNet 3.0, senseidx(5WN).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from boustro.tasks.sense.inventory import Entry, make_entry
+from boustro.choose import unknown
+from boustro.store import fingerprint
+from boustro.text.documents import read_lines
 from boustro.types import Sentence
+
+INDEX = "index.sense"
+POS_OF_TYPE = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
+POS_OF_LETTER = {"n": "NOUN", "v": "VERB", "a": "ADJ", "s": "ADJ", "r": "ADV"}
+POS_OF_PENN = {"NN": "NOUN", "VB": "VERB", "JJ": "ADJ", "RB": "ADV"}
+POS = ("NOUN", "VERB", "ADJ", "ADV")
+Entry = tuple[str, str]
+"""A lemma, in lower case and with _ for spaces, and one of `POS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Sense keys by entry, the most frequent sense first."""
+
+    entries: dict[Entry, tuple[str, ...]]
+    name: str = ""
+
+    def senses(self, lemma: str, pos: str) -> tuple[str, ...]:
+        """The keys of an entry, none where it is not there."""
+        return self.entries.get(make_entry(lemma, pos), ())
+
+    def fingerprint(self) -> str:
+        """Of its entries, wherever they were read from."""
+        return fingerprint(sorted((*entry, *keys) for entry, keys in self.entries.items()))
+
+
+def make_entry(lemma: str, pos: str) -> Entry:
+    """`("Take place", "VB")` → `("take_place", "VERB")`; `ValueError` for an unknown part of speech."""
+    return lemma.strip().lower().replace(" ", "_"), part_of_speech(pos)
+
+
+def part_of_speech(tag: str) -> str:
+    """One of `POS` for a universal tag, a Penn Treebank tag or WordNet's letter; `ValueError` for another."""
+    found = tag if tag in POS else POS_OF_LETTER.get(tag.lower()) or POS_OF_PENN.get(tag[:2])
+    if found is None:
+        raise ValueError(unknown(tag, (*POS, *POS_OF_PENN, *POS_OF_LETTER), "part of speech"))
+    return found
+
+
+def pos_of_key(key: str) -> str | None:
+    """The part of speech that a WordNet key states; `None` for a key of another inventory."""
+    return POS_OF_TYPE.get(key.partition("%")[2].partition(":")[0])
+
+
+def read_wordnet(path: str | Path) -> Inventory:
+    """The inventory of a WordNet folder, or of its index.sense.
+
+    Raises `FileNotFoundError` where there is none, and `ValueError` with file:line for a line of another form.
+    """
+    path = Path(path)
+    file = path / INDEX if path.is_dir() else path
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: no such file; name a folder with WordNet's {INDEX}, or that file")
+    found: dict[Entry, list[tuple[int, str]]] = {}
+    for entry, number, key in _index_lines(file):
+        found.setdefault(entry, []).append((number, key))
+    if not found:
+        raise ValueError(f"{file}: no sense; expected lines of a key, an offset, a sense number and a count")
+    return Inventory({entry: tuple(key for _, key in sorted(keys)) for entry, keys in found.items()}, str(path))
+
+
+def _index_lines(file: Path) -> Iterator[tuple[Entry, int, str]]:
+    for number, line in read_lines(file):
+        fields = line.split()
+        pos = pos_of_key(fields[0]) if len(fields) == 4 else None
+        if pos is None or not fields[2].isdigit():
+            raise ValueError(f"{file}:{number}: not a line of {INDEX} (key, offset, sense number, count)")
+        yield (fields[0].partition("%")[0], pos), int(fields[2]), fields[0]
 
 
 @dataclass(frozen=True, slots=True)

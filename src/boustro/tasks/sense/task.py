@@ -59,7 +59,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         preset: "default".
         cache: Keep the features of training and development data on disk (a folder says where).
         device: cpu, cuda or mps; by default the best available.
-        options: Fields of `boustro.tasks.sense.options.SenseConfig`, over the preset's.
+        options: Fields of `boustro.tasks.config.SenseConfig`, over the preset's.
 
     Raises `ValueError` for an unknown head, preset or option, and for a value outside its range.
     """

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
 from boustro.tasks.calibrate import Temperature, Thresholds
+from boustro.tasks.config import RelationConfig
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import KEYS, OFFSETS, PLACES, MarkedText, mark_text, read_relations
 from boustro.tasks.plan import Beside
-from boustro.tasks.relation.options import RelationConfig
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
 from boustro.types import Entity, Sentence

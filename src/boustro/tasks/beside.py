@@ -1,7 +1,9 @@
-"""TF-IDF beside the head of a classifier: trained on the same texts, weighed on parts of them that were left out.
+"""What stands beside a head and has files of its own, but for a promise of recall (`recall`).
 
-words.json           the terms, and the weights of head and words
-words.safetensors    the linear model of `heads.words`
+Memory    the mean vectors of the words of the training sentences     memory.safetensors, words.json
+Cut       fewer words behind each word than the text has (`live`)
+Words     TF-IDF beside the head of a classifier: trained on the      words.json, the terms, and the weights of head
+          same texts, weighed on parts that were left out             and words; words.safetensors, `heads.words`
 """
 
 import json
@@ -16,9 +18,55 @@ from boustro.arrays import read_arrays
 from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
 from boustro.store import read_json, write_file
 from boustro.tasks.folds import left_out
+from boustro.tasks.labellings import Labelling
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
+from boustro.tasks.plan import Beside, Fitted, Held, Plan, Taught, TrainingSet
 from boustro.types import Sentence
+
+
+class Memory(Beside):
+    """The mean vectors of the words of all training sentences, in the folder; see `features.training`."""
+
+    name = "memory"
+
+    def read(
+        self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
+    ) -> Taught:
+        from boustro.features.training import REMEMBERED, read_remembering
+
+        read = read_remembering(plan.reader, examples, unread, labelling.side(examples), seed)
+        reader, inputs, without = read
+        return Taught(reader, inputs, {REMEMBERED: len(unread)} if unread else {}, without)
+
+    def save(self, fitted: Fitted, folder: Path) -> None:
+        from boustro.encoders.word_means import save_means
+
+        if fitted.plan.reader.memory is not None:
+            save_means(folder, fitted.plan.reader.memory)
+
+    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], None]:
+        from dataclasses import replace
+
+        from boustro.encoders.word_means import read_means
+
+        return replace(plan, reader=plan.reader.with_memory(read_means(folder))), None
+
+
+class Cut(Beside):
+    """Fewer words behind each word than the text has (`live`); see `features.training`."""
+
+    name = "live"
+
+    def read(
+        self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
+    ) -> Taught:
+        from boustro.features.training import cut_inputs
+        from boustro.tasks.fitting import read_plainly
+
+        inputs = read_plainly(plan, labelling, examples).inputs
+        inputs, cut = cut_inputs(plan.reader.encoder(), plan.reader.reading.context, examples, inputs, seed)
+        return Taught(plan.reader, inputs, cut)
+
 
 CONFIG, WEIGHTS = "words.json", "words.safetensors"
 

@@ -1,1 +1,0 @@
-"""The relation between two marked places of a text."""

@@ -1,0 +1,290 @@
+"""`boustro weak`: silver labels for running text, as JSON lines that `boustro fit --weak` reads.
+
+Names with a label each, found in text: the longest match from left to right, over whole words of one line.
+
+    Port Lisse<tab>LOC      "Ada left Port Lisse."   →   LOC [9, 19)
+    Port<tab>ORG
+
+A file has a name and a label with a tab between them on each line, or JSON lines with `text` and `label`. A name is
+split into words as text is; it matches the same words in the same case, or in any case where that was asked for. A
+word of the text may have a full stop that the name has not (`Graematter Inc` in "… of Graematter Inc."), because it
+also ends sentences there.
+
+Where in a text the entities are that were listed without offsets, as language models list them.
+
+    {"text": "Ada met Ada.", "entities": [{"text": "Ada", "label": "PER"}]}   →   PER [0, 3), PER [8, 11)
+
+What was listed once is labelled wherever it stands; what was listed several times is labelled so often, from left to
+right. It must begin and end where words do, in the same case; a full stop of its last word is added. What does not
+stand in the text, or not so often, is counted, not guessed.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from boustro.errors import shorten
+from boustro.options import Positional, check_options
+from boustro.output import as_json, print_notices
+from boustro.progress import Progress
+from boustro.store import check_file, write_file
+from boustro.text.documents import Split, read_documents, read_lines, read_values
+from boustro.text.places import Corpus, TextPath
+from boustro.text.rows import parse_record
+from boustro.text.words import LINE_BREAKS, split_text
+from boustro.types import Entity
+
+Words = tuple[str, ...]
+Places = list[tuple[int, int]]
+
+
+class Gazetteer:
+    """Names by their words; `repeated` counts names that were given again, with another label (the first one stays)."""
+
+    def __init__(self, names: Iterable[tuple[str, str]], ignore_case: bool = False) -> None:
+        self._ignore_case = ignore_case
+        self._labels: dict[Words, str] = {}
+        self.repeated = 0
+        given = list(names)
+        for name, label in given:
+            self.repeated += self._labels.setdefault(self._split(name), label) != label
+        self._num_names = len(self._labels)
+        for name, label in given:  # U.S.A is two words, and one with a full stop
+            if (words := self._split(f"{name}."))[-1] != ".":
+                self._labels.setdefault(words, label)
+        self._lengths: dict[str, list[int]] = {}
+        self._spelled: dict[Words, list[Words]] = {}  # without full stops: as the names have them
+        for words in sorted(self._labels, key=len, reverse=True):
+            bare = tuple(map(_bare, words))
+            self._spelled.setdefault(bare, []).append(words)
+            own = self._lengths.setdefault(bare[0], [])
+            own += [] if len(words) in own else [len(words)]
+
+    def __len__(self) -> int:
+        return self._num_names
+
+    @classmethod
+    def read(cls, path: Path, ignore_case: bool = False) -> "Gazetteer":
+        """A file of names; `ValueError`, with file:line, for a line without a name and a label, and for no name."""
+        made = cls(_read(path), ignore_case)
+        if not len(made):
+            raise ValueError(f"{path}: no names; expected a name and a label with a tab between them on each line")
+        return made
+
+    def entities(self, text: str, crossing: list[Entity] | None = None) -> list[Entity]:
+        """The names in a text, over its characters; names that begin in one and end after it go to `crossing`."""
+        found: list[Entity] = []
+        for line, places in _lines(text):
+            words, last = self._words(line), 0
+            bare = tuple(map(_bare, words))
+            for start in range(len(words)):
+                name = self._longest(words, bare, start)
+                if name and start + len(name) > last:
+                    begin, end = places[start][0], places[start + len(name) - 1][1]
+                    entity = Entity(self._labels[name], begin, end, text[begin:end])
+                    if start >= last:
+                        found.append(entity)
+                        last = start + len(name)
+                    elif crossing is not None:
+                        crossing.append(entity)
+        return found
+
+    def _longest(self, words: Words, bare: Words, start: int) -> Words:
+        """The longest name that the words have at `start`, one with the same full stops before others; else empty."""
+        for size in self._lengths.get(bare[start], ()):
+            own = words[start : start + size]
+            if own in self._labels:
+                return own
+            for name in self._spelled.get(bare[start : start + size], ()):
+                if all(word in (part, f"{part}.") for word, part in zip(own, name, strict=True)):
+                    return name
+        return ()
+
+    def _split(self, name: str) -> Words:
+        return self._words([word for placed in split_text(name) for word in placed.sentence.words])
+
+    def _words(self, words: Sequence[str]) -> Words:
+        return tuple(word.casefold() for word in words) if self._ignore_case else tuple(words)
+
+
+def _lines(text: str) -> Iterator[tuple[list[str], Places]]:
+    """The words of each line with their places: a name may extend over what looks like the end of a sentence."""
+    words: list[str] = []
+    places: Places = []
+    for placed in split_text(text):
+        if places and any(mark in LINE_BREAKS for mark in text[places[-1][1] : placed.places[0][0]]):
+            yield words, places
+            words, places = [], []
+        words.extend(placed.sentence.words)
+        places.extend(placed.places)
+    yield words, places
+
+
+def _bare(word: str) -> str:
+    return word.removesuffix(".") or word
+
+
+def _read(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in read_lines(path):
+        where = f"{path}:{number}"
+        if not line.strip():
+            continue
+        if line.lstrip().startswith("{"):
+            record = parse_record(line, where)
+            name, label = record.get("text"), record.get("label")
+        else:
+            name, _, label = (part.strip() for part in line.partition("\t"))
+        if not all(isinstance(part, str) and part.strip() for part in (name, label)):
+            raise ValueError(f"{where}: expected a name and a label with a tab between them, got {line!r}")
+        yield name, label
+
+
+ABSENT = "listed entities that do not stand in their text, left out"
+INSIDE = "listed entities that stand only inside words of their text, left out"
+SURPLUS = "entities listed more often than they stand in their text, left out"
+TAKEN = "places of listed entities that overlap another one, left out"
+
+Place = tuple[int, int]
+
+
+def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], Counter[str]]:
+    """The entities over the characters of the text, in order, and what was left out, counted.
+
+    Raises `ValueError`, with the place, for an item without `text` and `label`.
+    """
+    mentions = [_mention(item, where) for item in listed]
+    starts, ends = _edges(text)
+    found: list[Entity] = []
+    counts: Counter[str] = Counter()
+    for name, labels in sorted(_by_name(mentions).items(), key=lambda item: -len(item[0])):
+        places = _find(text, name)
+        whole = _apart(_whole(text, place, ends) for place in places if place[0] in starts)
+        free = [(start, end) for start, end in whole if not any(start < e.end and e.start < end for e in found)]
+        if not whole:
+            counts[INSIDE if places else ABSENT] += len(labels)
+        elif len(labels) == 1:
+            counts[TAKEN] += len(whole) - len(free)
+            labels *= len(free)
+        else:
+            surplus = max(0, len(labels) - len(free))
+            counts[TAKEN] += (taken := min(surplus, len(whole) - len(free)))
+            counts[SURPLUS] += surplus - taken
+        for (start, end), label in zip(free, labels, strict=False):
+            found.append(Entity(label, start, end, text[start:end]))
+    return sorted(found), +counts
+
+
+def _mention(item: Any, where: str) -> tuple[str, str]:
+    name, label = (item.get("text"), item.get("label")) if isinstance(item, Mapping) else (None, None)
+    if not (isinstance(name, str) and isinstance(label, str) and name.strip() and label.strip()):
+        raise ValueError(f'{where}: a listed entity is {{"text": …, "label": …}}, got {shorten(item)}')
+    return name.strip(), label.strip()
+
+
+def _by_name(mentions: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """The labels of each name, as often as it was listed."""
+    found: dict[str, list[str]] = {}
+    for name, label in mentions:
+        found.setdefault(name, []).append(label)
+    return found
+
+
+def _edges(text: str) -> tuple[set[int], set[int]]:
+    """Where words begin, and where they end."""
+    places = [place for placed in split_text(text) for place in placed.places]
+    return {start for start, _ in places}, {end for _, end in places}
+
+
+def _find(text: str, name: str) -> list[Place]:
+    """Every place of a name, whatever white space is between its words, from left to right; places may overlap."""
+    pattern = r"\s+".join(map(re.escape, name.split()))
+    return [match.span(1) for match in re.finditer(f"(?=({pattern}))", text)]
+
+
+def _whole(text: str, place: Place, ends: set[int]) -> Place | None:
+    """The same place if it ends where a word does, or with the full stop that is of its last word there."""
+    start, end = place
+    end += end not in ends and text[end : end + 1] == "."
+    return (start, end) if end in ends else None
+
+
+def _apart(places: Iterable[Place | None]) -> list[Place]:
+    """Those of the places, from left to right, that do not overlap the one before."""
+    kept: list[Place] = []
+    for place in places:
+        if place and (not kept or place[0] >= kept[-1][1]):
+            kept.append(place)
+    return kept
+
+
+CROSSING = "names that begin inside another one and end after it, left out"
+WITHOUT = "texts without a name"
+
+
+def weak(
+    texts: Positional[tuple[Corpus, ...]],
+    out: Path,
+    gazetteer: TextPath | None = None,
+    ignore_case: bool = False,
+    split: Split = "line",
+    text_key: str = "text",
+) -> None:
+    """Label running text with the names of a gazetteer, or with what a language model listed.
+
+    The result is JSON lines with text and entities for boustro fit --weak, which also takes the output of boustro
+    predict --format jsonl.
+
+    Args:
+        texts: Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too). Without --gazetteer JSON
+            lines whose objects have a text and a list of entities, each with its text and its label, which are found
+            in the text.
+        out: File to write.
+        gazetteer: Names and their labels, with a tab between them on each line, or JSON lines with text and label. The
+            longest name counts, from left to right, over whole words.
+        ignore_case: Find the names of the gazetteer in any case. By default the case must be the same.
+        split: What ends a text in a text file.
+        text_key: Key or column of the text in files that are not plain text.
+    """
+    check_options(weak, locals())
+    if not texts:
+        raise ValueError("no texts given; name at least one file")
+    check_file(out)
+    counts: Counter[str] = Counter()
+    crossing: list[Entity] = []
+    if gazetteer is not None:
+        names = Gazetteer.read(gazetteer, ignore_case)
+        counts["names given again with another label, left out"] = names.repeated
+        labelled = ((text, names.entities(text, crossing)) for text in read_documents(texts, text_key, split))
+    else:
+        labelled = _listed(texts, text_key, counts)
+    lines, labels = [], Counter()
+    for text, entities in Progress("labelling", "texts").over(labelled):
+        counts[WITHOUT] += not entities
+        labels.update(e.label for e in entities)
+        own = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in entities]
+        lines.append(as_json({"text": text, "entities": own}) + "\n")
+    counts[CROSSING] = len(crossing)
+    if not labels:
+        raise ValueError(f"{', '.join(texts)}: no entity was found, so there is nothing to learn from")
+    write_file(out, "".join(lines))
+    print_notices(counts)
+    found = ", ".join(f"{count:,} {label}" for label, count in sorted(labels.items()))
+    print(f"{out}: {len(lines):,} texts, {found}", file=sys.stderr)
+
+
+def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iterator[tuple[str, list[Entity]]]:
+    """Texts with the entities that were listed for them; what was left out is added to `counts`."""
+    for file in files:
+        for where, record in read_values(Path(file)):
+            text: Any = record.get(text_key) if isinstance(record, dict) else None
+            listed = record.get("entities") if isinstance(record, dict) else None
+            if not isinstance(text, str) or not isinstance(listed, list):
+                raise ValueError(
+                    f"{where}: no {text_key!r} with a list of 'entities'; for other texts give --gazetteer FILE"
+                )
+            found, left_out = locate(text, listed, where)
+            counts.update(left_out)
+            yield text, found

@@ -1,1 +1,0 @@
-"""Silver labels for running text: names of a gazetteer, and what an LLM listed."""
