@@ -176,6 +176,8 @@ def damaged_file(case: Case) -> list[str] | Callable[[], Any]:
     content = Path(case.world[source]).read_bytes()
     if ".json" in source and random.random() < 0.3:
         rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+        left = {random.choice(["relations", "spans", "tags", "label", "head"]): random.choice(VALUES)}
+        rows = [row | left if isinstance(row, dict) and random.random() < 0.5 else row for row in rows]
         content = json.dumps(rows, indent=random.choice([None, 1])).encode()
     for _ in range(random.randint(1, 3)):
         content = damage_bytes(random, content, json_lines=".json" in source)

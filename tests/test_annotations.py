@@ -12,7 +12,7 @@ from boustro.tasks.check import report_files
 from boustro.tasks.data import annotations, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS, plain_records
 from boustro.tasks.data.guess import guess_task
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.data.units import CODECS, CONVERTED, UTF_16, position
 from boustro.types import Entity
@@ -190,7 +190,8 @@ def test_what_is_about_a_picture_or_about_a_region_does_not_make_a_text_unread()
     relation = {"from_id": "x", "to_id": "r", "type": "relation", "direction": "right"}
     rating = {"id": "x", "from_name": "sure", "to_name": "text", "type": "rating", "value": NODE | OWN | {"rating": 3}}
     others = [placed("rectanglelabels", box), placed("timeserieslabels", series), relation, rating]
-    assert found([task(region(9, 19, "PER"), *others)]) == ([("PER", "Ada Brandt")], {})
+    left = {NOT_READ.format("relation, sure"): 1}
+    assert found([task(region(9, 19, "PER"), *others)]) == ([("PER", "Ada Brandt")], left)
     about = placed("taxonomy", NODE | OWN, [["a", "b"]], id="x", from_name="more")
     (note,) = load_data([task(region(9, 19, "PER"), about)]).notes
     assert note.what == "choices about a region and not about the text, left out"
@@ -198,7 +199,7 @@ def test_what_is_about_a_picture_or_about_a_region_does_not_make_a_text_unread()
 
 def test_a_question_that_nobody_answered_is_not_answered_with_nothing():
     two = [record(ner=[span(9, 19, "PER")], topic="news"), record(topic="news"), record(ner=[])]
-    assert found(two) == ([("PER", "Ada Brandt")], {annotations.OPEN: 1})
+    assert found(two) == ([("PER", "Ada Brandt")], {annotations.OPEN: 1, NOT_READ.format("topic"): 2})
     for other in (record(topic="news"), task(choice("news"))):
         with pytest.raises(ValueError, match="no entities, but answers of another kind under 'topic'"):
             found([other, task(text="It rained.") if "data" in other else record(text="It rained.")])

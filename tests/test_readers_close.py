@@ -20,11 +20,11 @@ from boustro.apps.batch.rows import read_rows as rows_of_files
 from boustro.apps.label.answers import read_whole
 from boustro.generation.command import _records as prompts_of
 from boustro.generation.prompts.command import _records as records_to_prompt
-from boustro.tasks import read_counted
+from boustro.tasks import TASKS, read_counted
 from boustro.tasks.data import annotations, dialect, load_data, records
 from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.offsets import TRIMMED
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, UNCLEAR
 from boustro.tasks.embed.data import read_rows, read_vectors
@@ -179,6 +179,45 @@ def test_text_that_only_looks_like_json_is_text(text, folder):
     path = folder / "looks.txt"
     path.write_text(text)
     assert [item.value for item in read_items(str(path)) if item and item.is_line] == text.split("\n")
+
+
+FIELDS = ["relations", "spans", "topic", "score", "labels", "tags", "plausible_answers", "id", "meta", "source"]
+LEAVES = {
+    "tag": {"text": "Ada left.", "entities": [[0, 3, "PER"]]},
+    "classify": {"text": "Ada left.", "label": "x"},
+    "regress": {"text": "Ada left.", "score": 2.5},
+    "pair": {"sentence1": "Ada left.", "sentence2": "She went.", "label": "x"},
+    "similarity": {"sentence1": "Ada left.", "sentence2": "She went.", "score": 2.5},
+    "relation": {"text": "Ada left Lisse.", "head": [0, 3], "tail": [9, 14], "label": "x"},
+    "qa": {"question": "Who?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]},
+    "embed": {"sentence1": "Ada left.", "sentence2": "She went."},
+    "sense": {"words": ["the", "bank"], "senses": [[1, "bank", "NOUN", ["bank%1:17:01::"]]]},
+}
+"""A record of each task."""
+READ_TOO = {"tag": {"spans", "labels", "tags"}, "classify": {"labels"}, "embed": {"score"}}
+
+
+@pytest.mark.parametrize("task", LEAVES)
+@given(made=st.lists(st.sets(st.sampled_from(FIELDS)), min_size=1, max_size=4))
+def test_fields_that_a_task_leaves_are_counted_once(task, made, folder):
+    """Rows with a field that is neither read nor about the record."""
+    own: dict[str, object] = {name: name for name in FIELDS}
+    own |= {"relations": [{"head": 0, "child": 1}], "score": 1, "meta": {"x": 1}, "id": 7, "tags": ["x"]}
+    made = [names - READ_TOO.get(task, set()) - LEAVES[task].keys() for names in made]
+    path = folder / "fields.jsonl"
+    path.write_text("".join(json.dumps(LEAVES[task] | {n: own[n] for n in names}) + "\n" for names in made))
+    left = [names - {"id", "meta", "source"} for names in made]
+    loaded = TASKS[task].read(path, DataOptions())
+    counts = Counter(note.what for note in loaded.notes) + Counter(loaded.notices)
+    found = {what: count for what, count in counts.items() if what.startswith(NOT_READ.format(""))}
+    assert len(loaded.examples) == len(made) and list(found.values()) == [sum(map(bool, left))] * any(left)
+    assert {name for what in found for name in what.partition(": ")[2].split(", ")} == set().union(*left)
+
+
+def test_other_columns_of_tags_are_counted(folder):
+    """Of CoNLL-2003's columns the chunks are tags, too; parts of speech are none."""
+    (folder / "four.conll").write_text("Ada NNP B-NP B-PER\nleft VBD B-VP O\n\nRain NN B-NP O\n")
+    assert load_data(folder / "four.conll").counts() == {NOT_READ.format("column 2"): 2}
 
 
 # Columns

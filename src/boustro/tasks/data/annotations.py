@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from boustro.tasks.data import argilla, labelstudio
 from boustro.tasks.data.exported import Exported, Unread
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, note_unread
 
 Wanted = Literal["entities", "label"]
 Numbered = Iterable[tuple[Any, Any]]
@@ -66,6 +66,8 @@ def plain_records(
     key = None if options.word_column is None else str(options.word_column)
     read = [(n, tool.read(record, place(n), key, notes)) for n, record in chain([first], rest)]
     question = _question([own for _, own in read], wanted, options, place(first[0]))
+    others = ((n, [*own.left, *(name for name, values in own.answers.items() if any(values))]) for n, own in read)
+    note_unread(((place(n), [name for name in names if name != question]) for n, names in others), notes)
     answered = list(_answers(read, question, notes, place))
     if wanted == "entities":  # under the names that the options choose
         names = key or "text", str(options.tag_column or "entities")

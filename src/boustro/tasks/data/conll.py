@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData
+from boustro.metrics.spans import is_span_tag
+from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData, note_unread
 from boustro.text.rows import after_declaration
 from boustro.types import Sentence
 
@@ -44,6 +45,7 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     if word == tag:
         raise ValueError(f"{path}: words and tags cannot both be in column {word}")
     raw = RawData(name=str(path), form="CoNLL columns")
+    others: dict[int, set[str]] = {n: set() for n in range(num_columns) if n not in (word, tag)}
     words: list[str] = []
     tags: list[str] = []
     document, start = 0, first
@@ -72,6 +74,10 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
         start = start if words else number
         words.append(columns[word])
         tags.append(columns[tag].strip())
+        for other, values in others.items():
+            values.add(columns[other].strip())
+    left = [f"column {n}" for n, values in others.items() if values - {"O"} and all(map(is_span_tag, values))]
+    note_unread(((sentence.where, left) for sentence in raw.sentences), raw.notes)
     return raw
 
 

@@ -27,12 +27,14 @@ class Exported:
         text: The text.
         answers: By question, one answer per annotation: a label, a list of labels, or a list of entities, which are
             `Unread` or dicts with start, end and label, perhaps with their own text.
+        left: What it says besides that is no answer to any task here, such as relations of regions.
         annotated: Whether somebody has annotated the text, so that no answer to a question is one with nothing.
     """
 
     text: str
     answers: dict[str, list[Any]] = field(default_factory=dict)
     annotated: bool = False
+    left: tuple[str, ...] = ()
 
 
 def text_of(fields: Any, key: str | None, where: str) -> str:

@@ -57,7 +57,10 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
             parts = [part for part in results if part["from_name"] == name]
             answer = [one for part in parts for one in _read_result(part, text, where, notes, labelled)]
             found.append(answer[0] if len(answer) == 1 and isinstance(answer[0], str) else answer)
-    return Exported(text, answers, bool(kept))
+    read_parts = [part for own in kept for part in _results(own, where)]
+    rest = (part for own in kept for part in own.get("result", []) if part not in read_parts)
+    left = dict.fromkeys(str(part.get("from_name", part.get("type"))) for part in rest)
+    return Exported(text, answers, bool(kept), tuple(left))
 
 
 def suggest(

@@ -7,7 +7,7 @@ read_named(frame, "pair", make)              data frames, data sets, any iterabl
 The keys or columns of texts and gold values are those that each reader names, or those that the options choose.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +19,10 @@ from boustro.tasks.data.reading import (
     DataOptions,
     Note,
     missing_file,
+    note_unread,
     refuse_delimiter,
     refuse_tag_options,
+    unread_fields,
 )
 from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import read_lines
@@ -37,6 +39,7 @@ def read_named(
     plain: Callable[[Named], Named] = list,
     options: DataOptions = DEFAULT_OPTIONS,
     notes: list[Note] | None = None,
+    reads: Collection[str] | None = None,
 ) -> list[T]:
     """Labelled examples, see the module.
 
@@ -45,7 +48,8 @@ def read_named(
         read: An example from a record and its place.
         plain: Makes (place, record) pairs plain where they are of a foreign form, or under other names.
         options: How a table is read.
-        notes: Get what is noticed in a table.
+        notes: Get what is noticed in a table, and the fields that are left.
+        reads: The keys that `read` reads; the others are noted.
 
     Raises `FileNotFoundError`, `OptionError` for options that only tags have, and `ValueError` where there is no
     example; `read` raises for a record that is none.
@@ -61,7 +65,11 @@ def read_named(
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")
         named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
-    found = [read(record, where) for where, record in plain(named)]
+    records = list(plain(named))
+    if reads is not None and notes is not None:
+        known = {*reads, *options.text_column, options.label_column}
+        note_unread(((place, unread_fields(r, known)) for place, r in records if isinstance(r, Mapping)), notes)
+    found = [read(record, where) for where, record in records]
     if not found:
         raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
     return found

@@ -22,6 +22,7 @@ from boustro.types import Sentence
 
 KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
 LABEL_KEYS = "label", "same"
+TEXTS, MARKED = {key for keys in KEYS for key in keys}, ("start1", "end1", "start2", "end2")
 Marks = tuple[frozenset[int], frozenset[int]]
 
 
@@ -99,7 +100,8 @@ def read_pairs(
     def plain(named: Named) -> Named:
         return OFFSETS.convert_all(under_names(named, options, KEYS[0], gold), noted)
 
-    return read_named(data, "pair", lambda record, where: _pair(record, where, gold, noted), plain, options, noted)
+    reads = {*TEXTS, *MARKED, *(LABEL_KEYS if gold == "label" else (SCORE_KEY,))}
+    return read_named(data, "pair", lambda r, where: _pair(r, where, gold, noted), plain, options, noted, reads)
 
 
 def make_pair(record: Any, where: str) -> Pair:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from boustro.errors import shorten
 from boustro.given import as_list
 from boustro.tasks.data.offsets import as_rows
-from boustro.tasks.data.reading import Note, missing_file
+from boustro.tasks.data.reading import Note, missing_file, note_unread, unread_fields
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, position
 from boustro.text.documents import read_lines
@@ -29,6 +29,7 @@ from boustro.text.words import Placed
 from boustro.types import Sentence
 
 MOVED = "answers that do not stand at their offset, not learned from"
+READ = ("context", "question", "answers", "is_impossible")
 MOST_MOVED = 0.05
 LISTED = 3
 CACHED_TEXTS = 4096
@@ -83,7 +84,9 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     the answers do not stand at their offset.
     """
     notes: list[Note] = []
-    found = [_with_answers(record, where, notes) for where, record in _records(data)]
+    records = list(_records(data))
+    note_unread(((where, unread_fields(r, READ)) for where, r in records if isinstance(r, Mapping)), notes)
+    found = [_with_answers(record, where, notes) for where, record in records]
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
     if not found:
         raise ValueError(f"{name}: no questions; expected objects with context, question and answers")

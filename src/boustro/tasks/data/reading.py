@@ -5,9 +5,10 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 `Note` with its place.
 """
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +34,13 @@ RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
 PADDED = "words with white space around them, read without it"
 PADDED_TAGS = "sentences with white space around tags or labels, read without it"
+NOT_READ = "records with fields that this task does not read: {}"
+ABOUT = re.compile(
+    r"_.*|(.*_)?(u?id|hash|index|idx|number)|meta(data)?|doc(ument)?|file(name)?|source|url|title|date|time(stamp)?|"
+    r"lang(uage)?|split|author|annotator|user(name)?|where",
+    re.IGNORECASE,
+)
+"""Names of fields that say where a record is from, and nothing that could be learned."""
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
 
@@ -128,6 +136,20 @@ class Note:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.detail or self.what}"
+
+
+def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str]:
+    """The names of what a record says and a task does not read, but for what is about the record (`ABOUT`)."""
+    rest = ((str(name), value) for name, value in record.items() if name not in reads)
+    full = (name for name, value in rest if value is not None and (not isinstance(value, Sized) or len(value)))
+    return [name for name in full if not ABOUT.fullmatch(name)]
+
+
+def note_unread(given: Iterable[tuple[str, Sequence[str]]], notes: list[Note]) -> None:
+    """A note for each record, with its place, of which names were not read; of one kind, which lists all names."""
+    found = [(where, own) for where, own in given if own]
+    what = NOT_READ.format(", ".join(dict.fromkeys(name for _, own in found for name in own)))
+    notes += [Note(what, where, f"not read: {', '.join(own)}") for where, own in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

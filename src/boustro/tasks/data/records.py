@@ -20,7 +20,7 @@ from boustro.given import refuse_no_texts
 from boustro.tasks.data.annotations import plain_records
 from boustro.tasks.data.exported import note_address
 from boustro.tasks.data.offsets import as_rows, distinct, join_sentences, parse_spans, read_spans, to_words
-from boustro.tasks.data.reading import DataOptions, Note, RawData
+from boustro.tasks.data.reading import DataOptions, Note, RawData, note_unread, unread_fields
 from boustro.tasks.data.units import Span, Unit, convert, find_unit
 from boustro.text.words import split_text
 from boustro.types import Sentence
@@ -29,6 +29,7 @@ WORD_KEYS = ("words", "tokens")
 TEXT_KEY = "text"
 TAG_KEYS = ("tags", "ner_tags", "gold", "labels", "label", "ner", "pos_tags", "upos", "xpos", "chunk_tags")
 SPAN_KEYS = ("entities", "spans", "labels", "label", "ner")
+READ = (*WORD_KEYS, TEXT_KEY, "spaces", "answer", "predicted")
 LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
 """Tags under these keys are labels if they fit no scheme."""
 WORDLESS = "records without a word, left out"
@@ -54,6 +55,7 @@ def read_records(
 
     numbered = [(n, _as_dict(record)) for n, record in plain_records(records, "entities", raw.notes, options, place)]
     unit = find_unit(_given_spans(numbered, options))
+    left: list[tuple[str, list[str]]] = []
     for number, record in numbered:
         where = place(number)
         if not isinstance(record, Mapping):
@@ -63,6 +65,8 @@ def read_records(
             raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
             continue
         key, found = _sentences(record, where, f"record {number}", options, unit, raw.notes)
+        own = (name for name in unread_fields(record, {key, *READ}) if str(record[name]) != str(record[key]))
+        left.append((where, [name for name in own if name != str(options.word_column)]))
         if not any(found):
             raw.notes.append(Note(WORDLESS, where, "no words; left out"))
             continue
@@ -72,6 +76,7 @@ def read_records(
             keys.add(key)
         raw.sentences.extend(found if in_memory else [replace(s, where=where) for s in found])
         raw.lines.extend([] if in_memory else [(number,) * len(s) for s in found])
+    note_unread(left, raw.notes)
     return replace(raw, fallback="labels" if keys and keys <= LABEL_KEYS else None)
 
 

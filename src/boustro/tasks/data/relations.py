@@ -105,7 +105,8 @@ def read_relations(
         records = [(where, _as_dict(record)) for where, record in under_names(named, options, KEYS[:1], LABEL_KEY)]
         return OFFSETS.convert_all(records, noted)
 
-    return read_named(data, "relation", lambda record, where: _labelled(record, where, noted), plain, options, noted)
+    reads = (*KEYS, LABEL_KEY)
+    return read_named(data, "relation", lambda r, where: _labelled(r, where, noted), plain, options, noted, reads)
 
 
 def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> MarkedText:

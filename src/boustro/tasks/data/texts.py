@@ -57,7 +57,8 @@ def read_texts(
         noted.extend([] if len(found) else [Note(WORDLESS, where)])
         return found
 
-    return read_named(data, "text", read, plain, options, noted)
+    reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
+    return read_named(data, "text", read, plain, options, noted, reads)
 
 
 def is_text(record: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ An example is a `Pair`; of a text `Alone` the second text has no word.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from boustro.given import as_text
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.named import read_named, under_names
-from boustro.tasks.data.pairs import KEYS, Pair, make_pair
+from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.tables import PREFIX
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
@@ -62,15 +63,15 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
         return neighbours(read_rows(name.removeprefix(NEIGHBOURS)), where=name)
     if name and not (name.startswith(PREFIX) or is_table(Path(name)) or _holds_json(Path(name))):
         return [alone(text, f"{name}:{n}") for n, text in enumerate(read_rows(name), start=1)]
-    return read_named(
-        data, "text or pair", _example, lambda named: under_names(named, options, KEYS[0], SCORE_KEY), options, notes
-    )
+    reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
+    plain = partial(under_names, options=options, texts=KEYS[0], gold=SCORE_KEY)
+    return read_named(data, "text or pair", _example, plain, options, notes, reads)
 
 
 def _holds_json(path: Path) -> bool:
     if file_ending(path) in (*JSON_LINES, JSON) or not path.is_file():
         return file_ending(path) in (*JSON_LINES, JSON)
-    first = next(filter(None, read_items(str(path), keys=(*TEXT_KEYS, *(key for keys in KEYS for key in keys)))), None)
+    first = next(filter(None, read_items(str(path), keys=(*TEXT_KEYS, *TEXTS))), None)
     return first is not None and not first.is_line
 
 

@@ -25,7 +25,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from boustro.errors import reason, shorten
 from boustro.given import tidy_words
 from boustro.tasks.data.named import read_named
-from boustro.tasks.data.reading import missing_file
+from boustro.tasks.data.reading import Note, missing_file
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.sense.examples import SenseData, SenseSentence, Target, make_entry, part_of_speech, pos_of_key
 from boustro.text.documents import OPENERS, read_lines
@@ -139,7 +139,9 @@ def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
         return data
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
     if [suffix for suffix in Path(name).suffixes if suffix not in OPENERS][-1:] != [".xml"]:
-        return _checked(name, read_named(data, "sentence", sense_sentence))
+        notes: list[Note] = []
+        reads = (*WORD_KEYS, *DOCUMENT_KEYS, "senses")
+        return _checked(name, read_named(data, "sentence", sense_sentence, notes=notes, reads=reads), notes)
     path = Path(name)
     return _checked(name, _with_keys(parse_corpus(path), path, Path(keys) if keys else key_file(path)))
 
@@ -176,11 +178,11 @@ def _with_keys(parsed: Iterable[tuple[Sentence, list[Target]]], path: Path, keys
     return found
 
 
-def _checked(name: str, sentences: Sequence[SenseSentence]) -> SenseData:
+def _checked(name: str, sentences: Sequence[SenseSentence], notes: Sequence[Note] = ()) -> SenseData:
     if not any(sentence.targets for sentence in sentences):
         raise ValueError(f"{name}: no word whose sense is asked for")
     without = sum(not target.keys for sentence in sentences for target in sentence.targets)
-    return SenseData(name, list(sentences), Counter({NO_KEY: without}))
+    return SenseData(name, list(sentences), Counter({NO_KEY: without}) + Counter(note.what for note in notes))
 
 
 def _keyed(target: Target, keys: tuple[str, ...], where: str) -> Target:
