@@ -66,6 +66,12 @@ def test_bytes_that_are_no_text_are_an_error(tagger_folder, file, capsys, conten
     assert message in capsys.readouterr().err
 
 
+def test_rows_are_no_text_that_arrives(tagger_folder, file, capsys):
+    rows = str(file("rows.json", '[\n {"text": "Ada left."}\n]'))
+    assert main(["predict", tagger_folder, rows, "--live"]) == 2
+    assert "rows.json holds rows of data" in capsys.readouterr().err
+
+
 def test_a_model_of_another_task_cannot_stream(tiny_pair, tmp_path, file):
     model = Classifier(tiny_pair, epochs=1, cache=False).fit(["Ada left.", "It rained."], ["a", "b"], seed=1)
     model.save_pretrained(tmp_path / "topics")
