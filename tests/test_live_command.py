@@ -68,7 +68,7 @@ def test_bytes_that_are_no_text_are_an_error(tagger_folder, file, capsys, conten
 
 def test_rows_are_no_text_that_arrives(tagger_folder, file, capsys):
     rows = str(file("rows.json", '[\n {"text": "Ada left."}\n]'))
-    assert main(["predict", tagger_folder, rows, "--live"]) == 2
+    assert main(["predict", str(tagger_folder), rows, "--live"]) == 2
     assert "rows.json holds rows of data" in capsys.readouterr().err
 
 
