@@ -27,7 +27,7 @@ from boustro.models.loss import LMWithLoss, SampledLMWithLoss, inclusion
 from boustro.models.presets import make_config
 from boustro.models.projected import project_embeddings
 from boustro.objectives.causal import causal
-from boustro.pretrain.optimizer import make_optimizer
+from boustro.pretrain.trainer import make_optimizer
 
 SMALL = 8192
 Step = Callable[[Tensor], None]

@@ -35,8 +35,8 @@ from boustro.hardware import best_device, uses_bf16
 from boustro.models.loss import LMWithLoss, lm_loss
 from boustro.objectives.causal import causal
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.optimizer import make_optimizer
 from boustro.pretrain.run import build_lm, build_trainer, pretrain_arguments
+from boustro.pretrain.trainer import make_optimizer
 from boustro.text.mixture import Corpora
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards

@@ -120,7 +120,7 @@ def interrupted_twice(number: int) -> None:
     """Ctrl-C in a micro-batch, and again when it is not over a little later."""
 
     def interrupt() -> None:
-        from boustro.pretrain import signals
+        from boustro.pretrain import distributed as signals
 
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)  # at once: delivered twice by a launcher, and ignored
@@ -150,7 +150,7 @@ def sharded_training(lm: str, out: str, checkpoint: str, steps: list[int]) -> No
     import torch.distributed as dist
     from torch.distributed.fsdp import fully_shard
 
-    from boustro.pretrain.optimizer import MuonAdamW
+    from boustro.pretrain.trainer import MuonAdamW
 
     dist.init_process_group("gloo")
     module = make_module(lm)

@@ -15,7 +15,7 @@ from boustro.apps.cli.main import main
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.models.lora import LoraShape, LoraWeights, adapter_fingerprint, add_lora, find_adaptation
 from boustro.objectives.masked_next import masked_next
-from boustro.roads.adapt_text import make_next_masking
+from boustro.roads.adapt import make_next_masking
 from boustro.roads.options import TextOptions
 from boustro.store import open_folder
 from boustro.tasks.data.conll import format_conll

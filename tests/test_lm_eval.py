@@ -14,7 +14,7 @@ pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 
 from boustro.apps.harness.model import CUT, BoustroLM
 from boustro.apps.harness.run import Question, accuracy_of, answer
 from boustro.apps.harness.tasks import known_tasks, open_task
-from boustro.generation.choices import SCORES
+from boustro.generation.judges import SCORES
 
 QUESTIONS = [
     {"question": "The ferry leaves", "choices": ["at seven", "the baker", "nine boats in winter"], "answer": 0},

@@ -8,7 +8,7 @@ import pytest
 from boustro.apps.cli.main import main
 from boustro.generation.models import open_lm
 from boustro.roads.options import MixtureOptions, Seq2SeqConfig
-from boustro.roads.prompted import Mixture, Pair, PairReader
+from boustro.roads.seq2seq import Mixture, Pair, PairReader
 from generators import write_masked_lm
 
 SIZES = {"copy": 9, "upper": 4, "odd": 3, "even": 2}

@@ -1,4 +1,4 @@
-"""boustro.pretrain.optimizer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts."""
+"""boustro.pretrain.trainer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts."""
 
 import copy
 import io
@@ -9,8 +9,8 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from boustro.models.presets import make_masked_config
-from boustro.pretrain.optimizer import Muon, MuonAdamW, orthogonalise
 from boustro.pretrain.recipes import RECIPES
+from boustro.pretrain.trainer import Muon, MuonAdamW, orthogonalise
 from test_masked_lm import VOCABULARY, make_pieces
 
 ROUNDING = {False: 1e-2, True: 4e-2}  # by whether the steps are made in bf16

@@ -16,7 +16,7 @@ from boustro.generation.models import open_lm
 from boustro.objectives.masking import make_masking, special_pieces
 from boustro.objectives.words import sentence_ends, word_starts
 from boustro.pretrain.config import PretrainConfig, pretrain
-from boustro.pretrain.warm_start import refuse_other_pieces
+from boustro.pretrain.run import refuse_other_pieces
 from boustro.text import shards as shards_module
 from boustro.text.mixture import Corpora
 from boustro.text.shards import Shards, tokenize

@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaFor
 
 from boustro.apps.cli.main import main
 from boustro.models.projected import fold, project_embeddings, standardised
-from boustro.pretrain.warm_start import read_embeddings
+from boustro.pretrain.run import read_embeddings
 from pretraining import write_shards
 
 FERRY = "The ferry to Vellmar leaves at seven. " * 40

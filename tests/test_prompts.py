@@ -12,8 +12,7 @@ from boustro.apps.cli.main import main
 from boustro.generation.both_ends.reader import Reader
 from boustro.generation.judges import CausalJudge, MaskedJudge
 from boustro.generation.prompts.classifier import PromptClassifier
-from boustro.generation.prompts.pieces import PromptPieces
-from boustro.generation.prompts.template import known_templates, open_template, read_template
+from boustro.generation.prompts.template import PromptPieces, known_templates, open_template, read_template
 from boustro.text.documents import read_values
 from boustro.text.patterns import fill, text_of
 from boustro.text.tokenizers import load_tokenizer

@@ -12,8 +12,7 @@ from boustro.apps.cli.main import main
 from boustro.generation.models import open_lm
 from boustro.models.length import LengthHead, likeliest_lengths
 from boustro.objectives.examples import IGNORED
-from boustro.roads.prompted import Pair
-from boustro.roads.seq2seq import make_batch, pair_loss
+from boustro.roads.seq2seq import Pair, make_batch, pair_loss
 from generators import write_masked_lm
 
 PAIRS = [

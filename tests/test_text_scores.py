@@ -9,12 +9,12 @@ from transformers import AutoModelForCausalLM
 
 from boustro.generation import draws
 from boustro.generation.canvas import Canvas
-from boustro.generation.causal import causal_log_probs
-from boustro.generation.choices import best
 from boustro.generation.draws import Draws
+from boustro.generation.judges import best
 from boustro.generation.models import MaskedLM, open_lm
 from boustro.generation.options import ScoreConfig
 from boustro.generation.scores import SCORES
+from boustro.generation.strategies import causal_log_probs
 from generators import SamePlaces, Table, write_masked_lm
 from test_masked_lm import make_lm
 

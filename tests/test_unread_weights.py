@@ -23,7 +23,7 @@ from boustro.generation.both_ends.pair import Pair
 from boustro.generation.models import open_lm
 from boustro.models.placing import CAUSAL, MASKED
 from boustro.models.pretrained import load_pretrained, wrongly_unread
-from boustro.pretrain.warm_start import start_from
+from boustro.pretrain.run import start_from
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 
 KINDS = [*CAUSAL.split(), *MASKED.split()]

@@ -1,12 +1,12 @@
-"""boustro.pretrain.warm_start: all weights or the embeddings of another LM, and what is refused."""
+"""boustro.pretrain.run: all weights or the embeddings of another LM, and what is refused."""
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.apps.cli.main import main
-from boustro.pretrain import warm_start
-from boustro.pretrain.warm_start import refuse_other_pieces, start_embeddings_from, start_from
+from boustro.pretrain import run as warm_start
+from boustro.pretrain.run import refuse_other_pieces, start_embeddings_from, start_from
 from pretraining import write_shards
 
 FERRY = "The ferry to Vellmar leaves at seven. " * 20

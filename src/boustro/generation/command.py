@@ -1,26 +1,29 @@
 """`boustro generate` and `boustro score`.
 
 torch is imported when a command runs, so that its help does not wait for it.
+
+`boustro score` without a model: how good written texts are, against their targets and beside two controls.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boustro.encoders.options import Precision
 from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig, TargetOptions
 from boustro.options import OptionError, Positional, check_options
-from boustro.output import as_json, keeping, only_errors, print_notices
+from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import KEYS, Item, check_input, count_items, read_batches
-from boustro.text.patterns import text_of
+from boustro.text.documents import KEYS, Item, check_input, count_items, read_batches, read_values
+from boustro.text.patterns import FIELD, fill, text_of
 from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
 
 if TYPE_CHECKING:
     from boustro.generation.writer import Result, Writer
+
 
 LINES = 64
 DEFAULT_WRITING = GenerationConfig()
@@ -84,7 +87,7 @@ def score(
         return
     if scoring != DEFAULT_SCORING or dtype != "float32" or replace(run, quiet=False) != DEFAULT_LM:
         raise OptionError("options of how an LM scores need --model; without it texts are scored against their targets")
-    from boustro.generation.rating import rate
+    from boustro.generation.command import rate
 
     with only_errors(run.quiet):
         rate(Path(file), text_key, prompt_key, targets)
@@ -140,3 +143,78 @@ def _record(item: Item, keys: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f'{item.place}: expected a JSON object such as {{"prompt": "The ferry", "text": " leaves."}}')
     return value
+
+
+def rate(file: Path, text_key: str, prompt_key: str, options: TargetOptions) -> None:
+    """Print the scores of the texts of JSON lines, and of their groups; see `boustro.generation.command.score`."""
+    target_key, by = options.target_key, options.by
+    check_output(options.json)
+    from boustro.metrics.generation import constant_text
+
+    rows = [_Row.of(record, place, (text_key, target_key, prompt_key, by)) for place, record in _rows(file)]
+    constant = None
+    if options.train is not None:
+        constant = constant_text([_texts(record, target_key, place)[0] for place, record in _rows(options.train)])
+    scores = _scores(rows, constant)
+    for value in sorted({row.group for row in rows if by is not None}):
+        own = _scores([row for row in rows if row.group == value], constant)
+        scores |= {f"{value}: {name}": score for name, score in own.items()}
+    give(scores, options.json, lambda: _show(scores), indent=1)
+
+
+class _Row(NamedTuple):
+    """A written text, its targets, its prompt where there is one, and the group it is scored in."""
+
+    text: str
+    targets: list[str]
+    prompt: str | None
+    group: str
+
+    @staticmethod
+    def of(record: dict[str, Any], place: str, keys: tuple[str, str, str, str | None]) -> "_Row":
+        text, target, prompt, by = keys
+        found, given = record.get(prompt), record.get(by) if by else ""
+        if not isinstance(given, (str, int)):
+            raise ValueError(f"{place}: no value under the key {by!r} (found: {', '.join(map(str, record))})")
+        texts = _texts(record, text, place), _texts(record, target, place)
+        if not all(own.strip() for own in texts[1]):
+            raise ValueError(f"{place}: a target under the key {target!r} is empty; leave it out")
+        return _Row(texts[0][0], texts[1], found if isinstance(found, str) else None, str(given))
+
+
+def _scores(rows: Sequence[_Row], constant: str | None) -> dict[str, dict[str, float]]:
+    """Scores of texts and of their controls."""
+    from boustro.metrics.generation import lead, score_texts
+
+    targets = [row.targets for row in rows]
+    found = {"texts": score_texts([row.text for row in rows], targets)}
+    prompts = [row.prompt for row in rows if row.prompt is not None]
+    if len(prompts) == len(rows):
+        found["lead-1"] = score_texts([lead(prompt) for prompt in prompts], targets)
+    if constant is not None:
+        found["constant"] = score_texts([constant] * len(rows), targets)
+    return {name: score.to_dict() for name, score in found.items()}
+
+
+def _show(scores: dict[str, dict[str, float]]) -> None:
+    names = list(next(iter(scores.values())))
+    width = max(10, *map(len, scores))
+    print("".ljust(width), *(name.rjust(10) for name in names))
+    for system, own in scores.items():
+        print(system.ljust(width), *(f"{own[name]:.2f}".rjust(10) for name in names))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, record in read_values(path):
+        if not isinstance(record, dict):
+            raise ValueError(f"{place}: expected a JSON object with a text and its target")
+        yield place, record
+
+
+def _texts(record: dict[str, Any], key: str, place: str) -> list[str]:
+    """A text, or several, under a key."""
+    value = fill(key, record, place) if FIELD.search(key) else record.get(key)
+    texts: list[Any] = value if isinstance(value, list) else [value]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{place}: no text under the key {key!r} (found: {', '.join(map(str, record)) or 'nothing'})")
+    return texts

@@ -16,12 +16,11 @@ from typing import Any
 from boustro.choose import choose
 from boustro.encoders.options import Precision
 from boustro.generation.canvas import Canvas
-from boustro.generation.causal import Written, causal_log_probs
 from boustro.generation.draws import Draws
 from boustro.generation.models import CausalLM, open_lm
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.generation.scores import SCORES
-from boustro.generation.strategies import find_strategy
+from boustro.generation.strategies import Written, causal_log_probs, find_strategy
 from boustro.given import as_list, as_text
 from boustro.text.documents import chunk_by_size
 from boustro.text.start import AUTO

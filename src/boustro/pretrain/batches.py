@@ -22,8 +22,7 @@ from boustro.objectives.prefix_suffix import prefix_suffix
 from boustro.objectives.sentence_pair import NUM_FRAME_PIECES, Chunk, Frame, PairPlan, sentence_pair
 from boustro.objectives.words import sentence_ends
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index, say
-from boustro.pretrain.signals import wait_for_parent
+from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index, say, wait_for_parent
 from boustro.text.segments import Example, Segments, Source, document_places
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import num_ids, with_special_pieces

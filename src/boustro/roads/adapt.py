@@ -3,27 +3,79 @@
 The LM is frozen, without dropout of its own; only the adapter is trained, saved in checkpoints and written. With no
 steps the folder has the adapter's initial weights, which change nothing: the LM with its mask removed, `unmasked:OUT`.
 `adapt_text` trains on running text, `adapt_labels` on labelled sentences.
+
+Adapts an LM without its mask to the states that it has, as it is, when it reads a text a second time.
+
+    teacher    [S] p0 p1 p2 ⏎ p0 p1 p2     with its mask, states of the second p0 p1 p2, as `repeated:` reads
+    student    [S] p0 p1 p2                without its mask, under the adapter, states of p0 p1 p2
+
+    loss       mean of Huber((s - mean) / sd, (t - mean) / sd)
+
+over pieces, layers and dimensions; mean and sd are the teacher's, of the first texts. So one reading does what two did.
+The layers are those that a tagger reads by default. Standardised targets are cut at ±6, so that the few very large
+dimensions of an LM do not rule. Sources: Springer et al. 2024 (echo embeddings), the teacher; Romero et al. 2015
+(FitNets), regression of hidden states.
+
+Adapts an LM on running text, by one of the `OBJECTIVES`.
+
+    hidden-pieces     masked next-piece prediction (`objectives.masked_next`), through the LM's own frozen head
+    second-reading    the states of the LM, as it is, when it reads the text a second time (`roads.adapt`)
+
+A hidden piece is replaced by the tokenizer's mask piece if it has one, else by "_", as in LLM2Vec: a piece that the LM
+knows as a blank. A new piece would need a new embedding, which the frozen LM was never trained with.
+
+Source: BehnamGhader et al. 2024, section 2; depending on the model they hide 0.2 of the pieces, as here, or 0.8, all
+masked.
+
+Adapts an LM on the task itself: an adapter and a linear head are trained to label words.
+
+Sentences are read as the encoder reads them: in their documents if the data has documents, in windows, each word at
+its exit, the state after the whole word. The head, a linear layer over the top states, is used for training only;
+the adapter is kept. The head's score on the development set is written too: it is the score of the method as
+published, without frozen features and a head trained on them.
+
+Sources: Li et al. 2023 (Label supervised LLaMA, the token classification without a mask); Dukić and Šnajder 2024
+(Looking right is sometimes right, the mask removed in groups of blocks).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from boustro import __version__
 from boustro.encoders.adapted import facts_of
-from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
+from boustro.encoders.lm import LMEncoder, RepeatedEncoder, UnmaskedEncoder
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.spec import Spec
+from boustro.encoders.reading import Row
+from boustro.encoders.spec import Part, Spec
+from boustro.heads.options import SequenceOptions
 from boustro.models.lora import KIND, MASK_KEPT, Adaptation, LoraShape, LoraWeights, add_lora, save_adaptation
-from boustro.pretrain.batches import Batches
+from boustro.models.loss import find_finish, lm_loss
+from boustro.models.masked import at
+from boustro.objectives.examples import IGNORED, collate, keyed_generator
+from boustro.objectives.masked_next import MaskedNext, masked_next
+from boustro.objectives.masking import Masking, special_pieces
+from boustro.pretrain.batches import Batches, HeldOut
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
-from boustro.roads.options import AdaptConfig
-from boustro.roads.training import finish, train
-from boustro.text.segments import Example
+from boustro.roads.options import AdaptConfig, TextOptions
+from boustro.roads.training import finish, open_segments, train
+from boustro.roads.words import WordReader, make_batches, row_tensors
+from boustro.tasks import read_examples
+from boustro.tasks.data import data_name
+from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.labellings import Labelling, make_labelling
+from boustro.tasks.tagger import Tagger
+from boustro.text.segments import Example, Segments, SegmentStream
+from boustro.text.shards import Shards
+from boustro.text.tokenizers import end_of_text_id
+from boustro.types import Sentence
 
 ALPHA = 32.0
 """LoRA's scale: the change to a matrix is multiplied by alpha / rank."""
@@ -93,3 +145,206 @@ def train_adapter(
     result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size, perplexity=perplexity)
     result |= {"num_parameters": num_parameters, **describe()}
     return finish(config, KIND, result, lambda folder: save_adaptation(folder, adapted, base))
+
+
+MOST, DELTA = 6.0, 2.0
+STATISTICS_PIECES = 8192
+
+
+def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> TextObjective:
+    """Raises `ValueError` where two copies of a segment do not fit into the LM's window."""
+    lm = Part.parse(config.lm)
+    how: dict[str, Any] = {"spec": config.lm, "revision": lm.revision, "direction": base.direction}
+    teacher = RepeatedEncoder(lm.place, ReadingOptions(start_piece=config.start_piece), **how)
+    length = config.text.segment_length
+    if length > teacher.room:
+        raise ValueError(f"{config.lm} reads texts of up to {teacher.room:,} pieces twice; shorten --segment-length")
+    mean, scale = _statistics(config, teacher)
+
+    def make(examples: list[Example]) -> dict[str, Tensor]:
+        texts = [_reading(example.pieces, teacher) for example in examples]
+        targets = (_states(teacher, texts) - mean) * scale
+        ids = torch.tensor([[*encoder.start, *text] for text in texts])
+        return {"input_ids": ids, "targets": targets.clamp(-MOST, MOST)}
+
+    def loss_of(input_ids: Tensor, targets: Tensor) -> Tensor:
+        read = encoder.model(input_ids=input_ids, output_hidden_states=True, use_cache=False).hidden_states
+        own = torch.stack([read[layer][:, len(encoder.start) :] for layer in teacher.layers], 2).float()
+        return F.huber_loss((own - mean.to(own.device)) * scale.to(own.device), targets, delta=DELTA)
+
+    facts = {"objective": "second-reading", "layers": list(teacher.layers)}
+    return TextObjective(make, loss_of, facts, perplexity=False)
+
+
+def _reading(pieces: np.ndarray, teacher: RepeatedEncoder) -> list[int]:
+    return pieces[:: -1 if teacher.backward else 1].tolist()
+
+
+@torch.no_grad()
+def _states(teacher: RepeatedEncoder, texts: list[list[int]]) -> Tensor:
+    """(B, T, L, D) on the CPU, in float32."""
+    return teacher.last_copy(texts).float().cpu()
+
+
+def _statistics(config: AdaptConfig, teacher: RepeatedEncoder) -> tuple[Tensor, Tensor]:
+    """The mean of each dimension of each layer (L, D), and one over its standard deviation."""
+    options = config.text
+    assert options.shards is not None
+    segments = Segments(Shards.open(options.shards), options.segment_length, config.seed)
+    count = min(len(segments), max(1, STATISTICS_PIECES // options.segment_length))
+    parts = range(0, count, options.batch_segments)
+    texts = [[_reading(segments[n], teacher) for n in range(count)[i : i + options.batch_segments]] for i in parts]
+    states = torch.cat([_states(teacher, part).flatten(0, 1) for part in texts])
+    return states.mean(0), 1 / states.std(0).clamp_min(1e-3)
+
+
+BLANK = "_"
+DECIDING = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_piece", "learn")
+"""Options that decide the weights, besides those of every adapter."""
+
+
+def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
+    """Train an adapter on running text; returns `training.json`. `ValueError` for what does not fit."""
+    encoder, base = open_lm(config)
+    options = config.text
+    assert options.shards is not None
+    room = encoder.max_pieces - len(encoder.start)
+    if not 2 <= options.segment_length <= room:
+        raise ValueError(
+            f"{config.lm} reads segments of 2 to {room:,} pieces; change --segment-length {options.segment_length:,}"
+        )
+    whose = (encoder.tokenizer.get_vocab(), "the LM", "it")
+    segments, validation, steps = open_segments(options.shards, options, config.seed, *whose)
+    fingerprint, size = segments.shards.fingerprint, options.batch_segments
+    stream = SegmentStream(segments, config.seed, steps * size)
+    objective = OBJECTIVES[options.learn](config, encoder, base)
+    more = objective.facts | {
+        "shards_fingerprint": fingerprint,
+        "pieces_seen": steps * size * options.segment_length,
+    }
+    facts = {name: getattr(options, name) for name in DECIDING} | {"shards": fingerprint}
+    batches = Batches(steps, lambda step: objective.make([stream[n] for n in range(step * size, (step + 1) * size)]))
+    measured = HeldOut(validation, objective.make, options, size) if validation else None
+    how: dict[str, Any] = {"describe": lambda: more, "step_size": size * options.segment_length}
+    how |= {"facts": facts, "perplexity": objective.perplexity}
+    return train_adapter(config, base, encoder.model, None, objective.loss_of, batches, measured, **how)
+
+
+def hidden_pieces(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> TextObjective:
+    """Each hidden piece is predicted from the state of the piece before it."""
+    lm, tokenizer = encoder.language_model(), encoder.tokenizer
+    masking = make_next_masking(tokenizer, config.text, lm.config.get_text_config().vocab_size)
+    head: Any = lm.get_output_embeddings()
+    logit_finish = find_finish(lm)
+
+    def hide(example: Example) -> MaskedNext:
+        generator = keyed_generator(config.seed, example.epoch, example.index)
+        return masked_next(example.pieces, generator, masking, base.direction, encoder.start)
+
+    def make(examples: list[Example]) -> dict[str, Tensor]:
+        return collate([hide(example) for example in examples])
+
+    def loss_of(input_ids: Tensor, positions: Tensor, targets: Tensor) -> Tensor:
+        states = lm.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+        return lm_loss(at(states, positions), head, targets, finish=logit_finish)
+
+    facts = {"objective": "masked-next", "mask_piece": tokenizer.convert_ids_to_tokens(masking.mask_id)}
+    return TextObjective(make, loss_of, facts, perplexity=True)
+
+
+def make_next_masking(tokenizer: Any, options: TextOptions, vocab_size: int) -> Masking:
+    """BERT's 80/10/10 at the given rate; `ValueError` for a mask piece that is not in the vocabulary."""
+    piece = options.mask_piece or tokenizer.mask_token or BLANK
+    identifier = tokenizer.get_vocab().get(piece)
+    if identifier is None:
+        raise ValueError(f"the LM's vocabulary has no piece {piece!r}; name one of its pieces with --mask-piece")
+    special, end = special_pieces(tokenizer, vocab_size), end_of_text_id(tokenizer)
+    special[[identifier, end]] = True
+    return Masking(mask_id=identifier, end_id=end, special=special, rate=options.mask_rate)
+
+
+OBJECTIVES: dict[str, Callable[[AdaptConfig, LMEncoder, Adaptation], TextObjective]] = {
+    "hidden-pieces": hidden_pieces,
+    "second-reading": second_reading,
+}
+
+
+DECIDING_LABELS = ("epochs", "batch_pieces", "context")
+"""Options that decide the weights, besides those of every adapter."""
+
+
+def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
+    """Train an adapter on labelled sentences; returns `training.json`. `ValueError` for data that do not fit."""
+    options = config.labels
+    assert options.train is not None
+    train = read_examples(Tagger, options.train, config.data)
+    dev = read_examples(Tagger, options.dev, config.data) if options.dev else []
+    if {tag for sentence in train for tag in sentence.tags or ()} <= {"O"}:
+        raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
+    context = options.context if any(sentence.document for sentence in train) else "sentence"
+    encoder, base = open_lm(config, context=context)
+    labelling = make_labelling("linear", train, SequenceOptions())
+    rows, tags = encoder.rows(train), tag_ids(labelling, train)
+    dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)
+    lengths, dev_lengths = ([len(row.ids) for row in own] for own in (rows, dev_rows))
+    seeds = range(config.seed, config.seed + options.epochs)
+    batches = [batch for seed in seeds for batch in make_batches(lengths, options.batch_pieces, seed)]
+    dev_batches = make_batches(dev_lengths, options.batch_pieces, seed=0)
+
+    torch.manual_seed(config.seed)
+    reader = WordReader(encoder.model, len(labelling.labels))
+
+    def dev_batch(number: int) -> tuple[dict[str, Tensor], int]:
+        batch = _batch(dev_rows, dev_batches[number], dev_tags)
+        return batch, int((batch["targets"] != IGNORED).sum())
+
+    def loss_of(targets: Tensor, **read: Tensor) -> Tensor:
+        total = F.cross_entropy(reader(**read), targets, ignore_index=IGNORED, reduction="sum")
+        return total / (targets != IGNORED).sum().clamp_min(1)
+
+    def describe() -> dict[str, Any]:
+        scores = _score(reader, labelling, dev_rows, dev, dev_batches).to_dict() if dev_rows else None
+        if scores:
+            found = f"entity F1 {scores['f1']:.2f}" if "f1" in scores else f"accuracy {scores['accuracy']:.2f}"
+            say(f"the trained head on the development set: {found}")
+        more = {"objective": "labels", "labels": list(labelling.labels), "dev_scores": scores}
+        return more | {"notices": dict(+encoder.counts)}
+
+    facts = {name: getattr(options, name) for name in DECIDING_LABELS} | {"train": data_fingerprint(train)}
+    measured = Batches(len(dev_batches), dev_batch) if dev_rows else None
+    batched = Batches(len(batches), lambda step: _batch(rows, batches[step], tags))
+    how = {"facts": facts, "describe": describe, "step_size": options.batch_pieces}
+    return train_adapter(config, base, encoder.model, reader.head, loss_of, batched, measured, **how)
+
+
+def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
+    """The tags of all words, end to end (W,), as indices of labels; -100 for a tag that is not in the training set."""
+    ids = {tag: number for number, tag in enumerate(labelling.labels)}
+    tags = [tag for s in sentences for tag in labelling.tags(s, labelling.scheme)]  # type: ignore[attr-defined]
+    return torch.tensor([ids.get(tag, IGNORED) for tag in tags], dtype=torch.int64)
+
+
+def _batch(rows: Sequence[Row], numbers: Sequence[int], tags: Tensor) -> dict[str, Tensor]:
+    """The rows of these numbers as tensors, with the tags of their words."""
+    chosen = [rows[number] for number in numbers]
+    return {**row_tensors(chosen), "targets": tags[torch.from_numpy(np.concatenate([row.words for row in chosen]))]}
+
+
+@torch.no_grad()
+def _score(
+    reader: WordReader, labelling: Labelling, rows: Sequence[Row], dev: Sequence[Sentence], batches: list
+) -> Any:
+    """Scores of the best label of each word."""
+    reader.eval()
+    device = reader.head.weight.device
+    total = sum(map(len, dev))
+    best, sure = np.zeros(total, np.int64), np.zeros(total, np.float32)
+    for batch in batches:
+        chosen = [rows[i] for i in batch]
+        read = {name: tensor.to(device) for name, tensor in row_tensors(chosen).items()}
+        scores, labels = reader(**read).softmax(-1).max(-1)
+        words = np.concatenate([row.words for row in chosen])
+        best[words], sure[words] = labels.cpu().numpy(), scores.cpu().numpy()
+    parts = zip(*(np.split(array, np.cumsum([len(s) for s in dev])[:-1]) for array in (best, sure)), strict=True)
+    answers = [labelling.read(part, sentence) for part, sentence in zip(parts, dev, strict=True)]
+    return labelling.score(dev, answers, {"data": data_fingerprint(dev), "version": f"boustro {__version__}"})

@@ -5,7 +5,7 @@ torch is imported when a command runs, so that --help is fast.
 
 from typing import Any
 
-from boustro.roads.corpus import train_and_held_out
+from boustro.roads.memory import train_and_held_out
 from boustro.roads.options import (
     AdaptConfig,
     BackwardConfig,
@@ -65,10 +65,10 @@ def adapt(config: AdaptConfig) -> dict[str, Any]:
     find_peft()  # raises before an LM is loaded
     with run_output(config, KIND):
         if config.text.shards is not None:
-            from boustro.roads.adapt_text import adapt_to_text
+            from boustro.roads.adapt import adapt_to_text
 
             return adapt_to_text(config)
-        from boustro.roads.adapt_labels import adapt_to_labels
+        from boustro.roads.adapt import adapt_to_labels
 
         return adapt_to_labels(config)
 

@@ -1,7 +1,7 @@
 """Our LMs as a model of lm-evaluation-harness, registered as `boustro`.
 
 A forward LM gives the log-probability of a continuation given its context; a backward LM that of the context given the
-continuation, which re-ranks the choices; a pair adds them up (`generation.choices`); a masked LM has its own scores
+continuation, which re-ranks the choices; a pair adds them up (`generation.judges`); a masked LM has its own scores
 (`generation.scores`). What is given to the harness as the log-likelihood is the score that was chosen.
 """
 

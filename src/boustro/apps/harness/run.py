@@ -13,7 +13,7 @@ from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 
 from boustro.apps.harness.tasks import gold
-from boustro.generation.choices import best
+from boustro.generation.judges import best
 
 FEWSHOT_SEED = 1234
 """The harness's own."""

@@ -17,8 +17,7 @@ from typing import Any, overload
 from boustro.choose import choose
 from boustro.encoders.options import Precision
 from boustro.generation.both_ends.filling import RANKINGS, VARIANTS, Filling, Gap, context_room, fill_gaps
-from boustro.generation.both_ends.pair import Pair
-from boustro.generation.both_ends.text import TextPieces, split_gaps
+from boustro.generation.both_ends.pair import Pair, TextPieces, split_gaps
 from boustro.generation.options import InfillOptions
 from boustro.given import as_text, iterate
 from boustro.options import check_options

@@ -16,8 +16,7 @@ from boustro.apps.studies.report.blocks import (
     TableCell,
 )
 from boustro.apps.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
-from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START
-from boustro.metrics.mistakes import KINDS
+from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, KINDS, START
 from boustro.metrics.spans import SpanCounts
 from boustro.text.words import join_words
 from boustro.types import Entity

@@ -23,9 +23,17 @@ from boustro.apps.studies.core.cells import KIND, Cell, reading_cells
 from boustro.apps.studies.core.systems import SHOTS, System, find_name
 from boustro.errors import shorten
 from boustro.heads.registry import head_kind
-from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
+from boustro.metrics.buckets import (
+    DIMENSIONS,
+    ELSEWHERE,
+    START,
+    Training,
+    count_buckets,
+    count_confusions,
+    count_kinds,
+    match_entities,
+)
 from boustro.metrics.calibration import reliability
-from boustro.metrics.mistakes import count_confusions, count_kinds, match_entities
 from boustro.metrics.score import spread
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder

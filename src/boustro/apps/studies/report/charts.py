@@ -11,7 +11,7 @@ from boustro.apps.studies.report.numbers import spread
 from boustro.drawing.frames import Panel, frame_panels, frame_rows
 from boustro.drawing.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
 from boustro.encoders.options import DEEP
-from boustro.metrics.mistakes import MISTAKES
+from boustro.metrics.buckets import MISTAKES
 from boustro.metrics.spans import SpanCounts
 
 Colours = Mapping[str, str]  # name → s0 … s9
