@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Each test file in one of as many processes as there are cores: what its tests share is made once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 # What bf16 changes: states of encoders, and the training of heads, LMs and what stands between them.
-COMPUTING := adapt crf elmo encoders fusion heads loss masked optimizer pretrain roads sequence_heads span_head tagger tasks
+COMPUTING := adapt crf elmo encoders fusion heads loss masked optimizer pretrain roads span_head tagger tasks
 
 .PHONY: demo test test-long test-bf16 test-web test-llm check docs install format clean
 

@@ -1,13 +1,24 @@
-"""Reliability of scores and of differences: against sums written out, and on cases with a known answer."""
+"""Reliability of scores and differences, temperatures of answers, and a promise about recall, against written sums."""
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import boustro
+from boustro.apps.cli.main import main
+from boustro.heads.crf.layer import CRF
 from boustro.metrics.calibration import reliability
 from boustro.metrics.significance import Difference, bootstrap, difference, entity_counts, f1
 from boustro.metrics.spans import SpanCounts, extract_spans, score_spans
+from boustro.options import OptionError
+from boustro.tasks.calibrate import GRID, best_temperature
+from boustro.tasks.recall import RecallPromise, Watch
+from test_crf import spans_of
 
 JUDGED = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
 
@@ -120,3 +131,251 @@ def test_all_systems_are_scored_on_the_same_resampled_sentences():
 def test_systems_on_other_sentences_are_refused():
     with pytest.raises(ValueError, match="different examples: 50 and 100"):
         paired_bootstrap(sentence_counts(GOLD, GOLD), sentence_counts(GOLD[:50], GOLD[:50]))
+
+
+NAMES = ["Ada", "Mira", "Tobias", "Calloway", "Brandt", "Lisse", "Okonkwo", "Vellmar"]
+DATA = [
+    ([name, verb, *rest], ["B-PER" if (i + j) % 3 else "B-LOC", "O", *["O"] * len(rest)])
+    for i, name in enumerate(NAMES)
+    for j, (verb, *rest) in enumerate((["left", "early"], ["sold", "the", "boat"], ["slept", "."], ["saw", "rain"]))
+]
+TEXTS = [(" ".join(words), "a" if n % 3 else "b") for n, (words, _) in enumerate(DATA)]
+
+
+@pytest.fixture(scope="module")
+def lm(tiny_lm):
+    return str(tiny_lm("llama", sentinel=True))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_the_temperature_that_made_the_answers_is_found():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(2, 2, 40_000)
+    right = rng.random(len(logits)) < sigmoid(logits / 2.5)
+    scores = np.stack([sigmoid(logits / t) for t in GRID])
+    assert best_temperature(scores, right) == pytest.approx(2.5, rel=0.05)
+    assert best_temperature(scores, np.ones(len(logits), bool)) == 1.0
+
+
+def test_a_crf_at_a_temperature_is_the_power_of_its_distribution():
+    torch.manual_seed(0)
+    crf = CRF(["O", "B-X", "I-X"])
+    torch.nn.init.normal_(crf.transitions)
+    scores, lengths = torch.randn(3, 3), torch.tensor([3])
+    paths = torch.cartesian_prod(*[torch.arange(3)] * 3)
+    logs = []
+    for path in paths:
+        try:
+            logs.append(-3 * crf.loss(scores, path, lengths).item())
+        except ValueError:
+            logs.append(-np.inf)
+    p = np.exp(np.array(logs) / 2)
+    expected = [[p[(paths[:, w] == tag).numpy()].sum() / p.sum() for tag in range(3)] for w in range(3)]
+    assert np.allclose(crf.marginals(scores, lengths, 2.0).numpy(), expected, atol=1e-5)
+    likely = {span[:2]: span[3] for span in spans_of(crf, scores, lengths, 3, 0.0, 2.0)[0]}
+    whole = [q for path, q in zip(paths.tolist(), p, strict=True) if path == [1, 2, 2]]
+    assert likely[0, 3] == pytest.approx(whole[0] / p.sum(), abs=1e-6)
+
+
+@pytest.mark.parametrize("crf", [None, False])
+def test_answers_stay_and_the_folder_keeps_the_temperature(lm, crf, tmp_path):
+    options = {"hidden": 32, "epochs": 12, "lr": 1e-2, "dropout": 0.0, "crf": crf, "cache": False}
+    plain = boustro.Tagger(lm, "mlp", **options).fit(DATA, seed=1)
+    made = boustro.Tagger(lm, "mlp", calibrate=4, **options).fit(DATA, seed=1)
+    own = made.record["calibration"]
+    assert made.head.temperature == pytest.approx(own["temperature"], abs=1e-3) and own["temperature"] > 1.1
+    assert own["error"] < own["error_before"] and own["parts"] == 4  # who is PER is noise: nobody can be sure
+    before, after = plain.answer([words for words, _ in DATA]), made.answer([words for words, _ in DATA])
+    assert [a.tags for a in before] == [a.tags for a in after]
+    assert np.mean([s for a in before for s in a.scores]) > np.mean([s for a in after for s in a.scores])
+    made.save_pretrained(tmp_path / "t")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "t", cache=False)
+    again = opened.answer([words for words, _ in DATA])
+    assert [a.scores for a in again] == [a.scores for a in after]
+
+
+def test_thresholds_and_promises_are_set_on_calibrated_probabilities(lm):
+    options = {"hidden": 32, "epochs": 12, "lr": 1e-2, "dropout": 0.0, "cache": False}
+    plain, made = (boustro.Tagger(lm, calibrate=k, **options).fit(DATA, DATA, seed=1) for k in (0, 2))
+    assert made.head.temperature > 1
+    assert not np.allclose(plain.promise.probabilities, made.promise.probabilities)
+    assert made.with_recall(0.9).evaluate(DATA).recall >= 90
+    likely = boustro.Tagger(lm, calibrate=2, threshold=0.4, **options).fit(DATA, seed=1)
+    assert likely.head.options.threshold == 0.4 and likely.head.temperature == made_temperature(lm, options)
+    assert all(e.score >= 0.4 for a in likely.answer([words for words, _ in DATA]) for e in a.entities)
+
+
+def made_temperature(lm, options):
+    return boustro.Tagger(lm, calibrate=2, **options).fit(DATA, seed=1).head.temperature
+
+
+def test_a_classifier_is_calibrated_too(lm, tmp_path):
+    made = boustro.Classifier(lm, "mlp-pool", calibrate=1, hidden=32, epochs=20, lr=1e-2, dropout=0.0, cache=False)
+    made.fit(TEXTS, seed=1)
+    assert made.record["calibration"]["parts"] == 1 and made.head.temperature > 1
+    p = made.predict_proba([text for text, _ in TEXTS])
+    made.head.temperature = 1.0
+    q = made.predict_proba([text for text, _ in TEXTS])
+    assert (p.argmax(1) == q.argmax(1)).all() and p.max(1).mean() < q.max(1).mean()
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        (boustro.Classifier, {"words": True, "calibrate": 2}, "not for --words"),
+        (boustro.Classifier, {"head": "ridge-pool", "calibrate": 2}, "not for a ridge-pool head"),
+        (boustro.Tagger, {"head": "span", "calibrate": 2}, "not for a span head"),
+        (boustro.Tagger, {"calibrate": 21}, "at most 20"),
+    ],
+)
+def test_what_has_no_temperature_is_refused(task, options, message):
+    with pytest.raises(ValueError, match=message):
+        task(**options)
+
+
+def test_the_command_lines_figures(lm, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("gold.jsonl").write_text("".join(json.dumps({"words": w, "tags": t}) + "\n" for w, t in DATA))
+    how = ["--encoder", lm, "--hidden", "32", "--epochs", "12", "--lr", "0.01", "--calibrate", "2", "--no-cache"]
+    assert main(["fit", "--train", "gold.jsonl", "--out", "t", *how]) == 0
+    assert "answers for training examples left out" in capsys.readouterr().err
+    assert main(["evaluate", "t", "gold.jsonl", "--no-cache", "--json", "-"]) == 0
+    own = json.loads(capsys.readouterr().out)["calibration"]
+    assert own["temperature"] > 1 and own["error"] != own["error_before"] and 0 <= own["error"] <= 1
+    assert main(["evaluate", "t", "gold.jsonl", "--no-cache"]) == 0
+    assert "without its temperature" in capsys.readouterr().out
+
+
+SENTENCES = [
+    ([name, verb, *rest], ["B-PER", "O", *["O"] * len(rest)])
+    for name in NAMES
+    for verb, *rest in (("left", "early"), ("sold", "the", "boat"), ("slept", "."), ("saw", "rain", "and", "snow"))
+]
+
+
+def promise(probabilities, unsure=0.01):
+    return RecallPromise(np.sort(np.array(probabilities, float)), unsure)
+
+
+def test_the_threshold_by_hand():
+    ten = promise([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    assert ten.threshold(0.9) == pytest.approx(0.1 * 0.999)  # k = floor(0.1 * 11) = 1
+    assert ten.threshold(0.8) == pytest.approx(0.2 * 0.999) and ten.threshold(0.5) == pytest.approx(0.5 * 0.999)
+    assert promise(np.arange(1, 100) / 100).threshold(0.95) == pytest.approx(0.05 * 0.999)  # k = 5
+
+
+def test_new_entities_are_found_as_often_as_promised():
+    rng = np.random.default_rng(0)
+    realised = []
+    for _ in range(200):
+        threshold = promise(rng.beta(2, 1, 199)).threshold(0.9)
+        realised.append((rng.beta(2, 1, 500) >= threshold).mean())
+    assert 0.90 <= np.mean(realised) < 0.91
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "recall", "message"),
+    [
+        ([0.5] * 8, 0.9, "from the 8 entities of the development set; it takes 9 or more"),
+        ([0.5] * 18, 0.95, "from the 18 entities of the development set; it takes 19 or more"),
+        ([0.0] * 2 + [0.5] * 18, 0.9, r"10.0% of the 20 entities of the development set are never candidates"),
+    ],
+)
+def test_a_promise_that_cannot_be_made_is_refused(probabilities, recall, message):
+    with pytest.raises(ValueError, match=message):
+        promise(probabilities).threshold(recall)
+
+
+@pytest.mark.parametrize("recall", [0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999])
+def test_the_number_of_entities_that_an_error_asks_for_is_enough_and_no_fewer_are(recall):
+    with pytest.raises(ValueError) as error:
+        promise([]).threshold(recall)
+    needed = int(str(error.value).split(" it takes ")[1].split()[0])
+    assert promise([0.5] * needed).threshold(recall)
+    with pytest.raises(ValueError, match="it takes"):
+        promise([0.5] * (needed - 1)).threshold(recall)
+
+
+def test_gold_entities_have_the_probability_of_their_candidate():
+    candidates = [[(0, 1, 0, 0.9), (0, 2, 0, 0.05)], [(3, 4, 1, 0.4)]]
+    gold = [[(0, 2, 0)], [(3, 4, 1), (5, 6, -1)]]
+    learned = RecallPromise.learn(candidates, gold)
+    assert learned.probabilities.tolist() == [0.0, 0.05, 0.4]
+    assert learned.unsure == pytest.approx((0.9 * 0.1 + 0.05 * 0.95 + 0.4 * 0.6) / 1.35)
+
+
+def test_other_texts_are_noticed():
+    sure, unsure = [[(0, 1, 0, 0.99)]] * 100, [[(0, 1, 0, 0.5)]] * 100
+    watch = Watch()
+    watch.add(sure)
+    assert not watch.warning(promise([0.5], watch.unsure))
+    other = Watch()
+    other.add(unsure)
+    assert "unsure of them (0.50, on its development set 0.01)" in other.warning(promise([0.5], watch.unsure))
+    few = Watch()
+    few.add(unsure[:10])
+    assert not few.warning(promise([0.5], watch.unsure))
+
+
+@pytest.fixture(scope="module")
+def tagger(lm):
+    return boustro.Tagger(lm, hidden=16, epochs=3, cache=False).fit(SENTENCES, SENTENCES, seed=1)
+
+
+@pytest.mark.parametrize("head", ["mlp", "span"])
+def test_a_list_holds_what_was_promised_on_its_own_calibration_set(lm, head, tmp_path):
+    tagger = boustro.Tagger(lm, head, hidden=16, epochs=15, lr=1e-2, cache=False).fit(SENTENCES, SENTENCES, seed=1)
+    tagger.save_pretrained(tmp_path / "t")
+    tagger = boustro.Tagger.from_pretrained(tmp_path / "t", cache=False)
+    lists = {}
+    for recall in (0.6, 0.9):
+        score = tagger.with_recall(recall).evaluate(SENTENCES)
+        assert score.recall >= 100 * recall
+        lists[recall] = sum(map(len, tagger.predict([" ".join(words) for words, _ in SENTENCES], recall=recall)))
+    assert lists[0.6] <= lists[0.9]
+    assert tagger.recall is None and tagger.predict("Ada left early") == tagger.predict(["Ada left early"])[0]
+
+
+def test_scores_are_probabilities_and_tags_fit(tagger):
+    (found,) = tagger.with_recall(0.9).answer([["Ada", "left", "early"]])
+    assert all(0 < e.score <= 1 for e in found.entities) and len(found.tags) == 3
+    assert any(e.label == "PER" and (e.start, e.end) == (0, 1) for e in found.entities)
+
+
+def test_without_a_promise_recall_is_refused(lm, tagger, tmp_path):
+    with pytest.raises(OptionError, match=r"at least 0\.5 and at most 0\.999"):
+        tagger.predict("Ada left.", recall=1.0)
+    with pytest.raises(ValueError, match=r"a recall of 0\.999 cannot be promised from the 32 entities"):
+        tagger.predict("Ada left.", recall=0.999)
+    words = [(["Ada", "left"], ["NOUN", "VERB"])]
+    without = (None, SENTENCES, None, "auto"), (False, SENTENCES, SENTENCES, "auto"), (None, words, words, "labels")
+    for crf, data, dev, scheme in without:
+        made = boustro.Tagger(lm, hidden=8, epochs=1, cache=False, crf=crf).fit(data, dev, 1, scheme)
+        with pytest.raises(ValueError, match="train it with a development set, and with a CRF or a span head"):
+            made.with_recall(0.9)
+    tagger.save_pretrained(tmp_path / "t")
+    assert len(json.loads((tmp_path / "t/recall.json").read_text())["probabilities"]) == 32
+
+
+def test_the_command_lines_option(tagger, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tagger.save_pretrained("t")
+    Path("texts.txt").write_text("Ada left early.\n" * 120)
+    Path("gold.jsonl").write_text("".join(json.dumps({"words": w, "tags": t}) + "\n" for w, t in SENTENCES))
+    assert main(["predict", "t", "texts.txt", "--recall", "0.9", "--format", "jsonl"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 120 and any(e["text"] == "Ada" for e in lines[0]["entities"])
+    assert main(["evaluate", "t", "gold.jsonl", "--recall", "0.9", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["recall"] >= 90
+    assert main(["predict", "t", "texts.txt", "--recall", "0.9", "--format", "conll"]) == 2
+    assert "no place for entities that overlap" in capsys.readouterr().err
+    assert main(["predict", "t", "texts.txt", "--recall", "1"]) == 2
+    boustro.Classifier(tagger.encoder_spec, "mlp-pool", hidden=8, epochs=1, cache=False).fit(
+        [("Ada left.", "a"), ("It rained.", "b")]
+    ).save_pretrained("c")
+    capsys.readouterr()
+    assert main(["predict", "c", "texts.txt", "--recall", "0.9"]) == 2
+    assert "--recall is for taggers, and this is a Classifier" in capsys.readouterr().err

@@ -1,8 +1,9 @@
-"""boustro.heads.crf.layer: everything against the sum over all tag sequences, one by one, and against pytorch-crf."""
+"""The CRF: against the sum over all tag sequences and pytorch-crf; probabilities of entities; many chains at once."""
 
 import functools
 import itertools
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 import torch
@@ -10,11 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.heads.crf import layer
-from boustro.heads.crf.decode import best_valid
-from boustro.heads.crf.layer import CRF, valid_tensors
+from boustro.heads.crf.decode import Chain, best_valid
+from boustro.heads.crf.layer import CRF, expectations, valid_tensors
+from boustro.heads.crf.spans import span_posteriors
+from boustro.heads.crf.tags import entity_forms, entity_types
 from boustro.heads.layout import pad
+from boustro.heads.lockstep.passes import expected_counts
+from boustro.heads.options import HiddenSequenceOptions, SequenceOptions
+from boustro.heads.registry import make_head
+from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
 from boustro.metrics.spans import extract_spans
-from boustro.tasks.data.schemes import entities_to_bio
+from boustro.tasks.data.schemes import entities_to_bio, to_bio
 
 BIO = ["O", "B-PER", "I-PER", "I-LOC", "B-LOC"]
 BIOES = ["I-PER", "O", "B-PER", "E-PER", "S-PER"]
@@ -336,3 +343,158 @@ def test_messages_are_the_same_by_odds_and_by_logarithms(tags, monkeypatch):
     reached = by_logs > by_logs.amax(-1, keepdim=True) - 300  # the others are as good as impossible
     assert reached.any(-1).all() and not reached.all()
     torch.testing.assert_close(by_odds[reached], by_logs[reached], rtol=1e-12, atol=1e-9)
+
+
+SCHEMES = {
+    "bio": ("O", "B-X", "I-X", "B-Y", "I-Y"),
+    "bioes": ("O", "B-X", "I-X", "E-X", "S-X", "S-Y"),
+    "io": ("O", "X", "Y"),
+    "bio without I-Y": ("O", "B-X", "I-X", "B-Y"),
+}
+
+
+def spans_of(crf, scores, lengths, longest, least, temperature=1.0):
+    """As a `TagDecoder` finds them."""
+    words = scores.detach().double().numpy() / temperature
+    given = words, lengths.numpy(), crf.chain.over(temperature), entity_forms(crf.tags)
+    return span_posteriors(*given, longest, least)
+
+
+def random_crf(tags, seed):
+    torch.manual_seed(seed)
+    crf = CRF(tags)
+    for parameter in crf.parameters():
+        torch.nn.init.normal_(parameter)
+    return crf
+
+
+def by_enumeration(crf, scores, scheme):
+    """{(start, end, type): probability} over all valid tag sequences."""
+    found, total, tags = {}, 0.0, crf.tags
+    for ids in product(range(len(tags)), repeat=len(scores)):
+        try:
+            mean = crf.loss(scores, torch.tensor(ids), torch.tensor([len(scores)])).detach()
+        except ValueError:
+            continue
+        p = float(torch.exp(-mean.double() * len(scores)))
+        total += p
+        for entity in extract_spans(to_bio(tuple(tags[i] for i in ids), scheme.split()[0])):
+            key = (entity.start, entity.end, entity.label)
+            found[key] = found.get(key, 0.0) + p
+    assert total == pytest.approx(1, abs=1e-4)
+    return found
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_entity_is_as_probable_as_all_sequences_that_contain_it(scheme):
+    tags = SCHEMES[scheme]
+    crf, types = random_crf(tags, 3), entity_types(tags)
+    lengths = torch.tensor([3, 0, 1, 4])
+    scores = torch.randn(8, len(tags))
+    spans = spans_of(crf, scores, lengths, 4, 0.0)
+    for number, (own, block) in enumerate(zip(spans, scores.split(lengths.tolist()), strict=True)):
+        found = {(start, end, types[kind]): p for start, end, kind, p in own if p > 1e-12}
+        assert found == pytest.approx(by_enumeration(crf, block, scheme) if len(block) else {}, abs=1e-4), number
+        assert own == sorted(own)
+
+
+def test_longest_and_least_leave_candidates_out():
+    crf = random_crf(SCHEMES["bio"], 1)
+    scores, lengths = torch.randn(9, 5), torch.tensor([4, 5])
+    everything = spans_of(crf, scores, lengths, 5, 0.0)
+    some = spans_of(crf, scores, lengths, 2, 0.05)
+    kept = [[span for span in own if span[1] - span[0] <= 2 and span[3] >= 0.05] for own in everything]
+    assert some == kept and 0 < sum(map(len, some)) < sum(map(len, everything))
+
+
+def test_a_sentence_does_not_depend_on_its_batch():
+    crf = random_crf(SCHEMES["bioes"], 2)
+    scores = torch.randn(7, 6)
+    together = spans_of(crf, scores, torch.tensor([3, 4]), 4, 1e-6)
+    alone = [spans_of(crf, part, torch.tensor([len(part)]), 4, 1e-6)[0] for part in scores.split([3, 4])]
+    for own, others in zip(together, alone, strict=True):
+        assert [span[:3] for span in own] == [span[:3] for span in others]
+        assert [span[3] for span in own] == pytest.approx([span[3] for span in others], abs=1e-9)
+
+
+def test_a_threshold_takes_the_most_probable_of_overlapping_entities():
+    found = [(0, 2, 0, 0.4), (1, 3, 0, 0.5), (3, 4, 1, 0.3), (4, 6, 0, 0.9), (5, 6, 1, 0.95)]
+    assert resolve(found, overlaps) == [(1, 3, 0, 0.5), (3, 4, 1, 0.3), (5, 6, 1, 0.95)]
+    touching = [(0, 1, 0, 0.4), (1, 2, 0, 0.5), (2, 3, 1, 0.3)]
+    assert resolve(touching, overlaps_or_joins) == [(1, 2, 0, 0.5), (2, 3, 1, 0.3)]
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "io"])
+def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
+    tags = SCHEMES[scheme]
+    torch.manual_seed(4)
+    streams, lengths = ((1, 6),), torch.tensor([4, 0, 5])
+    head = make_head("linear", SequenceOptions(threshold=0.2, dropout=0.0, max_span=5), streams, tags)
+    torch.nn.init.normal_(head.crf.transitions)
+    vectors = torch.randn(9, 6) * 3
+    head.eval()
+    with torch.inference_mode():
+        answers = head.predict(vectors, lengths)
+        spans = spans_of(head.crf, head.scores(vectors, lengths), lengths, 5, 0.2)
+    types, number = entity_types(tags), 0
+    for (ids, p), own in zip(answers, spans, strict=True):
+        wanted = resolve(own, overlaps_or_joins if scheme == "io" else overlaps)
+        found = extract_spans(to_bio(tuple(tags[i] for i in ids), scheme))
+        assert [(e.start, e.end, e.label) for e in found] == [(a, b, types[kind]) for a, b, kind, _ in wanted]
+        for start, end, _, probability in wanted:
+            assert p[start:end] == pytest.approx([probability] * (end - start), rel=1e-6)
+        number += len(wanted)
+    assert number > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "labels", "said"),
+    [
+        ({"crf": False}, ("O", "B-X", "I-X"), "threshold is not read where crf is False"),
+        ({}, ("NOUN", "VERB"), "a threshold needs a CRF over the tags of entities; leave --threshold "),
+    ],
+)
+def test_a_threshold_needs_a_crf_over_entities(options, labels, said):
+    with pytest.raises(ValueError, match=said):
+        make_head("mlp", HiddenSequenceOptions(threshold=0.3, max_span=4, **options), ((1, 6),), labels)
+
+
+LETTERED = [["O", "B-X", "I-X", "B-Y", "I-Y"], ["I-X", "O", "B-X", "E-X", "S-X"], ["O"], ["O", "I-X", "I-Y"]]
+
+
+@given(
+    st.sampled_from(LETTERED),
+    st.lists(st.lists(st.integers(0, 7), max_size=4), min_size=1, max_size=4),
+    st.integers(0, 10_000),
+    st.sampled_from([0.3, 3.0, 300.0]),
+)
+def test_each_head_has_the_counts_of_its_own_chain(tags, lengths, seed, scale):
+    """`lengths` per head: some heads have no sentences, some sentences no words."""
+    generator = torch.Generator().manual_seed(seed)
+    heads, width = len(lengths), len(tags)
+    shapes, valid = ((heads, width), (heads, width, width), (heads, width)), valid_tensors(tags)
+    parts = (torch.randn(shape, generator=generator, dtype=torch.float64) * 2 for shape in shapes)
+    chains = Chain(*(part.masked_fill(~ok, -torch.inf) for part, ok in zip(parts, valid, strict=True)))
+    flat = torch.tensor([n for own in lengths for n in own], dtype=torch.int64)
+    numbers = torch.tensor([m for m, own in enumerate(lengths) for _ in own], dtype=torch.int64)
+    scores = torch.randn(int(flat.sum()), width, generator=generator, dtype=torch.float64) * scale
+    tag_counts, counts = expected_counts(scores, flat, numbers, chains)
+    for m, (own, words) in enumerate(zip(lengths, scores.split([sum(own) for own in lengths]), strict=True)):
+        alone = expectations(words, torch.tensor(own, dtype=torch.int64), Chain(*(part[m] for part in chains)))
+        rows = slice(before := sum(map(sum, lengths[:m])), before + len(words))
+        torch.testing.assert_close(tag_counts[rows], alone.tags)
+        for together, apart in zip(counts, alone[2:], strict=True):
+            torch.testing.assert_close(together[m], apart)
+
+
+def test_sentences_of_two_heads_may_alternate():
+    """The order of sentences is the caller's: nothing asks for one head's to stand together."""
+    generator = torch.Generator().manual_seed(2)
+    chains = Chain(*(torch.randn(2, *shape, generator=generator).double() for shape in ((3,), (3, 3), (3,))))
+    scores, lengths = torch.randn(9, 3, generator=generator).double(), torch.tensor([2, 3, 1, 3])
+    _, counts = expected_counts(scores, lengths, torch.tensor([1, 0, 1, 0]), chains)
+    for head, chosen in ((1, (0, 2)), (0, (1, 3))):
+        words = torch.cat([scores.split(lengths.tolist())[s] for s in chosen])
+        alone = expectations(words, lengths[list(chosen)], Chain(*(part[head] for part in chains)))
+        torch.testing.assert_close(counts.transitions[head], alone.transitions)
+        assert counts.starts[head].sum().item() == pytest.approx(2)

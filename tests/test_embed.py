@@ -1,16 +1,22 @@
-"""Sentence embeddings: pooling by hand, transforms, order and batches, folders, and what is refused."""
+"""Sentence embeddings: pooling by hand, transforms, folders, refusals, and the module for sentence-transformers."""
 
+import builtins
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
+from sklearn.covariance import ledoit_wolf
+from sklearn.decomposition import PCA
 
 import boustro
 from boustro.apps.cli.main import main
 from boustro.heads.embedding import contrast, cosent
 from boustro.heads.statistics import first_component, pool_words, remove_component
+from boustro.heads.transforms import TRANSFORMS, Standardised, TopRemoved, Whitened, shrunk_covariance
 from boustro.store import write_folder
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import neighbours, read_rows
@@ -313,3 +319,120 @@ def test_the_commands_of_every_task(tiny_pair, files, capsys):
     np.testing.assert_allclose([line["vector"] for line in lines], expected, atol=1e-3)
     assert main(["fit", "--train", texts, *small, "--overwrite"]) == 1
     assert "texts.txt:1: a text alone" in capsys.readouterr().err
+
+
+def sample(size: int, width: int = 12) -> np.ndarray:
+    """Correlated dimensions of different scale and mean, one of them far from the others."""
+    generator = np.random.default_rng(3)
+    mixed = generator.normal(size=(size, width)) @ (np.eye(width) + 0.2 * generator.normal(size=(width, width)))
+    mixed[:, 4] = mixed[:, 4] * 20 + 300
+    return mixed.astype(np.float32)
+
+
+def test_standardised_vectors_have_mean_0_and_variance_1():
+    x = sample(9000)
+    y = TRANSFORMS["standardised"].fit(x).apply(x)
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y.mean(0), 0, atol=1e-3)
+    np.testing.assert_allclose(y.std(0), 1, atol=1e-3)
+
+
+def test_a_constant_dimension_is_only_centred():
+    x = sample(50)
+    x[:, 2] = 7
+    y = Standardised.fit(x).apply(np.vstack([x, x[:1] + 1]))
+    assert np.all(y[:50, 2] == 0) and y[50, 2] == 1
+
+
+def test_top_components_are_those_of_pca():
+    x = sample(200)
+    found = TopRemoved.fit_components(x, 3)
+    oracle = PCA(3).fit(x)
+    np.testing.assert_allclose(np.abs(found.components @ oracle.components_.T), np.eye(3), atol=1e-3)
+    y = found.apply(x)
+    np.testing.assert_allclose(y @ oracle.components_.T, 0, atol=0.05)
+    np.testing.assert_allclose(y.mean(0), 0, atol=1e-3)
+    assert TRANSFORMS["top-removed"].fit(x).arrays()["components"].shape == (1, 12)
+
+
+def test_the_shrinkage_is_ledoit_and_wolfs():
+    for size in (8, 30, 5000):
+        x = sample(size)
+        _, covariance, shrinkage = shrunk_covariance(x)
+        _, oracle = ledoit_wolf(x.astype(float))
+        np.testing.assert_allclose(covariance, np.cov(x.T.astype(float), bias=True), rtol=1e-6)
+        assert shrinkage == pytest.approx(oracle, abs=1e-9)
+
+
+def test_whitened_vectors_are_uncorrelated():
+    x = sample(20_000)
+    y = Whitened.fit(x).apply(x)
+    covariance = np.cov(y.T)
+    assert abs(covariance - np.diag(np.diag(covariance))).max() < 0.02
+    np.testing.assert_allclose(np.diag(covariance), 1, atol=0.01)
+
+
+def test_whitening_few_vectors_keeps_them_finite_and_apart():
+    x = sample(5)
+    y = Whitened.fit(x).apply(sample(7))
+    assert np.isfinite(y).all() and np.linalg.matrix_rank(y) > 4
+    same = np.ones((3, 4), np.float32)
+    assert np.isfinite(Whitened.fit(same).apply(same)).all()
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_transform_is_its_arrays(name: str):
+    x = sample(40)
+    transform = TRANSFORMS[name].fit(x)
+    again = TRANSFORMS[name].from_arrays({**transform.arrays(), "other": x})
+    np.testing.assert_array_equal(transform.apply(x), again.apply(x))
+    assert all(array.dtype == np.float32 for array in transform.arrays().values())
+    one = transform.apply(x[3])
+    np.testing.assert_allclose(one, transform.apply(x)[3], rtol=1e-4, atol=1e-4)
+    assert transform.apply(x.reshape(4, 10, 12)).shape == (4, 10, 12)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_no_vectors_are_refused(name: str):
+    for bad in (np.zeros((0, 4)), np.zeros(4), np.zeros((2, 3, 4))):
+        with pytest.raises(ValueError, match=r"vectors \(n, d\)"):
+            TRANSFORMS[name].fit(bad)
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_pair):
+    return boustro.SentenceEncoder(tiny_pair, "statistics", cache=False, dtype="float32").fit(SENTENCES)
+
+
+def test_a_round_trip(encoder, tmp_path):
+    from boustro.apps.integrations.sentence_transformers import BoustroModule
+
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model = sentence_transformers.SentenceTransformer(modules=[BoustroModule(encoder)], device="cpu")
+    vectors = model.encode(SENTENCES, batch_size=3, normalize_embeddings=True)
+    np.testing.assert_allclose(vectors, encoder.encode(SENTENCES, normalize_embeddings=True), atol=1e-5)
+    assert model.get_embedding_dimension() == encoder.width and model.encode("").shape == (encoder.width,)
+    np.testing.assert_allclose(
+        model.similarity(vectors[:2], vectors[2:4]), encoder.similarity(vectors[:2], vectors[2:4]), atol=1e-5
+    )
+    model.save_pretrained(str(tmp_path / "st"))
+    opened = sentence_transformers.SentenceTransformer(str(tmp_path / "st"), device="cpu", trust_remote_code=True)
+    np.testing.assert_allclose(opened.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-5)
+    encoder.save_pretrained(tmp_path / "own")
+    np.testing.assert_allclose(
+        BoustroModule(tmp_path / "own").encoder.encode("Ada."), encoder.encode("Ada."), atol=1e-5
+    )
+
+
+def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest, **options):
+        if name.startswith("sentence_transformers"):
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    monkeypatch.delitem(sys.modules, "boustro.apps.integrations.sentence_transformers", raising=False)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match=r"pip install 'boustro\[sentence-transformers\]'"):
+        importlib.import_module("boustro.apps.integrations.sentence_transformers")

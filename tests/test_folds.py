@@ -1,5 +1,6 @@
-"""What stands on both sides of a part left out, and what a bootstrap draws: documents and copies are kept together."""
+"""What stands on both sides of a part left out, what few-shot draws hold, and estimates without a development set."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -9,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
+from boustro.apps.cli.main import main
+from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
 from boustro.metrics.significance import bootstrap, f1
+from boustro.tasks import estimate as module
 from boustro.tasks import task_class
 from boustro.tasks.estimate import KEY, said
 from boustro.tasks.fitting import fit
@@ -162,3 +166,153 @@ def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
     for inputs, same in ((own.leaving_out(np.array([6, 7])).inputs, True), (own.inputs, False)):
         pairs = [(a[-8:], b[:8]) for a, b in zip(inputs.streams, wanted, strict=True)]
         assert all(np.allclose(a, b, atol=1e-3) for a, b in pairs) == same
+
+
+TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "B-C", "I-C")
+CORPORA = st.lists(
+    st.lists(st.tuples(st.sampled_from("uvw"), st.sampled_from(TAGS)), min_size=1, max_size=4), max_size=30
+).map(lambda rows: [Sentence(tuple(w for w, _ in row), tuple(t for _, t in row)) for row in rows])
+
+
+def draw_sentences(corpus, shots, draw):
+    return draw_all(corpus, [shots], draw)[shots][draw - 1]
+
+
+def holds(sentence, label):
+    return any(tag.endswith(f"-{label}") for tag in sentence.tags)
+
+
+@given(CORPORA, st.integers(1, 4), st.integers(1, 5))
+def test_every_type_gets_its_shots_and_smaller_draws_lie_within_larger_ones(corpus, shots, draw):
+    small, large = draw_sentences(corpus, shots, draw), draw_sentences(corpus, shots + 2, draw)
+    assert set(small) <= set(large)
+    assert list(small) == sorted(set(small))
+    for label in entity_types(corpus):
+        available = sum(holds(s, label) for s in corpus)
+        found = sum(holds(corpus[i], label) for i in small)
+        assert found >= min(shots, available)
+        assert (label in short_types(corpus, small, shots)) == (available < shots)
+    for i in small:
+        assert entity_types([corpus[i]])
+
+
+@given(CORPORA, st.randoms(use_true_random=False))
+def test_a_draw_is_the_same_whatever_the_order_of_the_file(corpus, random):
+    shuffled = corpus[:]
+    random.shuffle(shuffled)
+
+    def content(c):
+        return sorted((s.words, s.tags) for s in (c[i] for i in draw_sentences(c, 2, 3)))
+
+    assert content(corpus) == content(shuffled)
+
+
+def test_draws_differ_and_are_published_for_good():
+    corpus = [Sentence((f"w{i}",), (f"B-{'AB'[i % 2]}",)) for i in range(40)]
+    first, second = (draw_sentences(corpus, 2, draw) for draw in (1, 2))
+    assert not np.array_equal(first, second)
+    # a change here breaks what others have drawn
+    assert first.tolist() == [4, 6, 9, 17] and second.tolist() == [11, 17, 22, 38]
+
+
+def test_the_papers_filter_takes_the_first_single_type_sentences_with_a_longer_mention():
+    rows = ["B-A", "B-A I-A", "O B-A I-A B-B", "O B-A I-A", "B-B I-B O", "O O", "I-A B-A O", "B-B O I-B", "O B-A I-A"]
+    corpus = [Sentence(tuple("x" * len(r.split())), tuple(r.split())) for r in rows]
+    found = paper_draw(corpus, [1, 2, 9])
+    assert {k: draws[0].tolist() for k, draws in found.items()} == {1: [3, 4], 2: [3, 4, 6, 7], 9: [3, 4, 6, 7, 8]}
+
+
+@pytest.mark.parametrize("function", [draw_all, paper_draw])
+def test_no_shots_are_refused(function):
+    with pytest.raises(ValueError, match="at least 1"):
+        function([], [4, 0], 1)
+
+
+TEXTS = [f"{text} {own}." for own in ("early", "late", "again", "in May")
+         for text in ("Ada left Vellmar", "It rained", "Ada saw Brandt", "Vellmar fell")]  # fmt: skip
+NAMES = [[("Ada", "PER"), ("Vellmar", "LOC")], [], [("Ada", "PER"), ("Brandt", "PER")], [("Vellmar", "LOC")]] * 4
+TOPICS = ["news", "weather", "news", "place"] * 4
+FAST = {"epochs": 2, "hidden": 8, "cache": False}
+FACTS = {"metric": "F1", "score": 70.0, "low": 60.0, "high": 79.0, "examples": 60, "parts": 5}
+CURVE = [[12, 40.0], [24, 58.0], [48, 70.0]]
+
+
+@pytest.mark.parametrize("options", [{}, {"words": True}, {"calibrate": 2}], ids=["head", "words", "temperature"])
+def test_every_example_is_answered_once_by_a_head_that_did_not_learn_it(tiny_pair, monkeypatch, options):
+    trained, kept = module.train_on_part, []
+    monkeypatch.setattr(module, "train_on_part", lambda f, data, own: (kept.append(own), trained(f, data, own))[1])
+    made = boustro.Classifier(tiny_pair, **FAST, **options).fit(TEXTS, TOPICS, cross_validate=1e6)
+    found, full = made.record[KEY], kept[-5:]
+    assert found["examples"] == 16 and found["parts"] == 5 and found["metric"] == "accuracy"
+    assert found["low"] <= found["score"] <= found["high"] and len(found["curve"]) == 3
+    left = [np.setdiff1d(np.arange(16), own) for own in full]
+    assert sorted(np.concatenate(left).tolist()) == list(range(16))  # each is left out once
+    for share, some in zip((0.25, 0.5), (kept[-15:-10], kept[-10:-5]), strict=True):
+        pairs = list(zip(some, full, strict=True))
+        assert all({*a.tolist()} < {*b.tolist()} and len(a) == round(share * len(b)) for a, b in pairs)
+
+
+def test_the_score_is_that_of_other_heads(tiny_pair):
+    """Texts that are all different, so what was learned by heart is worth nothing: the model itself is always right."""
+    words = [f"w{n} v{n} u{n} ." for n in range(20)]
+    labels = [("a", "b")[n * 7 % 5 % 2] for n in range(20)]
+    how = {"epochs": 60, "hidden": 32, "lr": 1e-2, "cache": False}
+    made = boustro.Classifier(tiny_pair, **how).fit(words, labels, cross_validate=1e6)
+    assert [made.predict(text).label for text in words] == labels and made.record[KEY]["score"] < 100
+
+
+def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
+    tagger = boustro.Tagger(tiny_pair, **FAST)
+    told = {}
+
+    real = module.estimate
+
+    def estimate(fitted, data, trained, seconds):
+        told["five"] = real(fitted, data, 1.0, 7.0)[KEY]
+        told["one"] = real(fitted, data, 1.0, 6.9)[KEY]
+        told["none"] = real(fitted, data, 1.0, 1.3)[KEY]
+        return {}
+
+    monkeypatch.setattr("boustro.tasks.estimate.estimate", estimate)
+    tagger.fit(TEXTS, NAMES, cross_validate=1)
+    assert told["five"]["parts"] == 5 and told["five"]["examples"] == 16
+    assert told["one"]["parts"] == 1 and 3 <= told["one"]["examples"] <= 4
+    assert [*said(told["none"], "sentences")] == [
+        "no cross-validation: it would take about 1 seconds, and may take 1; give it more with --cross-validate"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict"),
+    [
+        ((12.0, 3.0, 20.0), "more labels will probably help"),
+        ((0.4, -1.0, 1.9), "more labels will hardly help"),
+        ((3.0, -2.0, 8.0), "whether more labels would help cannot be told"),
+    ],
+)
+def test_what_is_said(gain, verdict):
+    facts = FACTS | {"curve": CURVE, "gain": dict(zip(("points", "low", "high"), gain, strict=True))}
+    score, learned, last = said(facts, "sentences")
+    assert score.startswith("cross-validated F1: 70.0 (95% interval 60.0 to 79.0) on 60 sentences")
+    assert learned == "learned from 12 sentences: 40.0, 24 sentences: 58.0, 48 sentences: 70.0"
+    assert last.startswith(verdict) and f"{gain[0]:+.1f} points" in last and "from 24 to 48" in last
+
+
+def test_fit_says_it_where_there_is_no_development_set(tiny_pair, tmp_path, capsys):
+    rows = [{"text": t, "label": label} for t, label in zip(TEXTS, TOPICS, strict=True)]
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    fit = ["fit", "--train", str(tmp_path / "t.jsonl"), "--encoder", tiny_pair, "--epochs", "1", "--hidden", "8"]
+    assert main([*fit, "--out", str(tmp_path / "a"), "--json", str(tmp_path / "a.json")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("cross-validated accuracy: ") and "last doubling" in out
+    assert json.loads((tmp_path / "a.json").read_text())[KEY]["examples"] == 16
+    assert boustro.load(tmp_path / "a").record[KEY]["parts"] == 5
+    assert main([*fit, "--out", str(tmp_path / "b"), "--cross-validate", "0"]) == 0
+    assert main([*fit, "--out", str(tmp_path / "c"), "--dev", str(tmp_path / "t.jsonl")]) == 0
+    assert "cross-validated" not in capsys.readouterr().out
+
+
+def test_few_examples_say_nothing(tiny_pair):
+    made = boustro.Tagger(tiny_pair, **FAST).fit(TEXTS[:4], NAMES[:4], cross_validate=1e6)
+    (line,) = said(made.record[KEY], "sentences")
+    assert line == "no cross-validation: 4 examples are too few; it needs 10"

@@ -1,4 +1,4 @@
-"""boustro.objectives.masked: hand-worked integers, rates over many draws, whole words, and no draw without its key."""
+"""Masked objectives: integers by hand, rates over many draws, whole words, gaps, and which state predicts a piece."""
 
 from itertools import pairwise
 
@@ -8,10 +8,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.generation.canvas import Canvas, between
+from boustro.generation.models import open_lm
 from boustro.objectives.examples import IGNORED, collate, document_ids, keyed_generator
 from boustro.objectives.masked import masked
+from boustro.objectives.masked_next import masked_next
 from boustro.objectives.masking import Masking, choose_words, special_pieces
 from boustro.objectives.words import sentence_ends, word_bounds, word_ids, word_starts
+from gaps import fill_masked
+from generators import write_masked_lm
 from tokenizer_kinds import TINY
 
 VOCABULARY, END, MASK = 50, 0, 49
@@ -232,3 +237,98 @@ def test_a_tokenizer_that_does_not_show_its_words_is_refused():
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a")))
     with pytest.raises(ValueError, match="do not show where words begin"):
         word_starts(tokenizer)
+
+
+M, S, END_PIECE = 9, 7, 0  # the mask piece, the start piece and the end-of-text piece of a vocabulary of ten
+
+
+def masking(rate=0.4, also_special=(), **shares):
+    special = np.zeros(10, bool)
+    special[[M, S, END_PIECE, *also_special]] = True
+    return Masking(mask_id=M, end_id=END_PIECE, special=special, rate=rate, **shares)
+
+
+@pytest.mark.parametrize(
+    ("direction", "start", "input_ids", "positions", "targets"),
+    [
+        ("forward", [S], [S, 8, M, 4, M], [1, 3], [3, 6]),
+        ("backward", [S], [S, M, 4, M, 8], [0, 2], [6, 3]),
+        ("forward", [S, 2], [S, 2, 8, M, 4, M], [2, 4], [3, 6]),
+        ("forward", (), [8, M, 4, M], [0, 2], [3, 6]),
+        ("backward", (), [6, 4, M, 8], [1], [3]),  # nothing stands before the 6
+    ],
+)
+def test_a_hidden_piece_is_asked_of_the_state_before_it_worked_by_hand(direction, start, input_ids, positions, targets):
+    """Every piece that may be is hidden: 3 and 6."""
+    hide = masking(1.0, also_special=[8, 4], mask_share=1.0, random_share=0.0)
+    example = masked_next(np.array([8, 3, 4, 6]), np.random.default_rng(0), hide, direction, start)
+    empty = (3 if not start else 4) - len(targets)
+    assert example.input_ids.tolist() == input_ids
+    assert example.positions.tolist() == positions + [0] * empty
+    assert example.targets.tolist() == targets + [IGNORED] * empty
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=2, max_size=20),
+    st.sampled_from(["forward", "backward"]),
+    st.sampled_from([(), (S,)]),
+    st.integers(0, 5),
+)
+def test_every_target_stands_right_after_its_position_in_the_reading(pieces, direction, start, seed):
+    pieces = np.array(pieces)
+    example = masked_next(pieces, np.random.default_rng(seed), masking(), direction, start)
+    reading = pieces[::-1].tolist() if direction == "backward" else pieces.tolist()
+    framed = [*start, *reading]
+    asked = example.targets != IGNORED
+    chosen = example.positions[asked] + 1
+    assert [framed[i] for i in chosen] == example.targets[asked].tolist()
+    untouched = np.delete(np.arange(len(framed)), chosen)
+    assert example.input_ids[untouched].tolist() == [framed[i] for i in untouched]
+    assert not {M, S, END_PIECE} & set(example.targets[asked].tolist())
+    assert len(example.input_ids) == len(framed) and len(set(chosen.tolist())) == asked.sum()
+
+
+CONTEXTS = [([5, 7, 300], [9]), ([8], [12, 44, 90, 31]), ([21, 22], [23, 24])]
+
+
+@pytest.fixture(scope="module", params=["full", "prefix"])
+def model(request, tmp_path_factory, tiny_tokenizer):
+    folder = tmp_path_factory.mktemp("masked") / request.param
+    write_masked_lm(folder, tiny_tokenizer, request.param)
+    return open_lm(str(folder))
+
+
+def test_a_gap_is_read_as_if_it_were_alone(model):
+    read, blank = between(model, CONTEXTS, 3)
+    written = blank.clone()
+    written[:, 1] = 40
+    for suffix in (blank, written):
+        found = read(suffix)
+        for row, context in enumerate(CONTEXTS):
+            alone, _ = between(model, [context], 3)
+            torch.testing.assert_close(found[row], alone(suffix[row : row + 1])[0], atol=1e-4, rtol=0)
+            if not model.has_prefix_mask:
+                ids = torch.tensor([[*context[0], *suffix[row].tolist(), *context[1]]])
+                with torch.inference_mode():
+                    logits = model.lm(ids).logits[0, len(context[0]) :][:3].masked_fill(~model.writable, -torch.inf)
+                torch.testing.assert_close(found[row], logits.log_softmax(-1), atol=1e-4, rtol=0)
+    places = torch.tensor([[2], [0], [1]])
+    torch.testing.assert_close(read(blank, places)[:, 0], read(blank)[torch.arange(3), places[:, 0]], atol=1e-4, rtol=0)
+
+
+def test_without_a_right_context_it_is_the_canvas(model):
+    lefts = [left for left, _ in CONTEXTS]
+    canvas = Canvas.of(model, lefts, 3)
+    read, blank = between(model, [(left, []) for left in lefts], 3)
+    torch.testing.assert_close(read(blank), canvas.reader(cached=False)(canvas.blank()), atol=1e-4, rtol=0)
+
+
+def test_steps_write_the_least_confident_again(model):
+    read, blank = between(model, CONTEXTS, 4)
+    assert [list(own) for own in fill_masked(model, CONTEXTS, 4, steps=1)] == read(blank).argmax(-1).tolist()
+    allowed = torch.zeros(400, dtype=torch.bool)
+    allowed[30:34] = True
+    found = fill_masked(model, CONTEXTS, 4, steps=4, writable=allowed)
+    assert {piece for own in found for piece in own} <= {30, 31, 32, 33}
+    with pytest.raises(ValueError, match="the window of"):
+        fill_masked(model, [([5] * 300, [6] * 300)], 4, steps=1)

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from boustro.models.presets import make_masked_config
 from boustro.pretrain.recipes import RECIPES
 from boustro.pretrain.trainer import Muon, MuonAdamW, orthogonalise
-from test_masked_lm import VOCABULARY, make_pieces
+from test_masked import VOCABULARY, make_pieces
 
 ROUNDING = {False: 1e-2, True: 4e-2}  # by whether the steps are made in bf16
 SHAPES = [(8, 8), (4, 16), (16, 4), (1, 5), (12, 11)]

@@ -15,7 +15,7 @@ from boustro.objectives.examples import IGNORED, keyed_generator
 from boustro.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
 from boustro.objectives.split import Split
 from pretraining import pretrain_words, write_shards
-from test_masked_lm import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces
+from test_masked import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces
 from test_masked_objective import Scripted, make_masking
 
 

@@ -11,7 +11,7 @@ from boustro.models.masked import ReplacedLMWithLoss, replace, sample
 from boustro.models.presets import make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.replaced import replaced
-from test_masked_lm import LENGTH, VOCABULARY, make_pieces
+from test_masked import LENGTH, VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, dense_targets, make_masking, segments
 
 

@@ -15,7 +15,7 @@ from boustro.models.masked import PairLMWithLoss
 from boustro.models.presets import make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.sentence_pair import Frame, PairPlan, SentencePair, sentence_pair, truncate
-from test_masked_lm import VOCABULARY, make_pieces
+from test_masked import VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, Scripted, dense_targets, make_masking, table
 
 CLS, SEP, PAD = 47, 48, 46

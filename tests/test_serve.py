@@ -24,7 +24,7 @@ from boustro.apps.serve.http import HttpOptions, ServeLimits
 from boustro.apps.serve.models import find_model, name_folders, open_model
 from boustro.tasks import TASKS, task_class
 from served import JSON_INPUTS, Puppet, make_folders, plain, same
-from test_recall import DATA
+from test_calibration import DATA
 from test_tasks import INPUTS
 
 OWN = "http://127.0.0.1:8000"

@@ -1,7 +1,10 @@
-"""boustro.text.shards and segments: token ids on disk that decode back to the corpus, and segments cut from them."""
+"""boustro.text.shards, segments, mixtures: ids on disk that decode to the corpus; tokenizers of very long words."""
 
 import json
+import random
 import shutil
+import time
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -14,9 +17,20 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from boustro.store import open_folder
 from boustro.text import shards as shards_module
 from boustro.text.documents import read_documents
-from boustro.text.segments import Segments
+from boustro.text.mixture import Mixture, interleave, smoothed_shares
+from boustro.text.segments import Example, Segments, SegmentStream
 from boustro.text.shards import Shards, tokenize, write_shards
-from boustro.text.tokenizers import END_OF_TEXT, load_tokenizer, save_tokenizer
+from boustro.text.tokenizers import (
+    CUT,
+    END_OF_TEXT,
+    LONGEST_WORD,
+    TO_WORDS,
+    cut_long_words,
+    load_tokenizer,
+    save_tokenizer,
+    train_tokenizer,
+)
+from conftest import SENTENCES
 
 DOCUMENTS = ["Ada Brandt sold 40 boats.", "Nobody in Vellmar reads\nthe harbour bulletin.", "Élodie: “no!” 🙂 \t x"]
 
@@ -284,3 +298,107 @@ def test_a_corpus_shorter_than_a_segment_is_refused():
 def test_an_index_outside_raises(index):
     with pytest.raises(IndexError):
         Segments(in_memory([[[5, 7, 9, 0], [4, 0]]]), 3)[index]
+
+
+class Numbers:
+    """Segments that hold their own number, and 100 times the corpus's."""
+
+    def __init__(self, corpus: int, size: int) -> None:
+        self.corpus, self.size = corpus, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def example(self, epoch: int, index: int) -> Example:
+        return Example(epoch, index, np.array([100 * self.corpus + index]))
+
+
+def mixture(sizes, shares, length=60):
+    return Mixture([SegmentStream(Numbers(i, n), 1, length) for i, n in enumerate(sizes)], shares)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=5), st.integers(1, 300))
+def test_every_beginning_of_a_run_holds_the_shares(shares, length):
+    owners = interleave(shares, length)
+    assert len(owners) == length
+    counts = np.cumsum(np.eye(len(shares))[owners], 0)
+    wanted = np.arange(1, length + 1)[:, None] * np.array(shares) / sum(shares)
+    assert np.abs(counts - wanted).max() <= len(shares)
+
+
+def test_two_thirds_and_one_third():
+    assert interleave([2, 1], 6).tolist() == [0, 1, 0, 0, 1, 0]
+
+
+def test_a_small_corpus_begins_again_and_a_large_one_goes_on():
+    examples = [mixture([40, 5], [1, 1])[i] for i in range(60)]
+    small = [e for e in examples if e.pieces[0] >= 100]
+    large = [e for e in examples if e.pieces[0] < 100]
+    assert len(small) == len(large) == 30
+    assert len({e.index for e in large}) == 30 and {e.epoch for e in large} == {0}
+    for epoch in range(6):
+        assert sorted(e.index for e in small if e.epoch == epoch) == [40, 41, 42, 43, 44]
+    assert [e.index for e in small[:5]] != [e.index for e in small[5:10]]
+    assert all(e.pieces[0] == e.index if e.index < 40 else e.pieces[0] == 100 + e.index - 40 for e in examples)
+
+
+def test_shares_by_size_smoothed():
+    assert smoothed_shares([900, 100], 1) == pytest.approx([0.9, 0.1])
+    assert smoothed_shares([900, 100], 0.5) == pytest.approx([0.75, 0.25])
+    assert smoothed_shares([900, 100], 0) == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("shares", [[1.0], [1.0, 0.0], [1.0, -1.0]])
+def test_shares_that_do_not_fit_are_refused(shares):
+    with pytest.raises(ValueError, match="2 corpora need as many shares"):
+        mixture([3, 3], shares)
+    with pytest.raises(ValueError, match="alpha"):
+        smoothed_shares([1], -1)
+
+
+LONG = 3 * LONGEST_WORD + 7
+
+
+def random_dna(num_letters: int) -> str:
+    return "".join(random.Random(0).choices("ACGT", k=num_letters))
+
+
+@pytest.mark.parametrize("unit", ["x", "ж", "日", "क", "é", "=", " ", "\n", "🙂"])
+def test_no_part_has_a_longer_word_and_nothing_is_lost(unit):
+    """Letters of one to four bytes, signs, spaces and line ends; before and after them are other words."""
+    text, counts = f"Ada sold {unit * LONG} boats. {unit * LONG}", Counter()
+    parts = list(cut_long_words([text, "Nobody reads."], counts))
+    assert "".join(parts) == text + "Nobody reads." and parts[-1] == "Nobody reads."
+    words = [word for part in parts for word, _ in TO_WORDS.pre_tokenize_str(part)]
+    assert max(map(len, words)) == LONGEST_WORD and counts == {CUT: 2}
+
+
+@pytest.mark.parametrize("length", [LONGEST_WORD - 1, LONGEST_WORD])
+def test_what_is_not_longer_is_not_touched(length):
+    counts = Counter()
+    texts = ["x" * length, "日，" * LONG, "12345678" * LONG, " ".join(["word"] * LONG)]
+    assert list(cut_long_words(texts, counts)) == texts and not counts
+
+
+def test_the_tokenizer_of_ordinary_text_is_the_same(monkeypatch):
+    trained = train_tokenizer(SENTENCES, 400).to_str()
+    monkeypatch.setattr("boustro.text.tokenizers.cut_long_words", lambda documents, counts: documents)
+    assert train_tokenizer(SENTENCES, 400).to_str() == trained
+
+
+def test_a_sequence_of_letters_is_trained_on_in_time_that_grows_with_its_length(tmp_path, capsys):
+    """300,000 letters took half a minute and four times as many sixteen times as long."""
+    (tmp_path / "dna.txt").write_text(dna := random_dna(300_000))
+    begun = time.monotonic()
+    tokenize((str(tmp_path / "dna.txt"),), tmp_path / "shards", train_tokenizer=1000, workers=1)
+    assert time.monotonic() - begun < 15
+    assert f"; 1 {CUT}" in capsys.readouterr().out
+    shards = Shards.open(tmp_path / "shards")
+    pieces = shards.pieces[0][:-1].tolist()
+    assert load_tokenizer(shards.tokenizer_path).decode(pieces) == dna and len(pieces) < len(dna) / 3
+
+
+def test_nothing_is_reported_where_nothing_is_cut(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("\n\n".join(SENTENCES))
+    tokenize((str(tmp_path / "a.txt"),), tmp_path / "shards", train_tokenizer=300, workers=1)
+    assert "cut" not in capsys.readouterr().out

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from boustro.models.masked import SpanBoundaryHead, SpanLMWithLoss
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.span import choose_spans, geometric, span
-from test_masked_lm import LENGTH, make_lm
+from test_masked import LENGTH, make_lm
 from test_masked_objective import END, MASK, VOCABULARY, Scripted, make_masking, segments
 
 WORDS = np.arange(VOCABULARY) % 2 == 0  # even pieces begin words

@@ -16,7 +16,7 @@ from boustro.generation.options import ScoreConfig
 from boustro.generation.scores import SCORES
 from boustro.generation.strategies import causal_log_probs
 from generators import SamePlaces, Table, write_masked_lm
-from test_masked_lm import make_lm
+from test_masked import make_lm
 
 PIECES, PLACES, MASK = 5, 3, 5
 TEXTS = torch.tensor(list(product(range(PIECES), repeat=PLACES)))  # all 125
