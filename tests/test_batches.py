@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from boustro.apps.batch.tables import write_table
 from boustro.apps.cli.main import main
 from boustro.tasks.tagger import Tagger
 from boustro.text.rows import column_rows
-from children import finish, start
+from children import CONTEXT, finish, start
 from served import TAGGED, plain, same
 
 pa = pytest.importorskip("pyarrow")
@@ -291,8 +292,9 @@ def test_an_interrupted_batch_says_what_is_kept_and_the_same_command_goes_on(fol
 
 def signalled_after_a_shard() -> None:
     """Ctrl-C when a shard is answered, and before the next is begun."""
-    from boustro.apps.batch import shards
+    from boustro.apps.batch import labeller, shards
 
+    labeller.get_context = lambda kind: get_context("fork")  # an interpreter for each worker takes long
     original = shards.run_shards
 
     def signalled(job, engine, workers):
@@ -439,7 +441,8 @@ def make_shards(place: Path, count: int, rows: int) -> Path:
     return place
 
 
-def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagger, tmp_path, capsys):
+def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagger, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
     source, out = make_shards(tmp_path / "in", 3, 40), tmp_path / "out"
     (source / "more").mkdir()
     (source / "more" / "words.conll").write_text("Ada\nleft\n")
