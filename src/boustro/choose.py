@@ -1,11 +1,14 @@
 """Choices by name: an unknown name is an error that lists what is known and suggests the nearest.
 
 choose("mpl", HEADS, "head")      ValueError: unknown head 'mpl': known are linear, mlp; did you mean 'mlp'?
+later("json:loads")("[1]")        [1]; json is imported by the call, so that a table of choices costs nothing
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
@@ -32,3 +35,13 @@ def choose(name: str, table: Mapping[str, Value], what: str) -> Value:
     if name not in table:
         raise ValueError(unknown(name, table, what))
     return table[name]
+
+
+def later(name: str, **given: Any) -> Callable[..., Any]:
+    """The function or class `module:name`, with these arguments, which is imported when it is called."""
+    return partial(_call, name, **given)
+
+
+def _call(name: str, /, *args: Any, **given: Any) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)(*args, **given)

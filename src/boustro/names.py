@@ -22,6 +22,8 @@ from boustro.choose import nearest
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 PAIRS = {"starter": "starter-forward+starter-backward"}
 MEMORIES = {"starter-memory": "starter/memory"}
+FUSION, ELMO, ADAPTATION, MEMORY = "fusion", "elmo", "low-rank adaptation", "memory"
+"""Kinds of folders that encoders are loaded from and that transformers does not know."""
 SECONDS = 5.0
 
 

@@ -6,7 +6,6 @@
 The folder does not contain the LM (`models.lora`), which must not have changed since the adapter was trained.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
 from boustro.encoders.loading import load_config, naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import locate
 from boustro.hardware import is_spread
 from boustro.models.lora import (
     CONFIG,
@@ -30,14 +30,12 @@ from boustro.text.start import AUTO
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
 """Files of which a folder with a tokenizer has one."""
-Locate = Callable[[str], tuple[str, str | None]]  # spec of one LM → its path or name, and its revision
 
 
 def load_causal(
     path: str,
     reading: ReadingOptions,
     *,
-    locate: Locate,
     unmasked: bool = False,
     blocks: str | None = None,
     plain: type[LMEncoder] = LMEncoder,
@@ -51,7 +49,7 @@ def load_causal(
     kind = UnmaskedEncoder if unmasked else LMEncoder
     own: dict[str, Any] = {"blocks": blocks} if unmasked else {}
     if base := adapter_base(path):
-        return _load_adapter(path, base, reading, locate=locate, kind=kind, **own, **common)
+        return _load_adapter(path, base, reading, kind=kind, **own, **common)
     if adaptation is None:
         if plain is not LMEncoder and common.get("direction") != "backward":
             config = load_config(path, common.get("revision"))
@@ -78,9 +76,7 @@ def load_causal(
     return encoder
 
 
-def _load_adapter(
-    path: str, base: str, reading: ReadingOptions, *, locate: Locate, kind: type[LMEncoder], **common: Any
-) -> LMEncoder:
+def _load_adapter(path: str, base: str, reading: ReadingOptions, *, kind: type[LMEncoder], **common: Any) -> LMEncoder:
     """An LM with an adapter of peft merged into it, and with the tokenizer of its folder, if there is one."""
     _refuse_unmergeable(path, reading, common)
     name, revision = locate(base)

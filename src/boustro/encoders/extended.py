@@ -7,7 +7,7 @@ document, in raw text, or in both.
 
 Mentions are equal words, in the same case. Those of a document stand in sentences that follow each other and name the
 same document; a sentence without a document stands alone. Those of raw text were counted beforehand
-(`encoders.memory`), and may be those of the word in another case: the mean is that of all of them and of the mentions
+(`word_means`), and may be those of the word in another case: the mean is that of all of them and of the mentions
 at hand. The vectors are those of the highest layer that is read. Source: Akbik, Bergmann and Vollgraf 2019 (pooled
 contextualised embeddings), with the mean; there over all that was read so far, here over the document, before and after
 the word, and over text that was read once for all taggers. What is tagged later is no part of a tagger's memory, while
@@ -22,25 +22,33 @@ sum of its n-grams' over the square root of their number, and the same of its sh
 to each other, and a head learns from an ending or a capital what the LMs have read too little to know. Sources:
 Bojanowski et al. 2017 (a word as the sum of its n-grams); Achlioptas 2003 (random projections of signs).
 
+**Raw text** (`MemoryEncoder`, `memory:DIR`): the mean of a word's vectors in raw text that was read beforehand and of
+its vector at hand; a word that the text did not have in any case is its vector at hand. The folder, which `boustro
+memory` writes, names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
+
 W words, K kinds of words, D width of a stream.
 """
 
 import copy
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import repeat, tee
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
-from boustro.encoders.options import Context
+from boustro.encoders.loading import naming, weights_fingerprint
+from boustro.encoders.options import Context, ReadingOptions
 from boustro.encoders.reading import group_sentences
-from boustro.encoders.word_means import WordMeans, join_means
+from boustro.encoders.spec import open_encoder
+from boustro.encoders.word_means import KIND, WordMeans, join_means, load_means
+from boustro.store import kind_of, read_folder, read_json
 from boustro.types import Sentence
 
 
@@ -245,3 +253,79 @@ def _project(features: Sequence[str]) -> np.ndarray:
     hashes = b"".join(blake2b(feature.encode("utf-8", "surrogatepass")).digest() for feature in features)
     ones = np.unpackbits(np.frombuffer(hashes, np.uint8).reshape(len(features), -1), axis=1).sum(0, dtype=np.float32)
     return (2 * ones - len(features)) / np.float32(np.sqrt(len(features)))
+
+
+FREE = {"context", "dtype", "window", "quantise"}
+"""Facts of an encoder's identity that may differ between the raw text and later texts."""
+BY_LAYER = ("layers", "scales")
+"""Facts that have a value for each layer; a memory is about the highest."""
+
+
+class MemoryEncoder(PooledEncoder):
+    """The encoder that a folder names, with the folder's memory.
+
+    Raises `FileNotFoundError` and `ValueError` if the folder or its encoder is missing, damaged or changed, and
+    `ValueError` for options that read other vectors than the folder has.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        reading: ReadingOptions,
+        *,
+        spec: str,
+        device: str | None = None,
+        tokenizer: Any = None,
+    ) -> None:
+        self._weights = weights_fingerprint(path, None)
+        known, config = load_means(Path(path))
+        with naming(f"{path} is a memory of {config['encoder']}"):
+            base = open_encoder(config["encoder"], reading, device=device)
+        super().__init__(base, "sentence", known)
+        self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
+        if other := sorted(_differing(reading_facts(base), config["reading"])):
+            raise ValueError(
+                f"{path}: {config['encoder']} read the text of this memory with other {', '.join(other)}; "
+                "read in the same way, or write the memory anew with boustro memory"
+            )
+        if [means.shape[1:] for means in known.means] != [(stream.width,) for stream in base.streams]:
+            raise ValueError(f"{path}: damaged (vectors of another width); write the memory folder again")
+
+    def identity(self) -> Identity:
+        base = self.base.identity()
+        return Identity(
+            weights=self._weights,
+            vocabulary=[lm.vocabulary for lm in base.lms],
+            pooling=", ".join(lm.pooling for lm in base.lms),
+            rest={"mentions": self.within, "case": "any", "base": base.to_dict()},
+        )
+
+
+def reading_facts(encoder: Encoder) -> Any:
+    """What decides the vectors of an encoder's highest layer."""
+
+    def facts(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            kept = {name: facts(fact) for name, fact in value.items() if name not in {*FREE, *BY_LAYER}}
+            highest = {name: value[name][-1] for name in BY_LAYER if name in value}
+            return kept | {name: fact for name, fact in highest.items() if (name, fact) != ("scales", 1)}
+        return [facts(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return facts(encoder.identity().to_dict())
+
+
+def _differing(here: Any, there: Any) -> set[str]:
+    """The names of the facts in which two encoders differ, such as pooling; `parts` where they have other parts."""
+    parts, others = (facts.get("parts", [facts]) if isinstance(facts, Mapping) else [] for facts in (here, there))
+    if len(parts) != len(others) or not all(isinstance(part, Mapping) for part in others):
+        return {"parts"}
+    pairs = zip(parts, others, strict=True)
+    return {name for a, b in pairs for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
+
+
+def named_by_memory(path: str) -> list[str]:
+    """The spec of the encoder that a memory's folder names; empty for any other folder."""
+    if kind_of(path) != KIND:
+        return []
+    with read_folder(path, KIND):
+        return [read_json(Path(path) / "config.json")["encoder"]]

@@ -7,7 +7,7 @@ piece knows the others. The LMs' own streams are those of `lm`.
 The folder names the two LMs by their exact specs; it contains those that were trained with the fusion.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from boustro.encoders.base import ConcatEncoder, Encoder, Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import open_encoder
 from boustro.encoders.transformer import StateEncoder
 from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
 from boustro.models.towers import Towers
@@ -31,7 +32,7 @@ SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "bot
 
 
 class FusedEncoder(ConcatEncoder):
-    """`load` makes an encoder of a spec (`spec.open_encoder`); the fusion's own `pooling` is mean by default.
+    """The fusion's own `pooling` is mean by default.
 
     Raises `FileNotFoundError` and `ValueError` if the folder or one of its LMs is missing, damaged or changed.
     """
@@ -41,7 +42,6 @@ class FusedEncoder(ConcatEncoder):
         path: str,
         reading: ReadingOptions,
         *,
-        load: Callable[..., Encoder],
         spec: str,
         device: str | None = None,
         tokenizer: Any = None,
@@ -52,7 +52,7 @@ class FusedEncoder(ConcatEncoder):
             reading = replace(reading, start_piece=config["start_piece"])
         specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
-            pair = load("+".join(specs), reading, device=device, whole=True)
+            pair = open_encoder("+".join(specs), reading, device=device, whole=True)
         forward, backward = lms_of(pair)
         if facts_of(forward, backward, config["trained"]) != config["towers"]:
             raise ValueError(

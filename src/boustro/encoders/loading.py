@@ -16,22 +16,13 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 from transformers import AutoConfig
 
-from boustro.encoders import word_means
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
-from boustro.models import elmo, fusion, lora
-from boustro.names import is_path, source
-from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, open_folder, read_json, write_file
+from boustro.names import ADAPTATION, ELMO, FUSION, MEMORY, is_path, source
+from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, kind_of, open_folder, read_json, write_file
 from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
 
-# Folders that are not transformers models, by one of their files.
-OWN_KINDS = {
-    fusion.WEIGHTS: fusion.KIND,
-    elmo.WEIGHTS: elmo.KIND,
-    lora.WEIGHTS: lora.KIND,
-    word_means.WEIGHTS: word_means.KIND,
-}
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")
 IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
@@ -108,8 +99,9 @@ def tokenizer_fingerprint(tokenizer: Any) -> str | None:
 def _deciding(path: Path) -> list[str]:
     """Names of the files that decide the numbers; those in the manifest, if there is one."""
     if (path / MANIFEST).is_file():
-        kind = next((kind for name, kind in OWN_KINDS.items() if (path / name).is_file()), "model")
-        return [name for name in open_folder(path, kind)["files"] if Path(name).name not in IGNORED]
+        kind = kind_of(path)
+        own = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY) else "model"
+        return [name for name in open_folder(path, own)["files"] if Path(name).name not in IGNORED]
     found = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
     return [p.name for p in found if p.is_file() and p.name not in IGNORED]
 

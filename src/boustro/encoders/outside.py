@@ -24,9 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.encoders.adapted import load_causal
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity
 from boustro.encoders.extended import ExtendedEncoder
 from boustro.encoders.lm import LMEncoder
+from boustro.encoders.options import ReadingOptions
 from boustro.text.detokenise import SpelledPieces
 from boustro.types import Sentence
 
@@ -53,6 +55,11 @@ class OutsideLM(LMEncoder):
             f"{self.spec}: its weights were not loaded, because its states are given; open the folder without "
             "given_states to read text"
         )
+
+
+def load_outside(path: str, reading: ReadingOptions, **common: Any) -> LMEncoder:
+    """A causal LM, without its weights where it is not adapted and reads forward."""
+    return load_causal(path, reading, plain=OutsideLM, **common)
 
 
 def forward_lm(encoder: Encoder) -> LMEncoder:

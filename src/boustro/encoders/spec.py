@@ -23,40 +23,39 @@ The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@6
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from boustro.choose import nearest
-from boustro.encoders.adapted import load_causal, named_by_adaptation
+from boustro.choose import later, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder
-from boustro.encoders.elmo import ElmoEncoder
-from boustro.encoders.extended import ExtendedEncoder
-from boustro.encoders.fused import FusedEncoder, named_by_fusion
-from boustro.encoders.lm import LMEncoder, MaskedEncoder, RepeatedEncoder
 from boustro.encoders.loading import load_config, weights_fingerprint
-from boustro.encoders.memory import MemoryEncoder, named_by_memory
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
-from boustro.encoders.outside import OutsideLM
-from boustro.models.elmo import KIND as ELMO
-from boustro.names import MEMORIES, PAIRS, SHIPPED, expand_home, locate_memory, locate_model
+from boustro.names import (
+    ADAPTATION,
+    ELMO,
+    FUSION,
+    MEMORIES,
+    MEMORY,
+    PAIRS,
+    SHIPPED,
+    expand_home,
+    locate_memory,
+    locate_model,
+)
 from boustro.options import OptionError, check_options
 from boustro.store import kind_of
 from boustro.text.start import AUTO
-
-
-def _load_lm(*read: Any, **given: Any) -> LMEncoder:
-    return load_causal(*read, locate=locate, **given)
 
 
 class Kind(NamedTuple):
     """How one kind of spec becomes an encoder."""
 
     make: Callable[..., Encoder]
-    """Called with the path, the `ReadingOptions`, `spec`, `device`, `tokenizer` and the options below."""
+    """Called with the path, the `ReadingOptions`, `spec`, `device`, `tokenizer` and the options below; what reads is
+    imported by the call."""
     options: tuple[str, ...]
     """The options of `load_encoder` that not every kind has."""
     number: str = ""
@@ -70,19 +69,36 @@ class Kind(NamedTuple):
     `ValueError` where there are none."""
 
 
+LM = "boustro.encoders.lm"
+
+
+def _load_lm(path: str, *read: Any, **given: Any) -> Encoder:
+    loaded = "boustro.encoders.adapted:load_causal" if _kind_of_folder(path) == ADAPTATION else f"{LM}:LMEncoder"
+    return later(loaded)(path, *read, **given)
+
+
+def _kind_of_folder(path: str) -> str | None:
+    """As `kind_of`; a folder of peft is an adaptation too."""
+    return kind_of(path) or (ADAPTATION if (Path(path) / "adapter_config.json").is_file() else None)
+
+
 CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
-    "lm": Kind(_load_lm, CAUSAL, given=lambda *read, **given: _load_lm(*read, plain=OutsideLM, **given)),
-    "masked": Kind(MaskedEncoder, ("revision", "whole"), unread=("start_piece",)),
-    "backward": Kind(partial(LMEncoder, direction="backward"), CAUSAL),
-    "unmasked": Kind(
-        lambda *read, **given: load_causal(*read, locate=locate, unmasked=True, **given), CAUSAL, "blocks"
-    ),
-    "repeated": Kind(RepeatedEncoder, (*CAUSAL, "between"), "copies"),
-    "fused": Kind(lambda *read, **given: FusedEncoder(*read, load=open_encoder, **given), ("start_piece",)),
-    "memory": Kind(lambda *read, **given: MemoryEncoder(*read, load=open_encoder, **given), ("start_piece",)),
-    "elmo": Kind(ElmoEncoder, (), unread=("spacing", "start_piece", "quantise")),
+    "lm": Kind(_load_lm, CAUSAL, given=later("boustro.encoders.outside:load_outside")),
+    "masked": Kind(later(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece",)),
+    "backward": Kind(later(f"{LM}:LMEncoder", direction="backward"), CAUSAL),
+    "unmasked": Kind(later("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
+    "repeated": Kind(later(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
+    "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",)),
+    "memory": Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
+    "elmo": Kind(later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "quantise")),
 }
+NAMED_BY = {
+    ADAPTATION: later("boustro.encoders.adapted:named_by_adaptation"),
+    FUSION: later("boustro.encoders.fused:named_by_fusion"),
+    MEMORY: later("boustro.encoders.extended:named_by_memory"),
+}
+"""The specs that a folder of this kind names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +250,9 @@ def locate(name: str) -> tuple[str, str | None]:
 
 
 def _named_by(path: str) -> list[str]:
-    """The specs that a folder of an adaptation, a fusion or a memory names."""
-    return [*named_by_adaptation(path), *named_by_fusion(path), *named_by_memory(path)]
+    """The specs that a folder of an adaptation, a fusion or a memory names; none for anything else."""
+    kind = _kind_of_folder(path)
+    return NAMED_BY[kind](path) if kind in NAMED_BY else []
 
 
 def _exists(path: str) -> bool:
@@ -331,14 +348,19 @@ def open_encoder(
         make = part.kind.given if given_states and part.kind.given else part.kind.make
         named_so = {"spec": part.name, "device": device, "tokenizer": tokenizer}
         parts.append(make(part.place, reading, **named_so, **part.number, **own))
-    causal = [part for part in parts if isinstance(part, LMEncoder)]
-    check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
+    if len(parts) > 1:
+        from boustro.encoders.lm import LMEncoder
+
+        causal = [part for part in parts if isinstance(part, LMEncoder)]
+        check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
     encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
     return with_cache(encoder, cache) if cache else encoder
 
 
 def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
     """A loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM of a pair on its own."""
+    from boustro.encoders.extended import ExtendedEncoder
+
     if isinstance(encoder, ExtendedEncoder):
         return encoder.over(with_cache(encoder.base, cache))
     if isinstance(encoder, ConcatEncoder):

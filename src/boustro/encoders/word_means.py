@@ -36,6 +36,7 @@ import numpy as np
 
 from boustro.arrays import read_arrays
 from boustro.encoders.base import Encoder, Stream
+from boustro.names import MEMORY
 from boustro.progress import Progress
 from boustro.store import read_folder, read_json, write_file
 from boustro.text.documents import chunk_by_size
@@ -124,7 +125,7 @@ def deal_out(variances: np.ndarray, num_parts: int, size: int) -> np.ndarray:
     return np.concatenate(parts).astype(np.int64)
 
 
-KIND, WEIGHTS = "memory", "memory.safetensors"
+KIND, WEIGHTS = MEMORY, "memory.safetensors"
 WORDS, COUNTS, READ = "words.json", "counts", "read"
 CHUNK_WORDS = 20_000
 

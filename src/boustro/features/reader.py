@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.extended import with_mentions, with_spelling
 from boustro.encoders.options import ReadingOptions, Widening
-from boustro.encoders.word_means import WordMeans
 from boustro.heads.inputs import Inputs
 from boustro.names import is_shipped
 from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from boustro.encoders.word_means import WordMeans
 
 Parts = Callable[[Any], tuple[Sentence, ...]]
 """The sentences of an example; as many for each."""
@@ -148,7 +149,7 @@ class Reader:
     cache: bool | str | Path = True
     device: str | None = None
     trained: str = "this head was trained on"
-    memory: WordMeans | None = None
+    memory: "WordMeans | None" = None
     weights: list[Any] | None = None
     given_states: bool = False
     load: "Callable[[Reader], Encoder]" = load_lms
@@ -163,6 +164,8 @@ class Reader:
         wide = self.opened.wide
         if cached not in wide:
             lms = self._lms(cached)
+            from boustro.encoders.extended import with_mentions, with_spelling
+
             refuse_other_weights(lms, self.spec, self.weights, self.trained)
             read = with_mentions(lms, self.widening.mentions, self.reading.context, self.memory)
             wide[cached] = with_spelling(read, self.widening.spelling)
@@ -209,7 +212,7 @@ class Reader:
         """A reader whose LMs compute in float32, and whose features are float32."""
         return self._with(reading=replace(self.reading, dtype="float32"), opened=Opened())
 
-    def with_memory(self, memory: WordMeans | None) -> Self:
+    def with_memory(self, memory: "WordMeans | None") -> Self:
         """A reader that reads words by their means in `memory`, too."""
         return self._with(memory=memory)
 

@@ -26,11 +26,12 @@ from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
 from boustro.models.towers import Lengths, after, both_readings, in_text_order
+from boustro.names import ELMO
 from boustro.store import read_folder, read_json, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
 
-KIND = "elmo"
+KIND = ELMO
 WEIGHTS = "elmo.safetensors"
 BEGIN, END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
 NUM_LETTERS = 260

@@ -27,9 +27,10 @@ from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
 from boustro.models.towers import Lengths, TowerStates
+from boustro.names import FUSION
 from boustro.store import read_folder, read_json, write_file
 
-KIND = "fusion"
+KIND = FUSION
 WEIGHTS = "fusion.safetensors"
 CLOZE, READING = 1, 0  # the distance, in pieces, from a piece to the nearest visible state
 REACH = 32  # longer distances count as this one

@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from boustro.errors import lacks_memory, reason
+from boustro.names import ADAPTATION
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file
 
 VOCABULARY = re.compile(
@@ -125,7 +126,7 @@ def _put_on(model: nn.Module, config: Any) -> Any:
         return find_peft().get_peft_model(model, config)
 
 
-KIND = "low-rank adaptation"
+KIND = ADAPTATION
 FACTS = "adaptation.json"
 MASK_KEPT = "none"
 

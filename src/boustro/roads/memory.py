@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.memory import reading_facts
+from boustro.encoders.extended import reading_facts
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, check_parts, load_means, save_means
