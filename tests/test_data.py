@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import load_data, read_data, read_raw
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, RawData, label
+from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, RawData, data_fingerprint, label
 from boustro.tasks.data.schemes import (
     LETTERS,
     check_scheme,

@@ -23,10 +23,9 @@ from boustro.generation.prompts.command import _records as records_to_prompt
 from boustro.tasks import TASKS, read_counted
 from boustro.tasks.data import annotations, dialect, load_data, records
 from boustro.tasks.data.guess import guess_task
-from boustro.tasks.data.offsets import TRIMMED
 from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.data.units import CODECS, CONVERTED, UNCLEAR
+from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
 from boustro.tasks.embed.data import read_rows, read_vectors
 from boustro.text.documents import read_documents, read_items, read_values
 from boustro.text.words import split_text

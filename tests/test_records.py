@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from boustro.tasks.data import load_data, offsets, read_data
+from boustro.tasks.data import load_data, read_data, units
 from boustro.tasks.data.reading import OVERLAPPING
 from boustro.tasks.data.records import REJECTED, WORDLESS
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
@@ -85,7 +85,7 @@ def test_an_entity_inside_words_is_widened_to_them_and_noted(file):
     record = {"text": text, "entities": [[4, 14, "LOC"], [30, 35, "PER"]]}
     labelled = load_data(file("a.jsonl", rows({"text": "x", "label": []}, record)))
     assert spans(labelled.sentences[1]) == [("LOC", "Port Lisse-based"), ("PER", "Ada")]
-    assert labelled.counts() == {offsets.WIDENED: 1, offsets.TRIMMED: 1}
+    assert labelled.counts() == {units.WIDENED: 1, units.TRIMMED: 1}
     assert str(labelled.notes[0]).endswith("a.jsonl:2: LOC 'Port Lisse' widened to 'Port Lisse-based'")
 
 
@@ -97,10 +97,10 @@ def test_an_entity_over_sentence_breaks_takes_them_back(file):
     assert [" ".join(s.words) for s in labelled.sentences] == [" ".join(parts[:2]), *parts[2:]]
     assert [spans(s) for s in labelled.sentences] == [[("ORG", "Oak ! Vellmar")], [("X", "he")], []]
     assert labelled.sentences[0].spaces == (True, True, True, True, False, True, True, False)
-    assert labelled.counts() == {offsets.JOINED: 1}
+    assert labelled.counts() == {units.JOINED: 1}
     labelled = load_data([{"text": text, "entities": [[12, 45, "ORG"]]}])
     assert [" ".join(s.words) for s in labelled.sentences] == [" ".join(parts[:3]), parts[3]]
-    assert labelled.counts() == {offsets.JOINED: 2}
+    assert labelled.counts() == {units.JOINED: 2}
 
 
 def test_overlapping_entities_stand_beside_the_tags(file):
@@ -109,7 +109,7 @@ def test_overlapping_entities_stand_beside_the_tags(file):
     (sentence,) = labelled.sentences
     assert sentence.tags == ("B-ORG", "I-ORG", "I-ORG", "I-ORG", "O", "B-PER")
     assert gold_entities(sentence) == (Entity("ORG", 0, 4), Entity("LOC", 3, 4), Entity("PER", 5, 6))
-    assert labelled.counts() == {OVERLAPPING: 1, offsets.REPEATED: 1}
+    assert labelled.counts() == {OVERLAPPING: 1, units.REPEATED: 1}
 
 
 def test_what_annotators_rejected_and_what_has_no_word_is_left_out_and_counted(file):
@@ -224,7 +224,7 @@ def test_every_entity_of_any_text_is_found_on_the_words_that_it_touches(data):
     assert got == expected
     exact = {(a, b, x) for x, first, last in expected for a, b in [(words[first][0], words[last - 1][1])]}
     inexact = [span for span in given_spans if span not in exact]
-    assert labelled.counts()[offsets.WIDENED] + labelled.counts()[offsets.TRIMMED] == len(inexact)
+    assert labelled.counts()[units.WIDENED] + labelled.counts()[units.TRIMMED] == len(inexact)
 
 
 @st.composite

@@ -13,8 +13,8 @@ from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between
 from boustro.metrics.relations import macro_f1, relation_counts, score_relations
 from boustro.metrics.score import score_table
-from boustro.tasks.data.offsets import WIDENED
 from boustro.tasks.data.relations import OVERLAPPING, mark_text, read_relations
+from boustro.tasks.data.units import WIDENED
 from boustro.tasks.explain import explain
 from boustro.tasks.labellings.pairs import NONE_TAKEN, TAKEN
 from labelled import rows

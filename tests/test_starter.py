@@ -16,7 +16,7 @@ from boustro.encoders.spec import Spec
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.answers import Entities
 from boustro.tasks.data import read_data
-from boustro.tasks.data.lists import labelled_text
+from boustro.tasks.data.records import labelled_text
 from boustro.types import Entity
 
 DATA = Path(str(files("boustro") / "data"))

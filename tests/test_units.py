@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data
-from boustro.tasks.data.offsets import WIDENED
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.questions import read_questions
-from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, Span, find_unit
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, WIDENED, Span, find_unit
 from labelled import rows, spans
 
 TEXTS = ["Ada Brandt réside à Port Lisse.", "🚒🚒 Ada Brandt left Port Lisse, été 1990.", "It rained."]

@@ -6,10 +6,12 @@ as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is n
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from boustro.errors import shorten
 from boustro.types import Sentence
+
+T = TypeVar("T")
 
 
 def as_list(given: Any, what: str) -> list[Any]:
@@ -130,3 +132,16 @@ def as_text(value: Any, place: str) -> str:
     elif isinstance(value, float) or is_missing(value):
         hint = " (a missing value?); leave it out, or replace it by a string"
     raise ValueError(f"{place} is {shorten(value)}, which is not a string{hint}")
+
+
+def chunk_by_size(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """Consecutive items until their sizes add up to `most`; one chunk is in memory at a time."""
+    chunk, total = [], 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if total >= most:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk

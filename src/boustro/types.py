@@ -75,3 +75,10 @@ class Sentence:
     def is_labelled(self) -> bool:
         """Whether anything is known of what its words are; an empty list of entities is knowledge."""
         return any(given is not None for given in (self.tags, self.entities, self.label, self.labels, self.score))
+
+
+def label_set(text: Any) -> tuple[str, ...]:
+    """The labels of a text, whether it may have several or one."""
+    if text.labels is not None:
+        return text.labels
+    return () if text.label is None else (text.label,)

@@ -22,12 +22,12 @@ import numpy as np
 
 from boustro.encoders.base import Encoder, Features, Identity, WordList
 from boustro.encoders.reading import group_sentences
+from boustro.given import chunk_by_size
 from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
 from boustro.text.alignment import LONG
-from boustro.text.documents import chunk_by_size
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
 

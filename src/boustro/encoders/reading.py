@@ -36,9 +36,8 @@ import numpy as np
 
 from boustro.encoders.base import Encoder, Stream, WordList
 from boustro.encoders.options import ReadingOptions
-from boustro.given import each_sentence
+from boustro.given import chunk_by_size, each_sentence
 from boustro.text.alignment import Aligner, Pieces, guess_spaces
-from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
 
 PLACES = ("before", "entry", "exit", "first", "last", "mean")

@@ -36,10 +36,10 @@ import numpy as np
 
 from boustro.arrays import read_arrays
 from boustro.encoders.base import Encoder, Stream
+from boustro.given import chunk_by_size
 from boustro.names import MEMORY
 from boustro.progress import Progress
 from boustro.store import read_folder, read_json, write_file
-from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
 
 NUM_CENTROIDS = 256

@@ -18,9 +18,9 @@ import numpy as np
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import ReadingOptions, Widening
+from boustro.given import chunk_by_size
 from boustro.heads.inputs import Inputs
 from boustro.names import is_shipped
-from boustro.text.documents import chunk_by_size
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -100,11 +100,14 @@ def itself(example: Sentence) -> tuple[Sentence]:
 
 def load_lms(reader: "Reader") -> Encoder:
     """The encoder of a reader's spec, with nothing around it."""
-    from boustro.encoders.outside import OutsideLM
     from boustro.encoders.spec import open_encoder  # here, because it imports torch
 
     how = {"device": reader.device, "given_states": reader.given_states}
     encoder = open_encoder(reader.spec, reader.reading, **how)
+    if not reader.given_states:
+        return encoder
+    from boustro.encoders.outside import OutsideLM
+
     for part, (weights, _, _, scales) in zip(getattr(encoder, "parts", [encoder]), reader.weights or (), strict=False):
         if isinstance(part, OutsideLM):  # an LM without weights is told what a head was trained on
             part.take(weights, scales)

@@ -38,9 +38,9 @@ from boustro.generation.draws import Draws, in_order
 from boustro.generation.models import MaskedLM
 from boustro.generation.scores import SCORES as MASKED_SCORES
 from boustro.generation.writer import BATCH, Writer
+from boustro.given import chunk_by_size
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
-from boustro.text.documents import chunk_by_size
 from boustro.text.start import AUTO
 
 DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "pair-pmi"}

@@ -21,8 +21,7 @@ from boustro.generation.models import CausalLM, open_lm
 from boustro.generation.options import GenerationConfig, ScoreConfig
 from boustro.generation.scores import SCORES
 from boustro.generation.strategies import Written, causal_log_probs, find_strategy
-from boustro.given import as_list, as_text
-from boustro.text.documents import chunk_by_size
+from boustro.given import as_list, as_text, chunk_by_size
 from boustro.text.start import AUTO
 
 BATCH = 8192

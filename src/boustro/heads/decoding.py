@@ -5,16 +5,18 @@ W words of a sentence; C tags.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boustro.heads.crf.decode import Chain, best_path, best_valid, posteriors, softmax
-from boustro.heads.crf.spans import Spans, span_posteriors
 from boustro.heads.crf.tags import entity_forms
 from boustro.heads.options import SequenceOptions
 from boustro.heads.rows import sentence_starts
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
+
+if TYPE_CHECKING:
+    from boustro.heads.crf.spans import Spans
 
 LONGEST, LEAST = 12, 1e-5
 """Words and probability of a candidate."""
@@ -62,7 +64,9 @@ class TagDecoder:
         words, chain = self._warm(scores)
         return posteriors(words, lengths, chain).astype(np.float32)
 
-    def _spans(self, scores: np.ndarray, lengths: np.ndarray, least: float) -> Spans:
+    def _spans(self, scores: np.ndarray, lengths: np.ndarray, least: float) -> "Spans":
+        from boustro.heads.crf.spans import span_posteriors
+
         words, chain = self._warm(scores)
         return span_posteriors(
             words, lengths, chain, entity_forms(self.labels), self.options.max_span or LONGEST, least

@@ -9,7 +9,7 @@ changes no more than the order of summation. All others are trained one after th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,11 +18,12 @@ from torch import Tensor
 from boustro.hardware import uses_bf16
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs, Targets
-from boustro.heads.lockstep.batches import Member, TrainingWords
-from boustro.heads.lockstep.train import takes_steps_with_others, train_together
 from boustro.heads.options import HeadOptions, TrainedOptions
 from boustro.heads.registry import HeadShape
 from boustro.heads.training import Dev, Groups, TrainLog, train_head
+
+if TYPE_CHECKING:
+    from boustro.heads.lockstep.batches import Member, TrainingWords
 
 CPU = torch.device("cpu")
 
@@ -78,6 +79,8 @@ def solve(
         raise ValueError("a head needs at least one example to train on")
     exact = device.type == "cpu" and not (uses_bf16(device) if bf16 is None else bf16)
     if len(runs) > 1 and exact and all(run.dev is run.groups is run.head is None for run in runs):
+        from boustro.heads.lockstep.train import takes_steps_with_others, train_together
+
         words = _one_vector_each(inputs, targets)
         members = [_member(shape, inputs, run) for run in runs] if words else []
         if words and all(map(takes_steps_with_others, members)):
@@ -98,8 +101,10 @@ def _solve_one(shape: HeadShape, inputs: Inputs, targets: Targets, run: Run, **h
     return Solved(head, log)
 
 
-def _one_vector_each(inputs: Inputs, targets: Targets) -> TrainingWords | None:
+def _one_vector_each(inputs: Inputs, targets: Targets) -> "TrainingWords | None":
     """The words of examples that are one sentence each and have one layer for every stream; `None` for others."""
+    from boustro.heads.lockstep.batches import TrainingWords
+
     alone = np.array_equal(inputs.parts, np.arange(len(inputs.lengths))[:, None])
     if not alone or inputs.side_width or any(stream.shape[1] != 1 for stream in inputs.streams):
         return None
@@ -108,8 +113,10 @@ def _one_vector_each(inputs: Inputs, targets: Targets) -> TrainingWords | None:
     return TrainingWords(vectors.half(), inputs.starts, tags.numpy()) if isinstance(tags, Tensor) else None
 
 
-def _member(shape: HeadShape, inputs: Inputs, run: Run) -> Member:
+def _member(shape: HeadShape, inputs: Inputs, run: Run) -> "Member":
     """A head as `_solve_one` makes it, and the random numbers that follow."""
+    from boustro.heads.lockstep.batches import Member
+
     assert isinstance(run.options, TrainedOptions)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)

@@ -69,7 +69,7 @@ from boustro.roads.training import finish, open_segments, train
 from boustro.roads.words import WordReader, make_batches, row_tensors
 from boustro.tasks import read_examples
 from boustro.tasks.data import data_name
-from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.tagger import Tagger
 from boustro.text.segments import Example, Segments, SegmentStream

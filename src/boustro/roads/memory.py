@@ -21,6 +21,7 @@ from boustro.encoders.extended import reading_facts
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, check_parts, load_means, save_means
+from boustro.given import chunk_by_size
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import Signals, say
@@ -30,7 +31,7 @@ from boustro.progress import Progress
 from boustro.roads.options import CorpusOptions, MemoryConfig, RawTextOptions
 from boustro.store import MANIFEST, fingerprint, reading, remove_folder, write_file, write_folder
 from boustro.tasks.data import read_raw
-from boustro.text.documents import chunk_by_size, read_documents
+from boustro.text.documents import read_documents
 from boustro.text.words import split_text
 from boustro.types import Sentence
 

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boustro.choose import choose
+from boustro.choose import choose, later
 from boustro.output import print_notices
 from boustro.store import kind_of, read_json
 from boustro.tasks.config import (
@@ -37,18 +37,11 @@ from boustro.tasks.config import (
     TaggerConfig,
     TaskConfig,
 )
-from boustro.tasks.data import load_sentences, refuse_unlabelled
-from boustro.tasks.data import pairs as pair_data
-from boustro.tasks.data import texts as text_data
-from boustro.tasks.data.questions import holds_questions
-from boustro.tasks.data.reading import Loaded, Note
-from boustro.tasks.data.relations import suits_relations
-from boustro.tasks.sense.data import suits_senses
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
-    from boustro.tasks.data.reading import DataOptions
+    from boustro.tasks.data.reading import DataOptions, Loaded, Note
 
 
 def _never(found: Any) -> bool:
@@ -91,18 +84,21 @@ class Entry:
     """What annotation tools call its answers, see `data.annotations.Wanted`."""
     num_texts: int | None = None
     """How many columns of texts a table for it has, where their names are given and nothing else says the task."""
-    load: Callable[[Any, "DataOptions"], Loaded] | None = None
+    load: "Callable[[Any, DataOptions], Loaded] | None" = None
     """Labelled data with all that was noted, read without a model; by default what the class reads and counts."""
 
     def task(self) -> "type[Task[Any, Any]]":
         """The task's class."""
         return getattr(import_module(self.module), self.name)
 
-    def read(self, data: Any, options: "DataOptions") -> Loaded:
+    def read(self, data: Any, options: "DataOptions") -> "Loaded":
         """Labelled data, and what was changed or left out; raises as `Task.read`."""
+        from boustro.tasks.data.reading import Loaded
+
         return self.load(data, options) if self.load else Loaded(*read_counted(self.task(), data, options))
 
 
+DATA = "boustro.tasks.data"
 _NUMBER = {"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"}
 _PAIR = '("Ada Brandt flew.", "She took a plane.")'
 TASKS = {
@@ -120,7 +116,7 @@ TASKS = {
         reads="CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub",
         takes="a text, or a list of words",
         annotated="entities",
-        load=load_sentences,
+        load=later(f"{DATA}:load_sentences"),
     ),
     "relation": Entry(
         "boustro.tasks.relation",
@@ -134,7 +130,7 @@ TASKS = {
         help="the relation between two places of a text",
         reads="JSON lines with a text, its head, its tail and a label",
         takes="an object with text, head and tail",
-        suits=suits_relations,
+        suits=later(f"{DATA}.relations:suits_relations"),
     ),
     "classify": Entry(
         "boustro.tasks.classifier",
@@ -142,7 +138,7 @@ TASKS = {
         ClassifierConfig,
         "classifier",
         reads="JSON lines, CSV or TSV with a text and its label or labels",
-        suits=text_data.suits_labels,
+        suits=later(f"{DATA}.texts:suits_labels"),
         annotated="label",
         num_texts=1,
     ),
@@ -157,7 +153,7 @@ TASKS = {
         help="a label per pair of texts",
         reads="JSON lines, CSV or TSV with two texts and a label",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=pair_data.suits_labels,
+        suits=later(f"{DATA}.pairs:suits_labels"),
         num_texts=2,
     ),
     "similarity": Entry(
@@ -174,7 +170,7 @@ TASKS = {
         help="a score per pair",
         reads="JSON lines, CSV or TSV with two texts and a score",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=pair_data.suits_scores,
+        suits=later(f"{DATA}.pairs:suits_scores"),
     ),
     "regress": Entry(
         "boustro.tasks.classifier",
@@ -186,7 +182,7 @@ TASKS = {
         metrics=_NUMBER,
         help="a score per text",
         reads="JSON lines, CSV or TSV with a text and its score",
-        suits=text_data.suits_scores,
+        suits=later(f"{DATA}.texts:suits_scores"),
     ),
     "qa": Entry(
         "boustro.tasks.questions",
@@ -202,7 +198,7 @@ TASKS = {
         help="answers to questions about a context",
         reads="JSON lines with context, question and answers, or SQuAD's JSON",
         takes="an object with question and context",
-        suits_file=holds_questions,
+        suits_file=later(f"{DATA}.questions:holds_questions"),
     ),
     "sense": Entry(
         "boustro.tasks.sense.task",
@@ -218,7 +214,7 @@ TASKS = {
         help="the sense of a word in its sentence",
         reads="JSON lines with words and senses, or the XML of Raganato et al. 2017 with its keys beside it",
         takes="an object with words and senses",
-        suits=suits_senses,
+        suits=later("boustro.tasks.sense.data:suits_senses"),
     ),
     "embed": Entry(
         "boustro.tasks.embed.task",
@@ -233,7 +229,7 @@ TASKS = {
         help="a vector of a text",
         reads="pairs of texts with a score or without one, neighbours:FILE for the sentences of texts, or texts, one a "
         "line (--head statistics)",
-        suits=pair_data.suits_texts,
+        suits=later(f"{DATA}.pairs:suits_texts"),
     ),
 }
 DEFAULT_TASK = next(iter(TASKS))
@@ -270,6 +266,8 @@ def read_examples(
 
     Raises as `Task.read`; `training` allows sentences without labels among those of a tagger.
     """
+    from boustro.tasks.data import refuse_unlabelled
+
     examples, notices = read_counted(task, data, options)
     if not training:
         refuse_unlabelled(examples)

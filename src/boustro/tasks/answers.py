@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from boustro.tasks.render import as_html, css
 from boustro.types import Entity
 
 Input = TypeVar("Input")
@@ -46,6 +45,8 @@ class Entities(list[Entity]):
         return type(self), ([*self], self.text, self.marked)
 
     def _repr_html_(self) -> str:
+        from boustro.tasks.render import as_html, css
+
         labels = {entity.label for entity in self.marked}
         return f"<style>{css(labels)}</style><p dir=auto>{as_html(self.text, self.marked)}</p>"
 

@@ -15,16 +15,15 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from boustro.choose import later
 from boustro.features.reader import within_memory
 from boustro.given import are_texts, iterate, with_labels
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
-from boustro.metrics.score import Score
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
 from boustro.tasks.answers import Answer, Input, InputAnswer
 from boustro.tasks.contract import Contract, Result
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from boustro.encoders.base import Encoder
     from boustro.features.reader import Reader
     from boustro.heads.base import Head
+    from boustro.metrics.score import Score
 
 PREDICT_INPUTS = 1024
 SHOWN = ("config", "evaluate", "fit", "from_pretrained", "predict", "push_to_hub", "record", "save", "stream", "types")
@@ -238,7 +238,6 @@ class Task(Contract[Input, Result]):
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
-        from boustro.tasks.estimate import estimate
         from boustro.tasks.fitting import fit
 
         self.refuse_exported("is not trained again")
@@ -255,7 +254,7 @@ class Task(Contract[Input, Result]):
             weak=self.read(weak, *how, **reading) if weak is not None else (),
             weight=weak_weight,
         )
-        then = [partial(estimate, seconds=cross_validate)] if cross_validate else []
+        then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
         return self
 
@@ -318,7 +317,7 @@ class Task(Contract[Input, Result]):
         """
         return next(self.stream([given])) if self.is_input(given) else list(self.stream(given))
 
-    def evaluate(self, data: Any, *how: Any, **reading: Any) -> Score:
+    def evaluate(self, data: Any, *how: Any, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
 
         Gold labels that the head does not know are a warning.
@@ -336,7 +335,7 @@ class Task(Contract[Input, Result]):
         """Gold labels that the head never answers, see `Labelling.unknown`."""
         return self.fitted.labelling.unknown(examples)
 
-    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> "Score":
         """Scores of answers, with their signature."""
         return self.fitted.score(examples, answers)
 

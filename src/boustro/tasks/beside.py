@@ -1,27 +1,23 @@
-"""What stands beside a head and has files of its own, but for a promise of recall (`recall`).
+"""What stands beside the heads of several tasks; a classifier has a model of words besides (`classifier`).
 
-Memory    the mean vectors of the words of the training sentences     memory.safetensors, words.json
-Cut       fewer words behind each word than the text has (`live`)
-Words     TF-IDF beside the head of a classifier: trained on the      words.json, the terms, and the weights of head
-          same texts, weighed on parts that were left out             and words; words.safetensors, `heads.words`
+Memory      the mean vectors of the words of the training sentences     memory.safetensors, words.json
+Cut         fewer words behind each word than the text has (`live`)
+Thresholds  what a head and its labelling choose on the development set
+Promises    what recall can be promised (`recall`)                      recall.json
+Temperature how sure the head is of its answers (`calibrate`)
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from boustro.arrays import read_arrays
-from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
-from boustro.store import read_json, write_file
-from boustro.tasks.folds import left_out
+from boustro.tasks.config import CalibrationOptions
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.plan import Beside, Fitted, Held, Plan, Taught, TrainingSet
-from boustro.types import Sentence
+from boustro.tasks.plan import PROMISE, Beside, Fitted, Held, Plan, Taught, TrainingSet
+
+if TYPE_CHECKING:
+    from boustro.tasks.recall import RecallPromise
 
 
 class Memory(Beside):
@@ -45,8 +41,6 @@ class Memory(Beside):
             save_means(folder, fitted.plan.reader.memory)
 
     def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], None]:
-        from dataclasses import replace
-
         from boustro.encoders.word_means import read_means
 
         return replace(plan, reader=plan.reader.with_memory(read_means(folder))), None
@@ -68,81 +62,46 @@ class Cut(Beside):
         return Taught(plan.reader, inputs, cut)
 
 
-CONFIG, WEIGHTS = "words.json", "words.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """A model of words, and how much it and the head count."""
-
-    model: WordModel
-    head_weight: float
-    words_weight: float
-
-    def add(self, outputs: Sequence[np.ndarray], texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
-        """(S, C): the head's scores for texts and those of their words, weighed."""
-        if not len(texts):
-            return np.zeros((0, len(labelling.labels)))
-        head, words = labelling.log_probabilities(np.stack(outputs)), self._words(texts, labelling)
-        return self.head_weight * head + self.words_weight * words
-
-    def _words(self, texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
-        return labelling.log_probabilities(self.model.scores([text.words for text in texts]))
-
-    def save(self, folder: Path) -> None:
-        """Write both files into a folder."""
-        from safetensors.numpy import save_file
-
-        own = {"head_weight": self.head_weight, "words_weight": self.words_weight, "terms": self.model.vocabulary}
-        write_file(folder / CONFIG, json.dumps(own, ensure_ascii=False))
-        save_file({name: getattr(self.model, name) for name in ("idf", "weight", "bias")}, folder / WEIGHTS)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Weighed":
-        """Read what `save` wrote."""
-        own = read_json(folder / CONFIG)
-        return cls(WordModel(own["terms"], **read_arrays(folder / WEIGHTS)), own["head_weight"], own["words_weight"])
-
-
-class Words(Beside):
-    """The model of words, with weights for it and for the head."""
-
-    name = "words"
-    learns_left_out = True
-    takes_weak = False
+class Thresholds(Beside):
+    """What a head and its labelling choose on the development set."""
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
-        from boustro.tasks.fitting import train_on_part
+        if held:
+            head, labelling = fitted.head, fitted.labelling
+            if (gold := labelling.gold(held.examples)) is not None:
+                head.calibrate(held.ask(head, candidates=True), gold)
+            labelling.calibrate(fitted.complete(held.ask(head), held.examples), held.examples)
+        return fitted, {}
 
-        assert data is not None
-        labelling, texts = fitted.labelling, data.gold
-        assert isinstance(labelling, TextLabelling)
-        head_scores, word_scores, outside = [], [], []
-        parts = FOLDS if len(texts) < FEW else 1
-        for kept, left in left_out(texts, parts, data.seed, fitted.plan.task.shared):
-            head = train_on_part(fitted, replace(data, dev=None), kept)
-            head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
-            words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
-            word_scores.append(labelling.log_probabilities(words))
-            outside.append(left)
-        gold = labelling.ids([texts[n] for n in np.concatenate(outside)])
-        weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
-        return replace(fitted, extras={**fitted.extras, self.name: Weighed(_fit(labelling, texts), *weights)}), {}
 
-    def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
-        weighed: Weighed | None = fitted.extras.get(self.name)
-        if weighed is None:
-            return outputs
-        assert isinstance(fitted.labelling, TextLabelling)
-        return list(weighed.add(outputs, examples, fitted.labelling))
+class Promises(Beside):
+    """A promise about recall, where there is a development set and the head has candidates."""
+
+    name = PROMISE
+
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+        gold = fitted.labelling.gold(held.examples) if held else None
+        if held and gold is not None and any(candidates := held.ask(fitted.head, candidates=True)):
+            from boustro.tasks.recall import RecallPromise
+
+            promise = RecallPromise.learn(candidates, gold)
+            return replace(fitted, extras={**fitted.extras, self.name: promise}), {}
+        return fitted, {}
 
     def save(self, fitted: Fitted, folder: Path) -> None:
-        if weighed := fitted.extras.get(self.name):
-            weighed.save(folder)
+        if promise := fitted.extras.get(self.name):
+            promise.save(folder)
 
-    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed]:
-        return plan, Weighed.load(folder)
+    def load(self, plan: Plan[Any], folder: Path) -> "tuple[Plan[Any], RecallPromise | None]":
+        from boustro.tasks.recall import RecallPromise
+
+        return plan, RecallPromise.load(folder)
 
 
-def _fit(labelling: TextLabelling, texts: Sequence[Sentence]) -> WordModel:
-    return fit_words([text.words for text in texts], labelling.ids(texts), len(labelling.labels))
+def temperature_of(config: CalibrationOptions) -> tuple[Beside, ...]:
+    """A temperature of the head (`calibrate`), where that is asked for."""
+    if not config.calibrate:
+        return ()
+    from boustro.tasks.calibrate import Temperature
+
+    return (Temperature(config.calibrate),)

@@ -22,7 +22,6 @@ from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import head_class
 from boustro.metrics.calibration import reliability
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import CalibrationOptions
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Beside, Fitted, Held, TrainingSet
@@ -47,11 +46,6 @@ class Temperature(Beside):
     parts: int
     name = "calibrate"
     learns_left_out = True
-
-    @classmethod
-    def of(cls, config: CalibrationOptions) -> "tuple[Temperature, ...]":
-        """Where that is asked for."""
-        return (cls(config.calibrate),) if config.calibrate else ()
 
     def check(self, kind: str) -> None:
         if not head_class(kind).has_temperature:
@@ -81,18 +75,6 @@ class Temperature(Beside):
             "error": round(errors[1], 5),
         }
         return fitted, {"calibration": facts}
-
-
-class Thresholds(Beside):
-    """What a head and its labelling choose on the development set."""
-
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
-        if held:
-            head, labelling = fitted.head, fitted.labelling
-            if (gold := labelling.gold(held.examples)) is not None:
-                head.calibrate(held.ask(head, candidates=True), gold)
-            labelling.calibrate(fitted.complete(held.ask(head), held.examples), held.examples)
-        return fitted, {}
 
 
 def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:

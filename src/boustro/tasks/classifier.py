@@ -5,25 +5,33 @@
 
 A text is one example, whatever the number of its sentences; the head pools the vectors of its words. Data with `labels`
 give each text several labels or none, and the answers are a `LabelSet`.
+
+Beside the head may stand TF-IDF (`Words`): trained on the same texts, weighed on parts that were left out. Its files
+are words.json, the terms and the weights of head and words, and words.safetensors (`heads.words`).
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from boustro.arrays import read_arrays
 from boustro.given import as_sentences
+from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
+from boustro.store import read_json, write_file
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
-from boustro.tasks.beside import Words
-from boustro.tasks.calibrate import Temperature, Thresholds
+from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
+from boustro.tasks.folds import left_out
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
-from boustro.tasks.plan import Beside
+from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
@@ -69,7 +77,7 @@ class Classifier(Task[str, Label]):
 
     @staticmethod
     def beside(config: ClassifierConfig) -> tuple[Beside, ...]:
-        return (*([Words()] if config.words else []), *Temperature.of(config), Thresholds())
+        return (*([Words()] if config.words else []), *temperature_of(config), Thresholds())
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """(texts, labels): the probability of each label, in the order of `types`, which is scikit-learn's.
@@ -182,3 +190,85 @@ class TextRegressor(Task[str, float]):
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         shown = {"text": answer.input} | self.to_record(answer)
         return shown if form == "jsonl" else f"{shown['score']}\t{answer.input}"
+
+
+WORDS_CONFIG, WORDS_WEIGHTS = "words.json", "words.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A model of words, and how much it and the head count."""
+
+    model: WordModel
+    head_weight: float
+    words_weight: float
+
+    def add(self, outputs: Sequence[np.ndarray], texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
+        """(S, C): the head's scores for texts and those of their words, weighed."""
+        if not len(texts):
+            return np.zeros((0, len(labelling.labels)))
+        head, words = labelling.log_probabilities(np.stack(outputs)), self._words(texts, labelling)
+        return self.head_weight * head + self.words_weight * words
+
+    def _words(self, texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
+        return labelling.log_probabilities(self.model.scores([text.words for text in texts]))
+
+    def save(self, folder: Path) -> None:
+        """Write both files into a folder."""
+        from safetensors.numpy import save_file
+
+        own = {"head_weight": self.head_weight, "words_weight": self.words_weight, "terms": self.model.vocabulary}
+        write_file(folder / WORDS_CONFIG, json.dumps(own, ensure_ascii=False))
+        save_file({name: getattr(self.model, name) for name in ("idf", "weight", "bias")}, folder / WORDS_WEIGHTS)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Weighed":
+        """Read what `save` wrote."""
+        own = read_json(folder / WORDS_CONFIG)
+        return cls(
+            WordModel(own["terms"], **read_arrays(folder / WORDS_WEIGHTS)), own["head_weight"], own["words_weight"]
+        )
+
+
+class Words(Beside):
+    """The model of words, with weights for it and for the head."""
+
+    name = "words"
+    learns_left_out = True
+    takes_weak = False
+
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+        from boustro.tasks.fitting import train_on_part
+
+        assert data is not None
+        labelling, texts = fitted.labelling, data.gold
+        assert isinstance(labelling, TextLabelling)
+        head_scores, word_scores, outside = [], [], []
+        parts = FOLDS if len(texts) < FEW else 1
+        for kept, left in left_out(texts, parts, data.seed, fitted.plan.task.shared):
+            head = train_on_part(fitted, replace(data, dev=None), kept)
+            head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
+            words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
+            word_scores.append(labelling.log_probabilities(words))
+            outside.append(left)
+        gold = labelling.ids([texts[n] for n in np.concatenate(outside)])
+        weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
+        return replace(fitted, extras={**fitted.extras, self.name: Weighed(_fit(labelling, texts), *weights)}), {}
+
+    def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
+        weighed: Weighed | None = fitted.extras.get(self.name)
+        if weighed is None:
+            return outputs
+        assert isinstance(fitted.labelling, TextLabelling)
+        return list(weighed.add(outputs, examples, fitted.labelling))
+
+    def save(self, fitted: Fitted, folder: Path) -> None:
+        if weighed := fitted.extras.get(self.name):
+            weighed.save(folder)
+
+    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed]:
+        return plan, Weighed.load(folder)
+
+
+def _fit(labelling: TextLabelling, texts: Sequence[Sentence]) -> WordModel:
+    return fit_words([text.words for text in texts], labelling.ids(texts), len(labelling.labels))

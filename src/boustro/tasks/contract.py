@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
 from boustro.tasks.answers import Input, InputAnswer, Part
-from boustro.tasks.calibrate import Thresholds
+from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets

@@ -28,10 +28,8 @@ from boustro.heads.inputs import Inputs
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import Run, Solved, solve
 from boustro.heads.training import Dev, TrainLog, predict_inputs
-from boustro.tasks.calibrate import calibration
 from boustro.tasks.data import data_name
-from boustro.tasks.data.fingerprint import data_fingerprint
-from boustro.tasks.folds import left_out
+from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import Examples, Fitted, Held, Plan, Taught, Then, TrainingSet
 
@@ -177,6 +175,8 @@ def read_plainly(plan: Plan[Any], labelling: Labelling, examples: Sequence[Any])
 
 def scores_of(fitted: Fitted, held: Held) -> tuple[dict[str, Any], dict[str, Any]]:
     """The scores of a model on the development set, and how calibrated its answers there are."""
+    from boustro.tasks.calibrate import calibration
+
     answers = fitted.answers(held.ask(fitted.head), held.examples)
     again = lambda: fitted.answers(held.ask(fitted.head, again=True), held.examples)  # noqa: E731
     return fitted.score(held.examples, answers).to_dict(), calibration(fitted, held.examples, answers, again)
@@ -251,6 +251,8 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
 
     `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
     """
+    from boustro.tasks.folds import left_out
+
     parts, scores = list(left_out(data.gold, FOLDS, data.seed, fitted.plan.task.shared)), {}
     for weight in WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)

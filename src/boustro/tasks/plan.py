@@ -20,11 +20,10 @@ import numpy as np
 from boustro import __version__
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
-from boustro.metrics.score import Score
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from boustro.features.reader import Reader
     from boustro.heads.base import Head
     from boustro.heads.training import Dev
+    from boustro.metrics.score import Score
 
 Config = TypeVar("Config", bound=TaskConfig)
 
@@ -222,7 +222,7 @@ class Fitted:
         answered = zip(self.complete(outputs, examples), examples, strict=True)
         return [self.labelling.read(output, example) for output, example in answered]
 
-    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> Score:
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> "Score":
         """Scores of answers, with their signature."""
         signature = {"data": data_fingerprint(examples), "version": f"boustro {__version__}"}
         return self.labelling.score(examples, answers, signature)
@@ -250,6 +250,10 @@ class Held:
             said = predict_mixed(head, self._mixed, self.inputs, candidates=candidates)
             return said if again else self._said.setdefault(candidates, said)
         return self._said[candidates]
+
+
+PROMISE = "promise"
+"""Where `Fitted.extras` has what recall can be promised."""
 
 
 class Beside:

@@ -17,10 +17,9 @@ Source: Vovk, Gammerman and Shafer 2005, chapter 4 (split conformal prediction);
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from boustro.heads.span.decoding import FoundSpan, GoldSpan
 from boustro.store import read_json, write_file
 from boustro.tasks.answers import Answer
 from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
+from boustro.tasks.plan import PROMISE, Fitted
 from boustro.types import Sentence
 
 FILE = "recall.json"
@@ -116,33 +115,13 @@ class Watch:
         )
 
 
-class Promises(Beside):
-    """A promise about recall, where there is a development set and the head has candidates."""
-
-    name = "promise"
-
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
-        gold = fitted.labelling.gold(held.examples) if held else None
-        if held and gold is not None and any(candidates := held.ask(fitted.head, candidates=True)):
-            promise = RecallPromise.learn(candidates, gold)
-            return replace(fitted, extras={**fitted.extras, self.name: promise}), {}
-        return fitted, {}
-
-    def save(self, fitted: Fitted, folder: Path) -> None:
-        if promise := fitted.extras.get(self.name):
-            promise.save(folder)
-
-    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], RecallPromise | None]:
-        return plan, RecallPromise.load(folder)
-
-
 class Lists:
     """Answers with a promise of recall: all candidates that are probable enough, and a watch over them."""
 
     def __init__(self, fitted: Fitted, recall: float) -> None:
         """`ValueError` where it cannot be promised."""
         self.recall, self._watch = recall, Watch()
-        self._promise: RecallPromise | None = fitted.extras.get(Promises.name)
+        self._promise: RecallPromise | None = fitted.extras.get(PROMISE)
         if self._promise is None:
             raise ValueError(
                 "no recall can be promised for this tagger: train it with a development set, and with a CRF or a span "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
-from boustro.tasks.calibrate import Temperature, Thresholds
+from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import RelationConfig
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import KEYS, OFFSETS, PLACES, MarkedText, mark_text, read_relations
@@ -67,7 +67,7 @@ class RelationClassifier(Task[Asked, Label]):
 
     @staticmethod
     def beside(config: RelationConfig) -> tuple[Beside, ...]:
-        return (*Temperature.of(config), Thresholds())
+        return (*temperature_of(config), Thresholds())
 
     @staticmethod
     def without_each(example: MarkedText) -> Iterator[Any]:

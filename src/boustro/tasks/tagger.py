@@ -6,27 +6,25 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from boustro.given import as_sentence, as_sentences
 from boustro.options import Recall, check_options
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
-from boustro.tasks.beside import Cut, Memory
-from boustro.tasks.calibrate import Temperature, Thresholds
+from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
-from boustro.tasks.data.conll import format_conll, format_document
-from boustro.tasks.data.lists import labelled_text
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.records import WORD_KEYS, labelled_text
 from boustro.tasks.data.schemes import Scheme
 from boustro.tasks.plan import Beside
-from boustro.tasks.recall import Lists, Promises, RecallPromise
-from boustro.tasks.render import as_html, as_terminal, as_text, word_entities
 from boustro.text.words import join_words, split_text
 from boustro.types import Sentence
+
+if TYPE_CHECKING:
+    from boustro.tasks.recall import Lists, RecallPromise
 
 
 class Tagger(Task[str, Entities]):
@@ -53,7 +51,7 @@ class Tagger(Task[str, Entities]):
         >>> tagger = boustro.load("ner")
     """
 
-    _lists: Lists | None = None
+    _lists: "Lists | None" = None
 
     name = "tag"
     in_documents = True
@@ -102,10 +100,10 @@ class Tagger(Task[str, Entities]):
     @staticmethod
     def beside(config: TaggerConfig) -> tuple[Beside, ...]:
         reading = (*([Memory()] if config.memory else []), *([Cut()] if config.live else []))
-        return (*reading, *Temperature.of(config), Thresholds(), Promises())
+        return (*reading, *temperature_of(config), Thresholds(), Promises())
 
     @property
-    def promise(self) -> RecallPromise | None:
+    def promise(self) -> "RecallPromise | None":
         """What recall can be promised; `None` after a training without a development set, and for plain labels."""
         return self.fitted.extras.get(Promises.name) if self.is_trained else None
 
@@ -119,6 +117,8 @@ class Tagger(Task[str, Entities]):
         promised, and when. Raises `ValueError` where it cannot be: without a development set in training, for a head
         without a CRF that is no span head, and where that set has too few entities.
         """
+        from boustro.tasks.recall import Lists
+
         check_options(Tagger.with_recall, {"recall": recall})
         made = object.__new__(type(self))
         vars(made).update(vars(self), _lists=Lists(self.fitted, recall))
@@ -154,6 +154,8 @@ class Tagger(Task[str, Entities]):
         """
         if not isinstance(answer.input, Sentence):
             return Entities(answer.entities, answer.input)
+        from boustro.tasks.render import word_entities
+
         words, found = answer.input.words, [e for _, own in answer.parts for e in own.entities]
         found = [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
         return Entities(found, *word_entities(words, found))
@@ -169,12 +171,16 @@ class Tagger(Task[str, Entities]):
         if form == "jsonl":
             return ({"text": answer.input} if words is None else {"words": list(words)}) | self.to_record(answer)
         if form == "conll":
+            from boustro.tasks.data.conll import format_conll, format_document
+
             tagged = [(part.example.words, own.tags) for part, own in answer.parts]
             return format_document(tagged) if words is None else format_conll(tagged)
         found = self.result(answer)
         shown = found.text, found.marked
         if form in TOOLS:
             return TOOLS[form].suggest(shown[0], entities=shown[1])
+        from boustro.tasks.render import as_html, as_terminal, as_text
+
         if form == "html":
             return f"<p dir=auto>{as_html(*shown)}</p>"
         return (as_terminal if colour else as_text)(*shown)

@@ -20,14 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from boustro.metrics.questions import match
 from boustro.metrics.significance import Statistic, entity_counts, f1, spearman
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.data.texts import label_set
-from boustro.types import NO_ANSWER, Entity
+from boustro.types import NO_ANSWER, Entity, label_set
 
 FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
 
@@ -217,6 +215,8 @@ class AnswerUnits(Units):
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
         """(N, 4): 1, 1, the F1 of the answer, and whether it matches exactly."""
+        from boustro.metrics.questions import match
+
         rows = []
         for example, answer in zip(examples, answers, strict=True):
             exact, overlap = match(answer_text(example, answer), example.answers or ())

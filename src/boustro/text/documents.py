@@ -15,7 +15,7 @@ import lzma
 import select
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeVar
@@ -94,19 +94,6 @@ def is_stream(corpus: str) -> bool:
     """Whether a corpus can be read only once."""
     path = Path(corpus)
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def chunk_by_size(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Consecutive items until their sizes add up to `most`; one chunk is in memory at a time."""
-    chunk, total = [], 0
-    for item in items:
-        chunk.append(item)
-        total += size(item)
-        if total >= most:
-            yield chunk
-            chunk, total = [], 0
-    if chunk:
-        yield chunk
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:

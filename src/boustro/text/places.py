@@ -16,7 +16,6 @@ from typing import Annotated
 from boustro.choose import nearest
 from boustro.names import expand_home, is_path
 from boustro.store import MANIFEST, kind_of
-from boustro.text.kinds import kind_of_file, refuse_kind
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
@@ -126,6 +125,8 @@ def refuse_swapped(values: Iterable[str], example: str) -> None:
 
 def look_at(value: str, advice: str) -> Path:
     """The path of what is there; `ValueError` for a file that is no text, `FileNotFoundError` for nothing."""
+    from boustro.text.kinds import kind_of_file, refuse_kind
+
     path = Path(value)
     if not path.exists():
         raise missing(value, "file", advice)

@@ -23,12 +23,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from boustro.given import chunk_by_size
 from boustro.options import Positional, Range, ShareAboveZero, Workers, check_options
 from boustro.progress import Progress
 from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
 from boustro.text import tokenizers
 from boustro.text.byte_bpe import ByteBPE
-from boustro.text.documents import Split, chunk_by_size, is_stream, read_documents
+from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
 from boustro.text.places import Corpus
 from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer, num_ids

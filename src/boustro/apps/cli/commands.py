@@ -59,7 +59,6 @@ def fit(
     check_output(json)
     with claim(out, TASKS[task].folder, overwrite):  # said before anything is loaded; below it is held
         pass
-    from boustro.encoders.described import CHEAP, advice
     from boustro.encoders.spec import Spec
     from boustro.tasks.plan import plan_of
 
@@ -83,6 +82,8 @@ def fit(
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
             model.plan = model.plan.suited_to(sentences)
+            from boustro.encoders.described import CHEAP, advice
+
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.fit(

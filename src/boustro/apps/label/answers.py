@@ -37,19 +37,24 @@ from boustro.locks import lock
 from boustro.metrics.spans import is_span_tag
 from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, hash_file, read_json, write_file
-from boustro.tasks.data import load_data, sniff
+from boustro.tasks.data import load_data, read_conllu, sniff
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.conllu import read_conllu
-from boustro.tasks.data.offsets import read_spans
 from boustro.tasks.data.reading import DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
-from boustro.tasks.data.schemes import WHOLE_WORDS, entities_to_bio, flatten_entities, gold_entities
-from boustro.tasks.data.spellings import ALL_LETTERS, respell
-from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, label_set, read_texts, suits_labels, whole_text
+from boustro.tasks.data.schemes import (
+    ALL_LETTERS,
+    WHOLE_WORDS,
+    entities_to_bio,
+    flatten_entities,
+    gold_entities,
+    respell,
+)
+from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, read_texts, suits_labels, whole_text
+from boustro.tasks.data.units import read_spans
 from boustro.text.documents import OPENERS, read_lines
 from boustro.text.rows import begins_rows, parse_record, records_of
 from boustro.text.words import join_words, split_text
-from boustro.types import Entity, Sentence
+from boustro.types import Entity, Sentence, label_set
 
 LONGEST_LABEL = 60
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"

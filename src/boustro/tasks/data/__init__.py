@@ -4,7 +4,8 @@
     read_data("hf:user/name:train")                          a data set of the Hugging Face Hub, or a saved one
     read_data([(["Ada", "left"], ["B-PER", "O"])])           words and tags; also dicts, Sentences, a data frame
 
-Each format has a reader in its own file, which returns `RawData`; `reading.label` converts the tags to BIO.
+Each format has a reader in its own file, which returns `RawData` and is imported when the format is met;
+`reading.label` converts the tags to BIO.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from boustro.choose import later
 from boustro.given import as_list
-from boustro.tasks.data.conll import read_columns
-from boustro.tasks.data.conllu import read_conllu
-from boustro.tasks.data.dialect import maybe_texts
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
+    PREFIX,
     DataOptions,
     Labelled,
     Lines,
@@ -31,20 +31,21 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
-from boustro.tasks.data.tables import PREFIX, read_dataset, read_frame, read_hub
-from boustro.text.documents import OPENERS, read_lines
-from boustro.text.rows import begins_rows, records_of
 from boustro.types import Sentence
 
 
 def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
     """Sentences of a file of records, see `records_of` and `records`."""
+    from boustro.text.rows import records_of
+
     return read_records(records_of(path, lines), str(path), "JSON lines", options)
 
 
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 Reader = Callable[[Path, DataOptions, Lines], RawData]
+read_columns: Reader = later("boustro.tasks.data.conll:read_columns")
+read_conllu: Reader = later("boustro.tasks.data.conllu:read_conllu")
 READERS: dict[str, Reader] = dict.fromkeys((".jsonl", ".ndjson", ".json"), read_jsonl)
 READERS |= dict.fromkeys((".conllu", ".conllup"), read_conllu)
 """By suffix; `sniff` chooses for any other file."""
@@ -78,6 +79,8 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
     try:
         return label(read_raw(data, options), options.scheme)
     except ValueError as error:
+        from boustro.tasks.data.dialect import maybe_texts
+
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
             advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
             raise ValueError(f"{error}; {advice} with --text-column and --label-column") from None
@@ -91,6 +94,8 @@ def _is_running_text(path: Path) -> bool:
     """Whether the first lines of a file look like text: several words each, not equally many, and no tag at the end."""
     if not path.is_file() or path.suffix in READERS:
         return False
+    from boustro.text.documents import read_lines
+
     lines = [line.split() for _, line in islice(read_lines(path), 50) if line.strip()]
     lengths = [len(words) for words in lines]
     tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
@@ -115,11 +120,12 @@ def refuse_unlabelled(examples: Sequence[Any]) -> None:
 def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     """Sentences with their tags unchanged."""
     if isinstance(data, (str, Path)):
-        return read_hub(str(data), options) if str(data).startswith(PREFIX) else _read_file(Path(data), options)
+        of_hub = str(data).startswith(PREFIX)
+        return _of_table("read_hub", str(data), options=options) if of_hub else _read_file(Path(data), options)
     if hasattr(data, "column_names"):
-        return read_dataset(data, options=options)
+        return _of_table("read_dataset", data, options=options)
     if hasattr(data, "columns") and hasattr(data, "to_dict"):
-        return read_frame(data, options)
+        return _of_table("read_frame", data, options=options)
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
     name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
@@ -130,6 +136,10 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     return RawData(name=name, form="lists", sentences=sentences, fallback=fallback)
 
 
+def _of_table(reader: str, data: Any, **how: Any) -> RawData:
+    return later(f"boustro.tasks.data.tables:{reader}")(data, **how)
+
+
 def data_name(examples: Sequence[Any]) -> str:
     """The file that examples were read from."""
     return examples[0].where.rpartition(":")[0] or "data given in memory"
@@ -137,6 +147,8 @@ def data_name(examples: Sequence[Any]) -> str:
 
 def sniff(lines: Lines) -> Reader:
     """The reader of a file without a known suffix, by its first lines with content."""
+    from boustro.text.rows import begins_rows
+
     for _, line in lines:
         if begins_rows(line.strip()):
             return read_jsonl
@@ -154,6 +166,8 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     if not path.exists():
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
         raise missing_file(path, expected)
+    from boustro.text.documents import OPENERS, read_lines
+
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
     lines = list(read_lines(path))  # once, because a stream cannot be read again
     reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)

@@ -10,12 +10,14 @@ names; the text is under `text`, under the only key, or under `--word-column`. O
 first is read. Whatever is left out is a note.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from boustro.tasks.data import argilla, labelstudio
-from boustro.tasks.data.exported import Exported, Unread
+from boustro.choose import later
+from boustro.errors import shorten
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, note_unread
 
 Wanted = Literal["entities", "label"]
@@ -25,11 +27,40 @@ OPEN = "records that nobody has annotated, left out"
 UNREAD = "annotated records with an entity whose place in the text cannot be told, left out"
 LABELLESS = "annotated records without a label, left out"
 SEVERAL = "records with annotations that differ, of which the first is read"
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+ADDRESSES = "texts that are only an address (URL), which is read and not what stands there"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Stands among the entities of a text for one whose place in it cannot be told."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A text, and what annotators say of it.
+
+    Attributes:
+        text: The text.
+        answers: By question, one answer per annotation: a label, a list of labels, or a list of entities, which are
+            `Unread` or dicts with start, end and label, perhaps with their own text.
+        left: What it says besides that is no answer to any task here, such as relations of regions.
+        annotated: Whether somebody has annotated the text, so that no answer to a question is one with nothing.
+    """
+
+    text: str
+    answers: dict[str, list[Any]] = field(default_factory=dict)
+    annotated: bool = False
+    left: tuple[str, ...] = ()
 
 
 class Tool(NamedTuple):
     """A labelling tool: whether a record is of its export, what the record says, and suggestions for it."""
 
+    key: str
+    """What all records of its export have; without it nothing is imported."""
     holds: Callable[[Any], bool]
     read: Callable[[Mapping[str, Any], str, str | None, list[Note]], Exported]
     suggest: Callable[..., dict[str, Any]]
@@ -38,10 +69,11 @@ class Tool(NamedTuple):
     """The same with what came with the text."""
 
 
-TOOLS = {
-    "labelstudio": Tool(labelstudio.holds, labelstudio.read, labelstudio.suggest, labelstudio.carry),
-    "argilla": Tool(argilla.holds, argilla.read, argilla.suggest, argilla.carry),
-}
+def _tool(module: str, key: str) -> Tool:
+    return Tool(key, *(later(f"boustro.tasks.data.{module}:{name}") for name in ("holds", "read", "suggest", "carry")))
+
+
+TOOLS = {"labelstudio": _tool("labelstudio", "data"), "argilla": _tool("argilla", "responses")}
 
 
 def plain_records(
@@ -84,7 +116,8 @@ def plain_records(
 
 def tool_of(record: Any) -> Tool | None:
     """The tool that a record was exported from, if any."""
-    return next((tool for tool in TOOLS.values() if tool.holds(record)), None)
+    keys = record if isinstance(record, Mapping) else ()
+    return next((tool for tool in TOOLS.values() if tool.key in keys and tool.holds(record)), None)
 
 
 def guess_wanted(records: Numbered) -> Wanted | None:
@@ -154,3 +187,24 @@ def _labels(
             yield number, {"text": text, "label": labels[0]}
         else:
             notes.append(Note(LABELLESS, place(number)))
+
+
+def text_of(fields: Any, key: str | None, where: str) -> str:
+    """The text among a record's fields: under `key`, under "text", or the only text there is.
+
+    Raises `ValueError`, with the place, where there is none or where it is not clear which.
+    """
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"{where}: expected an object with the text, got {shorten(fields)}")
+    texts = [name for name, value in fields.items() if isinstance(value, str)]
+    name = key or ("text" if "text" in texts else texts[0] if len(texts) == 1 else None)
+    if name not in texts:
+        found = ", ".join(map(str, fields)) or "nothing"
+        raise ValueError(f"{where}: no text under {name or 'text'!r} (found: {found}); choose with --word-column")
+    return fields[name]
+
+
+def note_address(text: str, where: str, notes: list[Note]) -> None:
+    """A note where a text is only the address of one, as in exports of files."""
+    if ADDRESS.fullmatch(text.strip()):
+        notes.append(Note(ADDRESSES, where, f"the text is {shorten(text.strip())}"))

@@ -15,7 +15,7 @@ from typing import Any
 
 from boustro import __version__
 from boustro.errors import shorten
-from boustro.tasks.data.exported import Exported, text_of
+from boustro.tasks.data.annotations import Exported, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import CODE_POINTS, UTF_16, Span, fitting
 from boustro.types import Entity

@@ -20,7 +20,7 @@ from pathlib import Path
 from boustro.choose import suggestion
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData
-from boustro.tasks.data.spellings import ALL_LETTERS, respell
+from boustro.tasks.data.schemes import ALL_LETTERS, respell
 from boustro.types import Sentence
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

@@ -16,7 +16,7 @@ from typing import Any
 from boustro import __version__
 from boustro.errors import shorten
 from boustro.store import fingerprint
-from boustro.tasks.data.exported import Exported, Unread, text_of
+from boustro.tasks.data.annotations import Exported, Unread, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Span, fitting
 from boustro.types import Entity

@@ -19,10 +19,9 @@ from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import as_list
-from boustro.tasks.data.offsets import as_rows
 from boustro.tasks.data.reading import Note, missing_file, note_unread, unread_fields
 from boustro.tasks.data.texts import whole_text
-from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, position
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
 from boustro.text.documents import read_lines
 from boustro.text.rows import parse_record, records_of
 from boustro.text.words import Placed

@@ -2,20 +2,22 @@
 
 A reader knows a format and no tag scheme: it returns `RawData`, with the tags unchanged. `label` detects the scheme,
 converts to BIO and records each repair, so all formats follow the same rules. Whatever differs from the file is a
-`Note` with its place.
+`Note` with its place. `data_fingerprint` is of a data set's content,
+wherever it is stored.
 """
 
 import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.options import Given, OptionError, Share, Where, check_options
+from boustro.store import fingerprint
 from boustro.tasks.data.schemes import (
     BARE,
     WHOLE_WORDS,
@@ -24,12 +26,14 @@ from boustro.tasks.data.schemes import (
     encode_tags,
     flatten_entities,
     invalid_tags,
+    respell,
     to_bio,
 )
-from boustro.tasks.data.spellings import respell
 from boustro.text.places import Corpus, Data, missing
 from boustro.types import Sentence
 
+PREFIX = "hf:"
+"""Of the name of a data set of the Hugging Face Hub, or of a saved one."""
 RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
 PADDED = "words with white space around them, read without it"
@@ -291,3 +295,32 @@ def _check_sentence(sentence: Sentence, where: str) -> None:
     for e in sentence.entities or ():
         if not 0 <= e.start < e.end <= size:
             raise ValueError(f"{where}: the entity {e.label} [{e.start}, {e.end}) is outside the {size} words")
+
+
+def data_fingerprint(examples: Sequence[Any]) -> str:
+    """Of sentences: words, tags, documents and, where they are known, overlapping entities, the spaces between words
+    and the labels or the score of a text. Of other examples: all their fields except `where`."""
+    return fingerprint([_facts(example) for example in examples])
+
+
+def _facts(value: Any) -> Any:
+    if isinstance(value, Sentence):
+        return _sentence_facts(value)
+    if hasattr(value, "__dataclass_fields__"):
+        return {f.name: _facts(getattr(value, f.name)) for f in fields(value) if f.name != "where"}
+    return [_facts(item) for item in value] if isinstance(value, (tuple, list)) else value
+
+
+def _sentence_facts(s: Sentence) -> list[Any]:
+    facts: list[Any] = [s.words, s.tags, s.document]
+    if s.entities is not None:
+        facts.append([(e.label, e.start, e.end) for e in s.entities])
+    if s.spaces is not None:
+        facts.append("".join(" " if space else "_" for space in s.spaces))
+    if s.label is not None:
+        facts.append({"label": s.label})
+    if s.labels is not None:
+        facts.append({"labels": sorted(s.labels)})
+    if s.score is not None:
+        facts.append({"score": s.score})
+    return facts

@@ -18,10 +18,9 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.data.named import Named, read_named, under_names
-from boustro.tasks.data.offsets import to_words
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text
-from boustro.tasks.data.units import Offsets, Span, Unit, convert
+from boustro.tasks.data.units import Offsets, Span, Unit, convert, to_words
 from boustro.text.words import Placed
 from boustro.types import Sentence
 

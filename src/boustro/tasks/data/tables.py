@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from boustro.tasks.data.dialect import is_table, read_table
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, RawData, missing_file
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, missing_file
 from boustro.tasks.data.records import read_records
 
-PREFIX = "hf:"
 WORDS = ("word", "words", "token", "tokens", "form")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")
 SENTENCES = ("sentence_id", "sent_id", "sentence #", "sentence", "sentence_idx")

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
-from boustro.tasks.data.annotations import plain_records, tool_of
-from boustro.tasks.data.exported import note_address
+from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
@@ -75,13 +74,6 @@ def suits_labels(record: Mapping[str, Any]) -> bool:
 def suits_scores(record: Mapping[str, Any]) -> bool:
     """Whether this is a text with a number."""
     return is_text(record) and SCORE_KEY in record
-
-
-def label_set(text: Any) -> tuple[str, ...]:
-    """The labels of a text, whether it may have several or one."""
-    if text.labels is not None:
-        return text.labels
-    return () if text.label is None else (text.label,)
 
 
 def whole_text(text: str, document: str = "") -> Placed:

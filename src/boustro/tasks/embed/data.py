@@ -21,8 +21,7 @@ from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.named import read_named, under_names
 from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
-from boustro.tasks.data.tables import PREFIX
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
 from boustro.text.documents import read_items
 from boustro.text.rows import JSON, JSON_LINES, file_ending

@@ -6,17 +6,30 @@ answers, which it scores. Every kind is a file beside this one; `boustro.tasks.l
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from boustro.choose import later
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
-from boustro.metrics.score import Score
 from boustro.tasks.answers import Answer
-from boustro.tasks.units import Units
+
+if TYPE_CHECKING:
+    from boustro.metrics.score import Score
+    from boustro.tasks.units import Units
 
 UNKNOWN = "gold labels that the head does not know, so they are never right"
+
+
+class UnitsOf:
+    """Units of `tasks.units` by their name, imported where they are asked for: training counts nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, labelling: Any, kind: Any = None) -> Any:
+        return later(f"boustro.tasks.units:{self.name}")()
 
 
 class Labelling(ABC):
@@ -27,7 +40,7 @@ class Labelling(ABC):
 
     labels: tuple[str, ...]
     scheme: Any
-    units: Units
+    units: "Units"
     """What is counted in examples and answers, and how it is shown."""
     nested: ClassVar[bool] = False
     """Whether entities of an answer may be inside or across each other."""
@@ -105,5 +118,5 @@ class Labelling(ABC):
         """The head's output for one example, as an answer."""
 
     @abstractmethod
-    def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> Score:
+    def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> "Score":
         """Scores of answers, in percent."""

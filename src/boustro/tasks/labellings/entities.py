@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -10,13 +10,14 @@ from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
 from boustro.heads.sides import ALL, encode_distances
 from boustro.heads.span.decoding import FoundSpan, Gold, count_unreachable, propose_max_span
-from boustro.metrics.score import Score
 from boustro.metrics.spans import extract_spans, is_span_tag, score_entities
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
-from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.units import EntityUnits
+from boustro.tasks.labellings.base import Labelling, UnitsOf
 from boustro.types import Entity, Sentence
+
+if TYPE_CHECKING:
+    from boustro.metrics.score import Score
 
 UNSEEN = "dev entities with a label that the training data never show"
 
@@ -24,7 +25,7 @@ UNSEEN = "dev entities with a label that the training data never show"
 class EntityLabelling(Labelling):
     """Entities of sentences, scored by entity-level F1."""
 
-    units = EntityUnits()
+    units = UnitsOf("EntityUnits")
 
     def __init__(self, scheme: Any, labels: Sequence[str], live: bool = False) -> None:
         """`live` heads are told how far each word was read on (`heads.sides`); whole text is read to its end."""
@@ -78,7 +79,7 @@ class EntityLabelling(Labelling):
             scores[e.start : e.end] = e.score
         return Answer(entities_to_bio(outermost, len(example)), tuple(scores.tolist()), tuple(entities))
 
-    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> Score:
+    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> "Score":
         """Entity-level precision, recall and F1 of answers."""
         gold = [gold_entities(s) for s in sentences]
         return score_entities(gold, [a.entities for a in answers], self.rules | signature)

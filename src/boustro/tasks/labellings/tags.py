@@ -1,20 +1,22 @@
 """Labels of words: BIO, BIOES or IO tags of entities, or one label per word, such as a part of speech."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, TagOptions
-from boustro.metrics.labels import LabelScore, score_labels
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
-from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.labellings.base import Labelling, UnitsOf
 from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.tasks.units import WordUnits
 from boustro.types import Entity, Sentence
+
+if TYPE_CHECKING:
+    from boustro.metrics.labels import LabelScore
 
 UNSEEN = "dev words with a label that the training data never show"
 
@@ -70,7 +72,7 @@ class WordLabelling(TagLabelling):
     """One label per word, such as parts of speech; scored by accuracy."""
 
     types = EntityLabelling.types
-    units = WordUnits()
+    units = UnitsOf("WordUnits")
     shot_tags = shot_heads = ()
 
     @classmethod
@@ -109,7 +111,11 @@ class WordLabelling(TagLabelling):
         pairs = enumerate(zip(tags, scores, strict=True))
         return Answer(tags, scores, tuple(Entity(tag, i, i + 1, score=score) for i, (tag, score) in pairs))
 
-    def score(self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]) -> LabelScore:
+    def score(
+        self, sentences: Sequence[Sentence], answers: Sequence[Answer], signature: dict[str, str]
+    ) -> "LabelScore":
+        from boustro.metrics.labels import score_labels
+
         return score_labels([s.tags or () for s in sentences], [a.tags for a in answers], signature)
 
 

@@ -11,10 +11,10 @@ from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
-from boustro.tasks.data.texts import WORDLESS, label_set
+from boustro.tasks.data.texts import WORDLESS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import LabelSetUnits, LabelUnits
-from boustro.types import Entity
+from boustro.types import Entity, label_set
 
 UNSEEN = "dev texts with a label that the training data never show"
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from boustro.metrics.spans import parse_tag
-from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.data.reading import data_fingerprint
 from boustro.types import Sentence
 
 

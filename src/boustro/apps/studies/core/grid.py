@@ -25,7 +25,7 @@ from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.store import fingerprint
 from boustro.tasks import TASKS
 from boustro.tasks.base import Task
-from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling, labelling_class
 from boustro.tasks.tagger import Tagger
 from boustro.tasks.units import Units

@@ -20,7 +20,7 @@ from boustro.models.peak_memory import PeakMemory
 from boustro.output import as_json, check_output, duration, give, only_errors
 from boustro.store import check_file, provenance, read_json, write_file
 from boustro.tasks.data import data_name
-from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.data.reading import data_fingerprint
 
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 RESULTS, REPORTS = "results.json", ("report.md", "report.html")

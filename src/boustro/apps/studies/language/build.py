@@ -41,7 +41,7 @@ from boustro.pretrain.run import pretrain
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
 from boustro.store import fingerprint, hash_file, open_folder, read_json, remove_folder, write_file
-from boustro.tasks.data.fingerprint import data_fingerprint
+from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.tagger import Tagger
 from boustro.text.shards import Shards, tokenize
 from boustro.types import Direction
