@@ -333,14 +333,14 @@ def test_codes_are_the_nearest_centroids_of_each_part():
     assert exact.codes.shape == (40, 3) and exact.shape == few.shape  # fewer vectors than centroids: all are centroids
     np.testing.assert_allclose(exact[np.arange(40)], few, atol=4e-3)
     np.testing.assert_array_equal(exact[np.array([7, 7])], exact[np.arange(40)][[7, 7]])
-    many = (generator.normal(size=(3000, 12)) * np.geomspace(0.1, 50, 12)).astype(np.float16)
+    many = (generator.normal(size=(1500, 12)) * np.geomspace(0.1, 50, 12)).astype(np.float16)
     scale, errors = many.std(0, dtype=np.float32), []
     for parts in (3, 6):
         coded = encode_vectors(many, parts)
         turned = (many - coded.mean.astype(np.float32)) / scale @ (coded.axes.astype(np.float32) / scale).T
-        near = turned.reshape(3000, parts, 1, -1) - coded.centroids.astype(np.float32)
+        near = turned.reshape(1500, parts, 1, -1) - coded.centroids.astype(np.float32)
         assert np.mean(coded.codes == (near**2).sum(-1).argmin(-1)) > 0.99  # but for rounding
-        errors.append((((coded[np.arange(3000)] - many) / scale) ** 2).mean())
+        errors.append((((coded[np.arange(1500)] - many) / scale) ** 2).mean())
     assert errors[1] < errors[0] < 0.5
     with pytest.raises(ValueError, match="codes of at most 12 bytes, not 13"):
         encode_vectors(few, 13)
@@ -350,9 +350,9 @@ def test_codes_are_the_nearest_centroids_of_each_part():
 
 def test_codes_say_more_of_dimensions_that_vary_together():
     generator = np.random.default_rng(0)
-    together = generator.normal(size=(2000, 8)) @ generator.normal(size=(8, 64))
-    apart = generator.normal(size=(2000, 64))
-    left = [np.square((encode_vectors(x, 8)[np.arange(2000)] - x) / x.std(0)).mean() for x in (together, apart)]
+    together = generator.normal(size=(1200, 8)) @ generator.normal(size=(8, 64))
+    apart = generator.normal(size=(1200, 64))
+    left = [np.square((encode_vectors(x, 8)[np.arange(1200)] - x) / x.std(0)).mean() for x in (together, apart)]
     assert left[0] < 0.02 and left[1] > 0.15  # a byte for each of 8 components, against one for 8 of 64
     assert encode_vectors(together, 4).axes.shape == (32, 64)  # 8 components a byte
 
