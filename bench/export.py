@@ -32,9 +32,9 @@ import torch
 import tyro
 
 from boustro.apps.export.check import compare
-from boustro.apps.export.options import ExportOptions
+from boustro.apps.export.command import ExportOptions
+from boustro.apps.export.folder import export_folder, open_exact
 from boustro.apps.export.page import html_page
-from boustro.apps.export.run import export_folder, open_exact
 from boustro.apps.runtime import load
 from boustro.store import write_file
 from boustro.tasks.data import read_data

@@ -7,11 +7,11 @@ import pytest
 
 from boustro.apps.export import check
 from boustro.apps.export.check import agreement
-from boustro.apps.export.options import ExportOptions
-from boustro.apps.export.run import export_folder, open_exact
+from boustro.apps.export.command import ExportOptions
+from boustro.apps.export.folder import export_folder, open_exact
 from boustro.apps.runtime import load
 from boustro.apps.runtime.graph import check_graph
-from boustro.apps.runtime.head import GRAPHS, Graph, GraphHead
+from boustro.apps.runtime.parts import GRAPHS, Graph, GraphHead
 from boustro.store import write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class
 from boustro.tasks.answers import Answer

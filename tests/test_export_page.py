@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.apps.export.characters import classes, folds
-from boustro.apps.export.options import ExportOptions
-from boustro.apps.export.page import MAGIC, bundle, html_page, model_file, write_module
-from boustro.apps.export.run import export_folder
+from boustro.apps.export.command import ExportOptions
+from boustro.apps.export.folder import export_folder
+from boustro.apps.export.page import MAGIC, bundle, classes, folds, html_page, model_file, write_module
 from boustro.apps.runtime import load
 from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.reading import plan_windows

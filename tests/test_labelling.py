@@ -291,7 +291,7 @@ def test_mistakes_of_the_command_line(file, tmp_path, tiny_lm, capsys, monkeypat
         ([*good, "--tagger", str(tmp_path / "none")], 1, "no such folder"),
         (["label", str(tmp_path / "b.txt"), "--out", out], 1, "b.txt: no such file"),
         ([*good[:3], str(tmp_path), *good[4:]], 1, "this is a folder"),
-        ([*good[:3], text, *good[4:]], 1, "a.txt:1: not a JSON object"),
+        ([*good[:3], text, *good[4:]], 2, "a.txt is named twice, and would be written over"),
     ):
         assert main(arguments) == code, (arguments, capsys.readouterr().err)
         assert message in capsys.readouterr().err, arguments

@@ -11,9 +11,7 @@ from world import run
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
 
-from boustro.apps.harness.model import CUT, BoustroLM
-from boustro.apps.harness.run import Question, accuracy_of, answer
-from boustro.apps.harness.tasks import known_tasks, open_task
+from boustro.apps.harness.run import CUT, BoustroLM, Question, accuracy_of, answer, known_tasks, open_task
 from boustro.generation.judges import SCORES
 
 QUESTIONS = [

@@ -9,8 +9,8 @@ import pytest
 
 from boustro.apps.batch.predictor import Predictor
 from boustro.apps.cli.main import main
-from boustro.apps.export.options import ExportOptions
-from boustro.apps.export.run import export_folder
+from boustro.apps.export.command import ExportOptions
+from boustro.apps.export.folder import export_folder
 from boustro.apps.runtime import load
 from boustro.apps.serve.models import open_model as open_served
 from boustro.arrays import read_arrays

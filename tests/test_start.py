@@ -237,7 +237,7 @@ def test_the_option_of_a_command_changes_what_it_prints(asked, command):
 
 def test_the_harness_takes_the_option(llama):
     pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
-    from boustro.apps.harness.model import BoustroLM
+    from boustro.apps.harness.run import BoustroLM
 
     spec, end = str(llama / "lm"), AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
     assert BoustroLM(spec, start_piece="eos").judge.forward.frame([7]) == [end, 7]

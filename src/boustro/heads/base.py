@@ -84,7 +84,7 @@ class Head(nn.Module, ABC):
         """The prediction for each example, given mixed vectors with their side features."""
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Tensor:
-        """What an exported graph gives, from which `boustro.apps.runtime.head` reads the prediction: here the scores.
+        """What an exported graph gives, from which `boustro.apps.runtime.parts` reads the prediction: here the scores.
 
         `given` are the inputs that the graph of this kind has besides vectors, such as the lengths of the sentences.
         """

@@ -1,7 +1,7 @@
 """An LSTM in each direction over the words of one sentence, as one operator.
 
 A graph that is exported must not have a step for each word, which is what tracing `nn.LSTM` gives; it has this operator
-instead, which `boustro.apps.export.lstm` writes as the one of ONNX. Elsewhere `nn.LSTM` is called as it is.
+instead, which `boustro.apps.export.onnx` writes as the one of ONNX. Elsewhere `nn.LSTM` is called as it is.
 """
 
 import torch

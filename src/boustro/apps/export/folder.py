@@ -1,28 +1,286 @@
-"""Writing an exported folder, see `boustro.apps.runtime.opening`."""
+"""A trained folder exported: opened in float32, written as graphs, compared, and only then in its place.
+
+    export_folder     a folder that `boustro.apps.runtime.opening` reads, which says what each file is
+    export_page       the same, made a page or a module of JavaScript (`page`)
+
+The trained head's mix of the layers belongs to the graph of the LM, so that a word leaves it with one vector for each
+place, not with one for each layer. What has no graph is refused with the reason.
+"""
 
 import json
-from dataclasses import asdict, replace
+import tempfile
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.numpy import save_file
+from torch import nn
 
 from boustro import __version__
+from boustro.apps.export.check import check_examples, compare, refuse_neighbours
+from boustro.apps.export.command import MODULE, ExportOptions
 from boustro.apps.export.onnx import write_graph
-from boustro.apps.export.parts import HeadScores, Parts, PickedStates
-from boustro.apps.runtime.encoder import inputs_of
-from boustro.apps.runtime.head import CHAIN, CONTEXT, GRAPHS, LENGTHS, QUESTION, SIDE, THRESHOLD
-from boustro.apps.runtime.opening import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD
-from boustro.apps.runtime.tokenizer import tokenizer_facts
+from boustro.apps.export.page import html_page, write_module
+from boustro.apps.runtime.opening import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD, load
+from boustro.apps.runtime.parts import (
+    CHAIN,
+    CONTEXT,
+    GRAPHS,
+    LENGTHS,
+    QUESTION,
+    SIDE,
+    THRESHOLD,
+    inputs_of,
+    tokenizer_facts,
+)
+from boustro.encoders.base import ConcatEncoder, Encoder
+from boustro.encoders.extended import PooledEncoder, SpelledEncoder
+from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
-from boustro.encoders.word_means import save_means
+from boustro.encoders.word_means import WordMeans, save_means
+from boustro.heads.base import Head
 from boustro.heads.decoding import TagDecoder
-from boustro.store import write_file
+from boustro.heads.mix import LayerConcat
+from boustro.store import read_json, write_file, write_folder, write_manifest
+from boustro.tasks import EXPORT, TASKS, task_class, task_of
+from boustro.tasks.base import Task
 from boustro.tasks.plan import Fitted, save_beside
 
+BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
 ROWS, PIECES = 3, 11
 """Of the example that a graph is traced with; 1 would be taken for a constant."""
+PAGE = """# {name}
+
+{does} {labels}. Exported by boustro {version} with weights in {precision}; it runs without torch.
+
+```bash
+boustro predict {name} texts.txt
+```
+```python
+from boustro.runtime import load
+
+model = load("{name}")
+model.predict({example})
+```
+
+Needed besides Python are onnxruntime, tokenizers and numpy. On {answers} examples it was compared with the trained
+folder: {checked}.
+"""
+
+
+def export_folder(
+    folder: Path, out: Path, options: ExportOptions, data: Path | None = None, encoder: str | None = None
+) -> dict[str, Any]:
+    """Export a folder that boustro fit wrote; what was found, as JSON holds it.
+
+    Raises `FileNotFoundError` and `ValueError` as `Task.from_pretrained` does, `ValueError` for what cannot be
+    exported, with the reason, and for an export that answers otherwise, with the agreement.
+    """
+    model = open_exact(folder, encoder)
+    refuse_head(model.fitted)
+    parts = find_parts(model.fitted)
+    examples = check_examples(model, data, options.sentences)
+    with write_folder(out, EXPORT) as staging:
+        write_export(model.fitted, parts, staging, options.precision)
+        write_manifest(staging, EXPORT)
+        exported = load(staging)
+        found = compare(model, exported, examples)
+        if found.least < options.least:
+            raise ValueError(
+                f"{folder}: the export answers otherwise, so it was not written: the same are {found}, of "
+                f"{found.answers:,} examples, and {100 * options.least:g}% are asked for (--agreement)"
+            )
+        refuse_neighbours(exported, examples)
+        config = read_json(staging / CONFIG)
+        write_file(staging / CONFIG, json.dumps({**config, "checked": found.to_dict()}, indent=1, ensure_ascii=False))
+        write_card(staging, out.resolve().name)
+        size = sum(file.stat().st_size for file in staging.rglob("*") if file.is_file())
+    facts = {"precision": options.precision, "bytes": size, "checked": found.to_dict()}
+    return {**facts, "agreement": str(found)}
+
+
+def export_page(
+    folder: Path, out: Path, options: ExportOptions, runtime: Path, data: Path | None = None, encoder: str | None = None
+) -> dict[str, Any]:
+    """Export a tagger as a page, which holds onnxruntime-web (`runtime`), or as a folder with a JavaScript module.
+
+    Returns and raises as `export_folder`; `ValueError` also for a model that only `boustro.apps.runtime` runs.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        graphs = Path(scratch) / "onnx"
+        found = export_folder(folder, graphs, options, data, encoder)
+        if options.format == "html":
+            write_file(out, html_page(graphs, runtime, out.stem))
+            return found | {"bytes": out.stat().st_size}
+        with write_folder(out, MODULE) as staging:
+            write_module(graphs, staging, out.resolve().name)
+    return found | {"bytes": sum(file.stat().st_size for file in out.iterdir())}
+
+
+def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
+    """A trained folder whose LMs compute in float32, with states scaled as its head learned them."""
+    model = task_class(task_of(folder)).from_pretrained(folder, encoder=encoder, cache=False, device="cpu")
+    plan = model.fitted.plan
+    scales = [lm.scales for lm in find_parts(model.fitted).lms]
+    reader = plan.reader.in_float32()
+    plan.reader.opened.lms.clear()  # the LMs in their usual precision are not needed any more
+    plan.reader.opened.wide.clear()
+    model.fitted = replace(model.fitted, plan=replace(plan, reader=reader))
+    for lm, kept in zip(find_parts(model.fitted).lms, scales, strict=True):
+        vars(lm)["scales"] = kept  # float32 needs no scale, but the head learned with it
+    return model
+
+
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The LMs, the mix of each, and the memory of the encoder; `pooled` tells whether mentions are."""
+
+    lms: list[TransformerEncoder]
+    mixes: list[LayerConcat]
+    known: WordMeans | None
+    pooled: bool
+
+
+def find_parts(fitted: Fitted) -> Parts:
+    """The parts of a model whose LMs compute in float32; `ValueError`, with the reason, for what has no graph."""
+    encoder = fitted.plan.reader.encoder()
+    if isinstance(encoder, SpelledEncoder):
+        encoder = encoder.base
+    known, pooled = None, isinstance(encoder, PooledEncoder)
+    if isinstance(encoder, PooledEncoder):
+        known, encoder = encoder.known, encoder.base
+    found = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
+    lms = [_exportable(part) for part in found]
+    if fitted.plan.reader.reading.quantise:
+        raise ValueError("the encoder's weights are quantised already; train with the LM as it is, and export to int8")
+    return Parts(lms, list(fitted.head.mixes)[: len(lms)], known, pooled)
+
+
+def refuse_head(fitted: Fitted) -> None:
+    """`ValueError` for a kind of head that has no graph."""
+    head = fitted.plan.head_kind
+    if head not in GRAPHS:
+        raise ValueError(f"a {head} head compares vectors outside of any graph; {', '.join(GRAPHS)} are exported")
+
+
+def _exportable(part: Encoder) -> TransformerEncoder:
+    if type(part) is not LMEncoder and not isinstance(part, BOTH_SIDES):
+        raise ValueError(f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one")
+    assert isinstance(part, TransformerEncoder)
+    text = part.model.config.get_text_config()
+    if isinstance(part, UnmaskedEncoder):
+        if part.blocks != (1, part._num_layers):
+            raise ValueError(f"{part.spec}: the mask is removed in some blocks only, which has no graph")
+        if getattr(text, "sliding_window", None):
+            raise ValueError(f"{part.spec}: a window that slides has no graph without a causal mask")
+    if not getattr(part.tokenizer, "is_fast", False):
+        raise ValueError(f"{part.spec}: its tokenizer has no tokenizer.json, which the export needs")
+    return part
+
+
+class PickedStates(nn.Module):
+    """The graph of an LM: rows of pieces → the mixed states at the places where words are read.
+
+    B rows, P pieces, n words of a place, K places, M mixed layers and perhaps the highest one as it is, D width.
+    """
+
+    def __init__(self, lm: TransformerEncoder, mix: LayerConcat, top: bool) -> None:
+        super().__init__()
+        self.model, self._lm, self.top = lm.model, [lm], top  # in a list, so that it is no module
+        self.takes_lengths = isinstance(lm, BOTH_SIDES)
+        self.num_places, self.width = len(lm._places), lm._width
+        self.scales = [1 / scale for scale in lm.scales]
+        num_layers = len(lm._layers)
+        mean, scale = (getattr(mix, name).detach().view(num_layers, self.num_places, -1) for name in ("mean", "scale"))
+        standard = mix.standardise
+        weights = torch.ones(num_layers)
+        self.sums = mix.learned  # several layers become one
+        if mix.learned:
+            weights = mix.gamma.detach() * mix.weights.detach().softmax(0)  # type: ignore[union-attr, operator]
+        factor = (scale if standard else torch.ones_like(scale)) * weights[:, None, None]
+        offset = -mean * factor if standard else torch.zeros_like(factor)
+        self.register_buffer("factor", factor.transpose(0, 1).contiguous())  # (K, L, D)
+        self.register_buffer("offset", offset.transpose(0, 1).contiguous())
+
+    def forward(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(n, M, D) for each place, from ids (B, P), perhaps the pieces (B,) of each row and, per place, numbers of
+        states (n,) counted row by row."""
+        ids, *rest = given
+        lengths, places = (rest[0], rest[1:]) if self.takes_lengths else (None, rest)
+        states = self._states(ids, lengths)
+        kept = [states[layer] * scale for layer, scale in zip(self._lm[0]._layers, self.scales, strict=True)]
+        flat = [state.flatten(0, 1) for state in kept]
+        return tuple(self.mixed([layer[at] for layer in flat], k) for k, at in enumerate(places))
+
+    def mixed(self, layers: list[torch.Tensor], place: int) -> torch.Tensor:
+        """(n, M, D) from the layers (n, D) of a place."""
+        factor, offset = self.factor[place], self.offset[place]  # type: ignore[index]
+        found = [x * factor[n] + offset[n] for n, x in enumerate(layers)]
+        if self.sums:
+            found = [sum(found[1:], found[0])]
+        return torch.stack([*found, layers[-1]] if self.top else found, 1)
+
+    @torch.no_grad()
+    def empty(self) -> torch.Tensor:
+        """(K, M, D): what a word has where there is no state."""
+        none = [torch.zeros(1, self.width)] * len(self.scales)
+        return torch.cat([self.mixed(none, k) for k in range(self.num_places)])
+
+    def _states(self, ids: torch.Tensor, lengths: torch.Tensor | None) -> Any:
+        size = ids.shape[1]
+        places = torch.arange(size, device=ids.device)
+        if lengths is None:
+            mask = _additive(places[None] <= places[:, None])[None, None].expand(ids.shape[0], 1, -1, -1)
+        else:
+            seen = places[None] < lengths[:, None]
+            mask = _additive(seen)[:, None, None].expand(-1, 1, size, -1)
+        return self._lm[0]._states(input_ids=ids, **self._how(mask, places))
+
+    def _how(self, mask: torch.Tensor, places: torch.Tensor) -> dict[str, Any]:
+        lm, text = self._lm[0], self.model.config.get_text_config()
+        how: dict[str, Any] = {"attention_mask": mask}
+        if type(lm) is MaskedEncoder:
+            return how
+        how |= {"position_ids": places[None], "use_cache": False}
+        window = getattr(text, "sliding_window", None)
+        if window and "sliding_attention" in (getattr(text, "layer_types", None) or ()):
+            near = _additive(places[:, None] - places[None] < window)[None, None]
+            how["attention_mask"] = {"full_attention": mask, "sliding_attention": torch.minimum(mask, near)}
+        return how
+
+
+def _additive(allowed: torch.Tensor) -> torch.Tensor:
+    return torch.where(allowed, 0.0, torch.finfo(torch.float32).min)
+
+
+class HeadScores(nn.Module):
+    """The graph of a head: the streams of words → scores; mixed layers come mixed.
+
+    The trained head keeps mixed vectors in float16, so they are rounded here too.
+    """
+
+    def __init__(self, head: Head, num_lms: int, top: bool) -> None:
+        super().__init__()
+        self.head, self._num_lms, self._top = head, num_lms, top
+
+    def forward(self, *given: torch.Tensor) -> torch.Tensor:
+        """Scores from the streams (N, M, D), perhaps side features (N, F), and what this kind needs besides."""
+        streams, rest = given[: len(self.head.streams)], list(given[len(self.head.streams) :])
+        mixed = []
+        for number, (stream, mix) in enumerate(zip(streams, self.head.mixes, strict=True)):
+            if number < self._num_lms:
+                mixed.append((stream[:, :-1] if self._top else stream).flatten(1))
+            else:
+                mixed.append(mix(stream))
+        vectors = torch.cat(mixed, 1).half().float()
+        if self.head.side:
+            vectors = torch.cat([vectors, rest.pop(0)], 1)
+        return self.head.graph(vectors, *rest)
+
+
 
 
 def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> None:
@@ -122,3 +380,17 @@ def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, preci
         names, dims = [*names, name], [*dims, {0: known[name][1]}]
     write_graph(HeadScores(head, len(parts.lms), parts.pooled), given, names, dims, ["scores"], path, precision)
     return tuple(names)
+
+
+def write_card(folder: Path, name: str) -> None:
+    """Write README.md into an exported folder that is complete otherwise."""
+    config = read_json(folder / CONFIG)
+    entry, checked = TASKS[config["task"]], dict(config["checked"])
+    answers = checked.pop("answers")
+    said = ", ".join(f"{what.replace('_', ' ')} {value}" for what, value in checked.items())
+    labels = ", ".join(config["labelling"]["labels"][:20])
+    facts = {name: config[name] for name in ("version", "precision")}
+    page = PAGE.format(
+        name=name, does=entry.does, labels=labels, example=entry.example, answers=f"{answers:,}", checked=said, **facts
+    )
+    write_file(folder / "README.md", page)

@@ -2,13 +2,15 @@
 
 Of int8, the weights of a product have a scale for each column, and its inputs are rounded as they come, with a scale
 for each row: one for all rows would be faster, but then an answer would depend on the texts beside its own. Embeddings
-are rows of int8, each with its scale. All of it is standard operators.
+are rows of int8, each with its scale. All of it is standard operators; that of `heads.recurrent.both_ways` is LSTM.
+
+Source: the operators' specification of ONNX, LSTM (version 14).
 """
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from boustro.apps.export.lstm import translations
 from boustro.apps.runtime.graph import BESIDE, OPSET
 
 LARGE = 1 << 30
@@ -236,3 +237,43 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+INT32 = 6
+
+
+def translations() -> dict[Any, Callable[..., Any]]:
+    """For `torch.onnx.export`."""
+    import torch
+
+    from boustro.heads import recurrent  # noqa: F401 (the operator)
+
+    return {torch.ops.boustro.both_ways.default: _both_ways}
+
+
+def _both_ways(x: Any, weights: Sequence[Any]) -> Any:
+    import onnxscript
+
+    op: Any = onnxscript.opset20
+    hidden = weights[1].shape[1]
+
+    def gates(weight: Any) -> Any:
+        parts = [op.Slice(weight, [k * hidden], [(k + 1) * hidden], [0]) for k in (0, 3, 1, 2)]
+        return op.Concat(*parts, axis=0)
+
+    def directions(first: int) -> Any:
+        return op.Concat(*(op.Unsqueeze(gates(weights[k]), [0]) for k in (first, first + 4)), axis=0)
+
+    words = op.Shape(x, start=0, end=1)
+    padded = op.Unsqueeze(op.Pad(x, [0, 0, 1, 0]), [1])
+    biases = op.Concat(directions(2), directions(3), axis=1)
+    states, _, _ = op.LSTM(
+        padded,
+        directions(0),
+        directions(1),
+        biases,
+        op.Cast(words, to=INT32),
+        hidden_size=hidden,
+        direction="bidirectional",
+    )
+    return op.Slice(op.Reshape(states, [-1, 2 * hidden]), [0], words, [0])

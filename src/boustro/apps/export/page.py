@@ -4,7 +4,8 @@
     tagger.js, tagger.d.ts, model.bin, README.md       for pages of one's own, with onnxruntime-web
 
 Both are made of a folder that `folder.write_export` wrote and `runtime` reads. The JavaScript is in `web/`; what it
-needs of Python, such as what a letter is, goes into model.bin:
+needs of Python goes into model.bin, such as what a letter, a digit or white space is (`CHARACTERS`), so that it splits
+texts as `text.words` does, whatever edition of Unicode the browser has:
 
     BOUSTRO1    4 bytes, the size of the header, little-endian    the header, JSON    arrays and graphs, as they are
 
@@ -17,18 +18,19 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from boustro import __version__
-from boustro.apps.export.characters import classes, folds
 from boustro.apps.runtime import load
-from boustro.apps.runtime.head import GRAPHS, GraphHead
 from boustro.apps.runtime.opening import ARRAYS, CONFIG, HEAD
+from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.word_means import CodedVectors, WordMeans
@@ -37,7 +39,7 @@ from boustro.heads.crf.tags import valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
 from boustro.tasks.labellings.tags import TagLabelling
-from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, FULL_WIDTH, LINE_BREAKS
+from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 
 MAGIC, FORMAT = b"BOUSTRO1", 1
 SOURCES = ("words.js", "pieces.js", "reading.js", "memory.js", "decode.js", "tagger.js")
@@ -62,6 +64,19 @@ const entities = await tagger.predict("Ada Brandt flew to Port Lisse.");  // lab
 `start` and `end` count UTF-16 units; `inCodePoints(text, entities)` counts code points, as Python does.
 """
 EXPORTS = re.compile(r"export\s*\{([^}]*)\};?")
+CHARACTERS: dict[str, str | Callable[[str], bool]] = {
+    "word": r"\w",
+    "space": r"\s",
+    "letter": r"[^\W\d_]",
+    "spacedLetter": rf"[^\W\d_{UNSPACED}]",
+    "letterOfWord": rf"[^\W{UNSPACED}]",
+    "unspaced": f"[{UNSPACED}]",
+    "extender": f"[{EXTENDERS}]",
+    "upper": str.isupper,
+    "digit": str.isdigit,
+    "caseless": lambda c: c.isalpha() and c.lower() == c.upper(),
+}
+"""What Python calls by these names: a regular expression, or a function of a character."""
 
 
 def html_page(export: Path, runtime: Path, title: str) -> str:
@@ -313,3 +328,24 @@ def _hash(content: str) -> str:
 
 def _packed(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+
+
+def classes() -> dict[str, str]:
+    """For each of `CHARACTERS` the inside of a character class that says the same: `"\\u{41}-\\u{5a}"`."""
+    return {name: _ranges(test if callable(test) else _matcher(test)) for name, test in CHARACTERS.items()}
+
+
+def folds() -> dict[str, str]:
+    """The characters whose case is not only folded to lower case, such as ß to ss."""
+    every = map(chr, range(sys.maxunicode + 1))
+    return {c: c.casefold() for c in every if c.casefold() != c.lower()}
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    match = re.compile(pattern).match
+    return lambda c: match(c) is not None
+
+
+def _ranges(test: Callable[[str], bool]) -> str:
+    runs = (list(run) for wanted, run in groupby(range(sys.maxunicode + 1), lambda c: test(chr(c))) if wanted)
+    return "".join(f"\\u{{{run[0]:x}}}-\\u{{{run[-1]:x}}}" for run in runs)

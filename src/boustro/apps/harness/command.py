@@ -54,9 +54,7 @@ def harness(
             raise ImportError(
                 "boustro harness needs lm-evaluation-harness; install it with: pip install 'boustro[harness]'"
             ) from error
-        from boustro.apps.harness.model import BoustroLM
-        from boustro.apps.harness.run import accuracy_of, answer
-        from boustro.apps.harness.tasks import open_task
+        from boustro.apps.harness.run import BoustroLM, accuracy_of, answer, open_task
 
         opened = {name: open_task(name, data, limit) for name in tasks}
         lm = BoustroLM(model, score, run.device, run.start_piece)

@@ -1,19 +1,129 @@
-"""Running the harness, and its answers beside two controls: the longest choice, and the likeliest without a context.
+"""Multiple choice in lm-evaluation-harness: tasks over local files, our LMs as its model, and two controls beside it.
 
-Where a task puts its choices into the context (WinoGrande), the controls look at the context.
+A task is YAML in `boustro/data/harness`, or a user's own. It names its file of JSON lines (`dataset_kwargs: data_files:
+test`), which is looked for in the folder of the data sets. It is read here, not by `datasets`, so nothing is fetched or
+copied, and a row that lacks a key that the templates use is an error with its line; the harness would fill in nothing.
+
+The model is registered as `boustro`. A forward LM gives the log-probability of a continuation given its context; a
+backward LM that of the context given the continuation, which re-ranks the choices; a pair adds them up
+(`generation.judges`); a masked LM has its own scores (`generation.scores`). What is given to the harness as the
+log-likelihood is the score that was chosen. The controls are the longest choice, and the likeliest without a context;
+where a task puts its choices into the context (WinoGrande), they look at the context.
 """
 
+import logging
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any
 
+import datasets
+import jinja2
+import jinja2.meta
 import numpy as np
 import torch
+from lm_eval.api.model import TemplateLM
+from lm_eval.api.registry import register_model
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 
-from boustro.apps.harness.tasks import gold
-from boustro.generation.judges import best
+from boustro.choose import choose
+from boustro.generation.both_ends.pair import nearest_left
+from boustro.generation.both_ends.reader import Ids
+from boustro.generation.judges import best, open_judge
+from boustro.progress import Progress
+from boustro.text.documents import read_values
+from boustro.text.start import AUTO
+from boustro.text.tokenizers import end_of_text_id
+
+TEMPLATES = ("doc_to_text", "doc_to_choice", "doc_to_target")
+SPLIT = "test"
+logging.getLogger("lm_eval").setLevel(logging.ERROR)  # what matters is raised
+
+
+def known_tasks() -> dict[str, Any]:
+    """The YAML files in the package, by the names of their tasks."""
+    folder = files("boustro").joinpath("data", "harness")
+    return {file.name.removesuffix(".yaml"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
+
+
+def open_task(name: str, data: Path, limit: int | None = None) -> ConfigurableTask:
+    """The task of a name or of a YAML file, over the first `limit` rows of its file in `data`.
+
+    Raises `ValueError` for an unknown task, one that is not multiple choice, and a bad row; `FileNotFoundError` where
+    the file is missing.
+    """
+    if name.endswith((".yaml", ".yml")):
+        config = read_config(Path(name))
+    else:
+        with as_file(choose(name, known_tasks(), "task")) as path:
+            config = read_config(path)
+    if config.get("output_type") != "multiple_choice":
+        raise ValueError(f"{name}: expected output_type: multiple_choice, not {config.get('output_type')}")
+    try:
+        path = data / config["dataset_kwargs"]["data_files"][SPLIT]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name}: no file of JSON lines under dataset_kwargs, data_files, {SPLIT}") from None
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file, which the task {name} reads; name its folder with --data")
+    rows = read_rows(path, config, limit)
+    config |= {"dataset_kwargs": None, "test_split": SPLIT, "metadata": {"version": 1.0}}
+    config["custom_dataset"] = lambda **_: datasets.DatasetDict({SPLIT: datasets.Dataset.from_list(rows)})
+    try:
+        return ConfigurableTask(config=config)
+    except IndexError:  # it looks at the first row
+        raise ValueError(f"{path}, row 1: the right choice is none of its choices") from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A YAML file of a task; `ValueError` for anything else."""
+    import yaml
+
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(config, dict) or not all(isinstance(config.get(name), str) for name in ("task", *TEMPLATES)):
+        raise ValueError(f"{path}: expected a task with the texts {', '.join(TEMPLATES)}")
+    return config
+
+
+def read_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[dict[str, Any]]:
+    """The rows that the templates can use; `ValueError`, with file:line, for others and for a file without any."""
+    needed = set().union(*(_names(config[template]) for template in TEMPLATES))
+    rows: list[dict[str, Any]] = []
+    for place, row in read_values(path):
+        if limit is not None and len(rows) == limit:
+            break
+        if not isinstance(row, dict) or (missing := needed - row.keys()):
+            lacking = ", ".join(sorted(missing)) if isinstance(row, dict) else "everything"
+            raise ValueError(f"{place}: the row lacks {lacking}, which the task {config['task']} uses")
+        rows.append({name: row[name] for name in sorted(needed)})
+    if not rows:
+        raise ValueError(f"{path}: no rows")
+    return rows
+
+
+def _names(template: str) -> set[str]:
+    """The keys that a template uses: `"{{context}} {{question}}"`, or a key alone."""
+    if "{{" not in template and "{%" not in template:
+        return {template}
+    return jinja2.meta.find_undeclared_variables(jinja2.Environment().parse(template))
+
+
+def gold(task: ConfigurableTask, doc: dict[str, Any], number: int) -> int:
+    """The number of the right choice; `ValueError` for none, which the harness would count as a wrong answer."""
+    found: Any = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
+    choices = task.doc_to_choice(doc)
+    if isinstance(found, str) and found in choices:
+        found = choices.index(found)
+    if not isinstance(found, int) or not 0 <= found < len(choices):
+        raise ValueError(f"{task.config.task}, row {number}: there are {len(choices)} choices, but {found!r} is right")
+    return found
+
 
 FEWSHOT_SEED = 1234
 """The harness's own."""
@@ -100,3 +210,78 @@ def accuracy_of(name: str, questions: Sequence[Question], prior: Sequence[Sequen
         prior=percent(best(torch.tensor([score for own in prior for score in own]), [len(own) for own in prior])),
         chance=100 * float(np.mean([1 / len(own) for own in lengths])),
     )
+
+
+CHUNK = 1024
+"""Requests scored together."""
+CUT = "contexts longer than the window, of which the last pieces were read"
+MULTIPLE_CHOICE = "boustro answers multiple choice only; for other tasks use lm-eval's own model hf over a forward LM"
+
+
+class BoustroLM(TemplateLM):
+    """A judge of choices; `counts` is what was noticed, such as contexts that were cut."""
+
+    def __init__(
+        self,
+        model: str = "starter",
+        score: str | None = None,
+        device: str | None = None,
+        start_piece: str = AUTO,
+        **_: Any,
+    ) -> None:
+        """Load the LMs that a spec names. Raises as `open_judge`."""
+        super().__init__()
+        self.judge = open_judge(model, score, device, start_piece=start_piece)
+        self.tokenizer, self.score, self.counts = self.judge.tokenizer, self.judge.score, Counter[str]()
+        self._lines_to = sys.stderr  # the command silences the harness's own bars
+
+    @property
+    def eot_token_id(self) -> int:
+        """Stands for an empty context."""
+        return end_of_text_id(self.tokenizer)
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
+        """The pieces of a text, without a frame."""
+        return self.tokenizer(string, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+
+    def _loglikelihood_tokens(
+        self, requests: Sequence[tuple[Any, list[int], list[int]]], disable_tqdm: bool = False, **_: Any
+    ) -> list[tuple[float, bool]]:
+        contexts = [
+            self._fitting([] if context == [self.prefix_token_id] else context, continuation, text)
+            for (_, text), context, continuation in requests
+        ]
+        continuations = [continuation for _, _, continuation in requests]
+        found: list[tuple[float, bool]] = []
+        shown = False if disable_tqdm else None
+        with Progress("scoring", "choices", total=len(requests), shown=shown, lines_to=self._lines_to) as bar:
+            for start in range(0, len(requests), CHUNK):
+                part = slice(start, start + CHUNK)
+                found += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
+                bar.update(len(continuations[part]))
+        return found
+
+    def prior(self, choices: Sequence[str]) -> list[float]:
+        """Log-probabilities of texts without their contexts."""
+        return self.judge.prior([self.tok_encode(choice) for choice in choices])
+
+    def _fitting(self, context: Ids, continuation: Ids, text: str) -> Ids:
+        """What of a context fits into the window."""
+        if not continuation:
+            raise ValueError(f"a choice has no pieces ({text!r}), and cannot be scored")
+        room = self.judge.window - len(continuation)
+        if room < 0:
+            raise ValueError(f"a choice has {len(continuation)} pieces, and the window only {self.judge.window}")
+        self.counts[CUT] += len(context) > room
+        return nearest_left(context, room)
+
+    def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> list[float]:
+        """Not offered."""
+        raise ValueError(MULTIPLE_CHOICE)
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = False) -> list[str]:
+        """Not offered."""
+        raise ValueError(MULTIPLE_CHOICE)
+
+
+register_model("boustro")(BoustroLM)  # as a decorator it would hide the type

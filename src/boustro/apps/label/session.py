@@ -123,7 +123,7 @@ class Stale(ValueError):
 
 
 class Session:
-    """See the module."""
+    """Texts, their answers and the live tagger; see above."""
 
     def __init__(
         self,

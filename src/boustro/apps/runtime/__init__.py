@@ -1,6 +1,6 @@
 """Exported folders run here without torch: onnxruntime, tokenizers and numpy are all that is imported.
 
-    from boustro.apps.runtime import load
+    from boustro.runtime import load
     tagger = load("ner-onnx")                       # a folder that `boustro export` wrote
     tagger.predict("Ada Brandt flew to Port Lisse.")
 

@@ -1,4 +1,4 @@
-"""What an ONNX file asks for, read from its bytes before anything opens it: operators, their version, other files.
+"""A graph of an exported folder: what it asks for, read from its bytes before anything opens it; then opened and run.
 
 A graph of ours has standard operators of one version alone, and at most one file beside it, of its own name with
 `.data` behind it. The file is a message of protocol buffers; only the fields below are looked at.
@@ -7,8 +7,14 @@ Source: onnx.proto3 of ONNX, and the encoding of protocol buffers (fields as num
 """
 
 import mmap
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boustro.errors import reason
 
 OPSET = 20
 BESIDE = ".data"
@@ -122,3 +128,32 @@ def _varint(message: memoryview, place: int) -> tuple[int, int]:
 
 def _text(value: int | bytes | memoryview) -> str:
     return "" if isinstance(value, int) else bytes(value).decode()
+
+
+THREADS = "OMP_NUM_THREADS"
+"""The environment variable that says how many threads compute, as it does for torch."""
+
+
+class Session:
+    """A graph that runs; `ValueError` for a damaged one, and for one that is not as `boustro export` writes them."""
+
+    def __init__(self, path: Path, inputs: tuple[str, ...]) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ImportError("an exported folder needs onnxruntime: pip install 'boustro[onnx]'") from error
+        check_graph(path)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if os.environ.get(THREADS, "").isdigit():
+            options.intra_op_num_threads = int(os.environ[THREADS])
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its own classes
+            raise ValueError(f"{path}: onnxruntime cannot open it ({reason(error)})") from error
+        if (found := [given.name for given in self._session.get_inputs()]) != [*inputs]:
+            raise ValueError(f"{path}: its inputs are {', '.join(found)}, not {', '.join(inputs)}; export it again")
+
+    def run(self, given: Mapping[str, np.ndarray]) -> list[Any]:
+        """The outputs."""
+        return list(self._session.run(None, dict(given)))

@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from boustro.apps.runtime.encoder import GraphEncoder, inputs_of
-from boustro.apps.runtime.head import GRAPHS, GraphHead
-from boustro.apps.runtime.session import Session
-from boustro.apps.runtime.tokenizer import PieceTokenizer
+from boustro.apps.runtime.graph import Session
+from boustro.apps.runtime.parts import GRAPHS, GraphEncoder, GraphHead, PieceTokenizer, inputs_of
 from boustro.arrays import read_arrays
 from boustro.choose import choose, suggestion
 from boustro.encoders.base import ConcatEncoder, Encoder

@@ -1,14 +1,26 @@
-"""The head of an exported folder: scores of a graph, read as the trained head reads its own.
+"""What an exported folder has in place of a trained one: tokenizers, LMs as encoders, and the head, over graphs.
 
-S sentences, N words, C labels, L longest span.
+    PieceTokenizer    tokenizer.json, with what `text.alignment` asks of a tokenizer of transformers
+    GraphEncoder      the words, windows and places of `encoders.reading`, with states of a graph
+    GraphHead         scores of a graph, read as the trained head reads its own
+
+The graph of an LM mixes the layers that the head mixes, so a word has M vectors in place of L: the mixed ones, and
+behind them the highest layer as it is, where mentions are pooled. Letters as in `encoders.reading`; S sentences,
+N words, C labels, L longest span.
 """
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from tokenizers import Tokenizer
 
-from boustro.apps.runtime.session import Session
+from boustro.apps.runtime.graph import Session
+from boustro.encoders.base import Identity
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.reading import PieceEncoder, pad_rows
 from boustro.heads.answers import read_scores
 from boustro.heads.crf.decode import Chain, softmax
 from boustro.heads.decoding import TagDecoder
@@ -131,3 +143,89 @@ GRAPHS: dict[str, Graph] = {
     "relation": Graph(GraphHead.read_classes, (LENGTHS,)),
 }
 """The kinds of heads that are exported."""
+
+
+def inputs_of(num_places: int, lengths: bool) -> tuple[str, ...]:
+    """The names of the inputs of an LM's graph, in order."""
+    return ("ids", *(["lengths"] if lengths else []), *(f"places_{k}" for k in range(num_places)))
+
+
+class GraphEncoder(PieceEncoder):
+    """`empty` (K, M, D) is what a word has where there is no state to read."""
+
+    dtype = np.dtype(np.float32)
+    num_parameters = 0
+    default_pooling = "exit+before"
+
+    def __init__(
+        self, facts: dict[str, Any], spec: str, reading: ReadingOptions, tokenizer: Any, session: Session, empty: Any
+    ) -> None:
+        self.spec, self.backward, self.sees_both_sides = spec, bool(facts["backward"]), bool(facts["centred"])
+        self._prefix, self._suffix = tuple(facts["prefix"]), tuple(facts["suffix"])
+        self._session, self._empty, self._lengths = session, empty, bool(facts["lengths"])
+        self._set_reading(tokenizer, reading)
+        self._set_output(tuple(range(facts["rows"])), facts["width"], facts["window"])
+
+    def identity(self) -> Identity:
+        return Identity(weights=self.spec, vocabulary="exported", pooling="+".join(self._places))
+
+    def in_context(self, context: Any) -> "GraphEncoder":
+        """The same, which reads sentences or documents."""
+        twin = copy.copy(self)
+        twin._context = context
+        return twin
+
+    def _pick(self, rows: list[list[int]], places: list[np.ndarray]) -> list[np.ndarray]:
+        given = {"ids": pad_rows(rows, self._prefix[0] if self._prefix else 0)}
+        if self._lengths:
+            given["lengths"] = np.array([len(row) for row in rows], np.int64)
+        return self._session.run(given | {f"places_{k}": at.astype(np.int64) for k, at in enumerate(places)})
+
+    def _unread(self, num_words: int) -> np.ndarray:
+        return np.repeat(np.moveaxis(self._empty, 0, 1)[None], num_words, 0)
+
+
+ROLES = ("unk_token", "eos_token", "sep_token")
+
+
+class PieceTokenizer:
+    """What `text.alignment` asks of a tokenizer: texts to ids of pieces, without special ones.
+
+    Args:
+        path: tokenizer.json.
+        special: Special pieces and their ids.
+        roles: The piece of each of `ROLES`, or `None`.
+    """
+
+    is_fast = True
+
+    def __init__(self, path: Path, special: Mapping[str, int], roles: Mapping[str, str | None]) -> None:
+        self.backend_tokenizer = Tokenizer.from_file(str(path))
+        self.backend_tokenizer.no_truncation()
+        self.backend_tokenizer.no_padding()
+        self.backend_tokenizer.encode_special_tokens = True  # "<s>" in a text is three characters
+        self.all_special_tokens, self.all_special_ids = list(special), list(special.values())
+        self.unk_token = roles["unk_token"]
+        self.unk_token_id, self.eos_token_id, self.sep_token_id = (self._id(roles[role]) for role in ROLES)
+
+    def _id(self, piece: str | None) -> int | None:
+        return None if piece is None else self.backend_tokenizer.token_to_id(piece)
+
+    def __call__(self, texts: Sequence[str], **_: Any) -> dict[str, list[list[int]]]:
+        """The ids of texts, without special pieces."""
+        found = self.backend_tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return {"input_ids": [one.ids for one in found]}
+
+    def tokenize(self, text: str) -> list[str]:
+        """The pieces of a text."""
+        return self.backend_tokenizer.encode(text, add_special_tokens=False).tokens
+
+    def get_vocab(self) -> dict[str, int]:
+        """Piece → id."""
+        return self.backend_tokenizer.get_vocab()
+
+
+def tokenizer_facts(tokenizer: Any) -> dict[str, Any]:
+    """What `PieceTokenizer` needs besides the file, of a tokenizer of transformers."""
+    special = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
+    return {"special": special, "roles": {role: getattr(tokenizer, role) for role in ROLES}}
