@@ -18,8 +18,8 @@ from typing import Any
 
 import tyro
 
+from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.labeller import Opened
-from boustro.apps.batch.options import OutputOptions
 from boustro.apps.batch.predict import predict_files
 from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, standalone, text, ticks
 from boustro.models.peak_memory import PeakMemory

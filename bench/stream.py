@@ -30,9 +30,7 @@ import tyro
 
 from boustro import Tagger
 from boustro.apps.live.engine import Engine
-from boustro.apps.live.events import Standing
-from boustro.apps.live.segment import Word
-from boustro.apps.live.stream import Live
+from boustro.apps.live.stream import Live, Standing, Word
 from boustro.metrics.spans import score_entities
 from boustro.tasks.data.schemes import gold_entities
 from boustro.text.alignment import guess_spaces

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from boustro.apps.batch.growing import grow
+from boustro.apps.batch.growing import grow, write_table
 from boustro.apps.batch.rows import form_of, in_batches, read_rows
-from boustro.apps.batch.tables import write_table
 from boustro.apps.cli.main import main
 from boustro.tasks.tagger import Tagger
 from boustro.text.rows import column_rows

@@ -5,7 +5,7 @@ import io
 import json
 
 import boustro
-from boustro.apps.batch.csv_rows import csv_head, csv_rows
+from boustro.apps.batch.labeller import csv_head, csv_rows
 from boustro.apps.cli.main import main
 
 LINES = ['In Vellmar it "rained", twice.', "=1+1", "It rained.", "@Ada; +1", "-", "żółw,🐢"]

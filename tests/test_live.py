@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro import Tagger
-from boustro.apps.live.events import MOST_DELAY
-from boustro.apps.live.segment import Word
-from boustro.apps.live.stream import Live
+from boustro.apps.live.stream import MOST_DELAY, Live, Word
 from boustro.encoders.arriving import Row, Vectors, Words
 from boustro.features.training import cut_inputs
 from boustro.heads.versions import Versions
@@ -217,7 +215,7 @@ def test_memory_does_not_grow(make):
 @pytest.mark.parametrize("kind", ["pair", "forward only", "block", "without a CRF"])
 @pytest.mark.parametrize("delay", [0, 3])
 def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
-    monkeypatch.setattr("boustro.apps.live.tracks.MOST_WORDS", 20)
+    monkeypatch.setattr("boustro.apps.live.engine.MOST_WORDS", 20)
     tagger = deepcopy(make(kind))
     last = [m for m in tagger.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
     with torch.no_grad():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.apps.live.segment import Characters, Segmenter, Word
+from boustro.apps.live.stream import Characters, Segmenter, Word
 from boustro.text.words import split_text
 
 PARTS = [*"aBn1中国あก.’'!?,-/:@&。\"”)(_ \n\r\u0301\u200d\U0001f469\U0001f3fb\U0001f1e6", "n't", "'s ", "U.S.", "Dr. "]
@@ -60,7 +60,7 @@ def test_half_a_character_is_an_error(chunks):
 
 
 def test_a_word_without_an_end_is_an_error(monkeypatch):
-    monkeypatch.setattr("boustro.apps.live.segment.MOST_WORD", 100)
+    monkeypatch.setattr("boustro.apps.live.stream.MOST_WORD", 100)
     segmenter = Segmenter()
     with pytest.raises(ValueError, match="more than 100 characters"):
         for _ in range(30):

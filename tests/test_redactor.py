@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.apps.live.masks import Masks, Restorer, TooManyNames, restore
-from boustro.apps.live.redactor import Contradiction, Redactor, Region, merged, rewrite, whole_characters
+from boustro.apps.live.redactor import (
+    Contradiction,
+    Masks,
+    Redactor,
+    Region,
+    Restorer,
+    TooManyNames,
+    merged,
+    restore,
+    rewrite,
+    whole_characters,
+)
 from boustro.options import OptionError
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from boustro.apps.batch.predictor import Predictor
+from boustro.apps.batch.labeller import Predictor
 from boustro.apps.cli.main import main
 from boustro.apps.export.command import ExportOptions
 from boustro.apps.export.folder import export_folder

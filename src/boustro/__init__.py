@@ -12,11 +12,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boustro.apps.batch.predictor import Predictor as Predictor
+    from boustro.apps.batch.labeller import Predictor as Predictor
     from boustro.apps.live.states import from_states as from_states
     from boustro.apps.live.stream import Live as Live
     from boustro.apps.live.watch import Watch as Watch
-    from boustro.apps.runtime.opening import load as load
+    from boustro.apps.runtime import load as load
     from boustro.encoders.spec import load_encoder as load_encoder
     from boustro.generation.both_ends.infiller import Filled as Filled
     from boustro.generation.both_ends.infiller import Infiller as Infiller
@@ -59,11 +59,11 @@ _HOMES = {
     "Infiller": "boustro.generation.both_ends.infiller",
     "Result": "boustro.generation.writer",
     "Writer": "boustro.generation.writer",
-    "Predictor": "boustro.apps.batch.predictor",
+    "Predictor": "boustro.apps.batch.labeller",
     "from_states": "boustro.apps.live.states",
     "Live": "boustro.apps.live.stream",
     "Watch": "boustro.apps.live.watch",
-    "load": "boustro.apps.runtime.opening",
+    "load": "boustro.apps.runtime",
     "LabelScore": "boustro.metrics.labels",
     "AnswerScore": "boustro.metrics.questions",
     "SpanScore": "boustro.metrics.spans",

@@ -1,17 +1,45 @@
 """`boustro batch`: a folder of shards in, a folder of answered shards out, on one machine or on a Ray cluster.
 
-torch is imported when the command runs, so that its help does not wait for it.
+torch is imported when the command runs: the command line lists its options, and those of where `predict` writes,
+without it.
 """
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from boustro.options import Positional, Workers, check_options
+from boustro.options import OptionError, Positional, Workers, check_options
 from boustro.output import check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.places import LM, Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputOptions:
+    """Where answers go."""
+
+    out: Path | None = None
+    """File to write, complete or absent: .jsonl, .csv, .conll, .html, .parquet, .arrow, else text; by default standard
+    output."""
+    resume: bool = False
+    """Go on where an interrupted or killed run that wrote --out was."""
+    overwrite: bool = False
+    """Replace existing files at --out and --errors, and start unfinished work again unless --resume is given too."""
+    errors: Path | None = None
+    """Write the rows that cannot be read or answered to this file, as JSON lines, and go on. By default the first ends
+    the run."""
+    workers: Workers = 1
+    """Processes that label; each opens the folder, and they share the cores."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.out is None and self.resume:
+            raise OptionError("--resume needs --out, the file to write")
+
+
+DEFAULT_OUTPUT = OutputOptions()
 
 
 def batch(

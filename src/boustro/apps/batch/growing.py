@@ -7,7 +7,7 @@
 `.progress` is there before `.part`, and always describes a beginning of it. A resumed run checks the sizes, cuts off
 what was written after the last whole batch, leaves out as many rows, and goes on; its file has the bytes of a run that
 was never killed. Without being asked, no run goes on and none starts again. Parquet and Arrow, which cannot grow, are
-made from JSON lines in the end.
+made from JSON lines in the end, in constant memory, by pyarrow, which comes with `datasets`.
 """
 
 import json
@@ -15,17 +15,20 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import IO
+from typing import IO, Any, Literal
 
-from boustro.apps.batch.tables import write_table
+from boustro.errors import reason
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
 
 SAVE_SECONDS = 1.0
 KEPT = "are kept; the same command with --resume goes on"
+ROWS = 1024
+Table = Literal["parquet", "arrow"]
 
 
 @dataclass(frozen=True)
@@ -209,3 +212,37 @@ def _name(part: Path, out: Path, table: bool) -> None:
     else:
         part.replace(out)
     sync(out.resolve().parent)
+
+
+def write_table(lines: Path, target: Path, form: Table) -> int:
+    """Write a file of JSON lines as a table, in two passes: its columns and types, its rows. Returns the rows.
+
+    Raises `ValueError` where a field has values of types that no column can hold together.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema, rows = pa.schema([]), 0
+    try:
+        for some in _records(lines):
+            found = pa.Table.from_pylist(_with_all_keys(some)).schema
+            schema = pa.unify_schemas([schema, found], promote_options="permissive")
+        with (parquet.ParquetWriter if form == "parquet" else pa.ipc.new_file)(str(target), schema) as writer:
+            for some in _records(lines):
+                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+                rows += len(some)
+    except pa.ArrowException as error:
+        raise ValueError(f"{target}: the answers do not fit into one table ({reason(error)}); write .jsonl") from None
+    return rows
+
+
+def _with_all_keys(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """pyarrow takes the columns of the first row."""
+    keys = dict.fromkeys(key for record in records for key in record)
+    return [{key: record.get(key) for key in keys} for record in records]
+
+
+def _records(lines: Path) -> Iterator[list[dict[str, Any]]]:
+    with lines.open(encoding="utf-8") as file:
+        while some := list(islice(file, ROWS)):
+            yield [json.loads(line) for line in some]

@@ -1,29 +1,43 @@
-"""A callable that labels rows with a trained folder, here or in processes of its own.
+"""Callables that answer rows with a trained folder, here or in processes of its own.
 
     labeller = Labeller(Opened(Path("ner")), Shown("jsonl"))
-    labeller(rows).shown        # ['{"text": "Ada left.", "entities": […]}', …]
+    labeller(rows).shown        # ['{"text": "Ada left.", "entities": […]}', …]: for files
+    predictor = Predictor("ner")
+    predictor({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
-It can be pickled: the folder is opened by the process that uses it, when it uses it.
+Both can be pickled: the folder is opened by the process that uses it, when it uses it. Answers as CSV for a spreadsheet
+have one row an entity, or one a text; the first line names the columns:
+
+    place,label,entity,start,end,score,text
+    a.txt:1,PER,Ada,0,3,0.98,Ada left Vellmar.
+    a.txt:2,,,,,,It rained.                          a text without an entity has a row, too
+
+A file is UTF-8 with a byte order mark, without which Excel takes it for another encoding; pandas, Boustro and most
+programs leave the mark out. A cell of text that a spreadsheet would run as a formula, because it begins with = + - @, a
+tab or a line end, gets an apostrophe before it. Cells and line ends are those of RFC 4180.
+
+Source: OWASP, *CSV Injection*.
 """
 
+import csv
+import io
 import os
 import signal
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from boustro.apps.batch.csv_rows import csv_rows
-from boustro.apps.batch.each import answer_each
-from boustro.apps.batch.rows import Row
-from boustro.apps.runtime.opening import load
-from boustro.errors import reason
+from boustro.apps.batch.rows import Row, refuse_half_characters
+from boustro.apps.runtime import load
+from boustro.apps.serve.models import Served, name_folders, open_model
+from boustro.errors import lacks_memory, reason
 from boustro.output import as_json
 from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import task_class, task_of
@@ -31,9 +45,14 @@ from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
 from boustro.tasks.data.reading import Note
+from boustro.text.documents import BYTE_ORDER_MARK
 
 AHEAD = 3
 """Batches that wait for each process."""
+_running: dict[str, Callable[[Any], Any]] = {}
+Item = TypeVar("Item")
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+PLACE = "place"
 
 
 class Labelled(NamedTuple):
@@ -69,7 +88,7 @@ class Shown:
 
 @dataclass
 class Labeller:
-    """See the module. With `keep_going`, a row without an answer is a problem, and not an error."""
+    """From rows to what is printed. With `keep_going`, a row without an answer is a problem, and not an error."""
 
     opened: Opened
     shown: Shown
@@ -178,16 +197,133 @@ def in_processes(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-_own: dict[str, Callable[[Any], Any]] = {}
-
-
 def _start(work: Callable[[Any], Any], threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, and the first process ends the others
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of torch, where it is imported later, and of onnxruntime
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
-    _own["work"] = work
+    _running["work"] = work
 
 
 def _work(item: Any) -> Any:
-    return _own["work"](item)
+    return _running["work"](item)
+
+
+def answer_each(
+    items: Sequence[Item], parse: Callable[[Item], Any], answer: Callable[[list[Any]], list[Any]]
+) -> list[Any | Exception]:
+    """What `answer` says of the inputs that `parse` makes of items, in order.
+
+    In its place stands the `ValueError` of an item that is no input, and what `answer` raises for an item; where it
+    raises for many, each is asked alone. Too little memory is raised.
+    """
+    found: list[Any] = []
+    for item in items:
+        try:
+            found.append(parse(item))
+        except ValueError as error:
+            found.append(error)
+    rest = iter(_alone(answer, [given for given in found if not isinstance(given, Exception)]))
+    return [given if isinstance(given, Exception) else next(rest) for given in found]
+
+
+def _alone(answer: Callable[[list[Any]], list[Any]], inputs: list[Any]) -> list[Any | Exception]:
+    try:
+        return answer(inputs)
+    except Exception as error:
+        if lacks_memory(error):
+            raise
+        return [error] if len(inputs) == 1 else [_alone(answer, [given])[0] for given in inputs]
+
+
+def csv_head(columns: Sequence[str]) -> str:
+    """The byte order mark and the line of names."""
+    return BYTE_ORDER_MARK + csv_rows(PLACE, [columns])
+
+
+def csv_rows(place: str, rows: Iterable[Sequence[Any]]) -> str:
+    """The lines of an answer, each with the place of its text before it."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\r\n").writerows([_cell(place), *map(_cell, row)] for row in rows)
+    return file.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+
+
+class Predictor:
+    """A callable from columns to columns, for whatever maps a function over batches of rows.
+
+        dataset.map(Predictor("ner"), batched=True)                              # datasets
+        pandas.DataFrame(predictor(frame))                                       # pandas
+        data.map_batches(Predictor, fn_constructor_args=("ner",), …)             # Ray Data
+
+    Columns are those of the task's JSON lines: `text` or `words`, `question` and `context`, `sentence1` and
+    `sentence2`, and so on.
+
+    Args:
+        folder: A folder that `boustro fit`, `wsd fit` or `embed-fit` wrote.
+        text: The column with the text, where it is not named "text".
+        encoder: Where the encoder is now, if it has moved.
+        device: cpu, cuda or mps; by default the best available.
+
+    Raises `FileNotFoundError` and `ValueError` for what is no such folder.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, text: str = "text", encoder: str | None = None, device: str | None = None
+    ) -> None:
+        (self.folder,) = name_folders([str(folder)]).values()
+        self.text, self.encoder, self.device = text, encoder, device
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "model"}
+
+    def __repr__(self) -> str:
+        return f"Predictor({str(self.folder)!r})"
+
+    @cached_property
+    def model(self) -> Served:
+        """The folder, opened."""
+        return open_model(self.folder.name, self.folder, self.device, self.encoder)
+
+    def __call__(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+        """The columns and, row by row, the fields of the answers, as further columns.
+
+        Args:
+            columns: Lists or arrays of one length by name; a data frame.
+
+        Raises `ValueError`, with the number of the row, for what is no input.
+        """
+        lists = {str(name): _as_list(columns[name]) for name in columns}
+        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        answers = self.answer(rows, [f"row {number}" for number in range(1, len(rows) + 1)])
+        names = dict.fromkeys(name for answer in answers for name in answer)
+        return {**lists, **{name: [answer.get(name) for answer in answers] for name in names}}
+
+    def answer(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any]]:
+        """The answers to values of JSON (rows); `ValueError`, with its place, for one that is no input."""
+        inputs = [self._parse(value, place) for value, place in zip(values, places, strict=True)]
+        return self._outputs(inputs)
+
+    def answer_each(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any] | Exception]:
+        """The same, with an error in place of an answer."""
+        items = list(zip(values, places, strict=True))
+        return answer_each(items, lambda item: self._parse(*item), self._outputs)
+
+    def _outputs(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
+        outputs = self.model.answer(inputs).outputs
+        return [output if isinstance(output, dict) else {"vector": output} for output in outputs]
+
+    def _parse(self, value: Any, place: str) -> Any:
+        if self.text != "text" and isinstance(value, Mapping) and self.text in value:
+            value = {**value, "text": value[self.text]}
+        refuse_half_characters(value, place)
+        return self.model.parse(value, place)
+
+
+def _as_list(values: Any) -> list[Any]:
+    """The values of a column as Python has them: arrays and what is in them become lists."""
+    given = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [value.tolist() if hasattr(value, "tolist") else value for value in given]

@@ -1,21 +1,25 @@
-"""`boustro predict`: rows of files in, answers on standard output or in a file, in order and in constant memory."""
+"""`boustro predict`: rows of files in, answers on standard output or in a file, in order and in constant memory.
 
+With `--states` it answers texts whose states another engine computed, one file each; with `--live` one text, lines and
+all, that arrives on standard input or stands in a file: every event is a line of JSON as soon as it is known.
+"""
+
+import codecs
 import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from boustro.apps.batch.csv_rows import csv_head
+from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import Labelled, Labeller, Opened, Shown, label_batches, model_fingerprint
-from boustro.apps.batch.options import OutputOptions
-from boustro.apps.batch.rows import FORMS, Form, in_batches, read_rows
+from boustro.apps.batch.labeller import Labeller, Opened, Shown, csv_head, label_batches, model_fingerprint
+from boustro.apps.batch.rows import FORMS, Form, Row, in_batches, read_rows
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, check_target, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -23,12 +27,83 @@ from boustro.store import fingerprint
 from boustro.tasks import task_class, task_of
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.render import html_head
-from boustro.text.documents import check_input, is_stream
+from boustro.text.documents import check_input, is_stream, open_binary, read_items
 
 ROWS = 1024
 TABLES = ("parquet", "arrow")
 OWN = {".html": "html", ".htm": "html", ".csv": "csv"}
 PROBLEMS = "rows without an answer"
+STATE_FORMS = ("text", "jsonl", "conll", "html")
+MOST_BYTES = 1 << 16
+
+
+@dataclass
+class _Run:
+    """Rows on their way to answers."""
+
+    labeller: Labeller
+    files: Sequence[str]
+    reads: Form | None
+    output: OutputOptions
+    bar: Progress
+    begun: bool = False
+    """Whether an answer has been written."""
+    noticed: dict[int, dict[str, int]] = field(default_factory=dict)
+    """By each process, since it began."""
+    problems: int = 0
+    """Rows without an answer."""
+
+    def rows(self) -> Iterator[Row | None]:
+        return read_rows(self.files, self.reads, self.labeller.task.offsets)
+
+    def answers(self, rows: Iterable[Row | None], between: str) -> Iterator[tuple[int, Iterator[Any], Sequence[Any]]]:
+        """(rows, what is printed for them, with what stands between answers, problems) of every batch."""
+        for number, labelled in label_batches(self.labeller, in_batches(rows, ROWS), self.output.workers):
+            yield number, self._separated(labelled.shown, between), labelled.problems
+            self.noticed[labelled.process] = labelled.counts
+            self.problems += len(labelled.problems)
+            self.bar.update(number)
+
+    def _separated(self, shown: Iterable[Any], between: str) -> Iterator[Any]:
+        for answer in shown:
+            yield between + answer if between and self.begun else answer
+            self.begun = True
+
+    def print(self, head: str, between: str, end: str, console: Console) -> None:
+        output = self.output
+        with contextlib.ExitStack() as stack, self.bar, keeping(lambda: f"{self.bar.done:,} rows are printed"):
+            errors = None
+            if output.errors is not None:
+                check_target(output.errors, output.overwrite, "--errors")
+                errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
+            print(head, end="")
+            for _, shown, problems in self.answers(self.rows(), between):
+                for answer in shown:
+                    console.print(answer) if self.labeller.shown.colour else print(answer, end="")
+                sys.stdout.flush()
+                if errors is not None:
+                    errors.writelines(f"{as_json(problem)}\n" for problem in problems)
+            print(end, end="")
+
+    def write(self, out: Path, head: str, between: str, end: str, table: bool) -> None:
+        output, shown, opened = self.output, self.labeller.shown, self.labeller.opened
+        sized = [(file, Path(file).stat().st_size if Path(file).is_file() else -1) for file in self.files]
+        asked = [shown.form, shown.explain, opened.recall, self.reads, sized]
+        key = fingerprint(model_fingerprint(opened.folder), asked)
+        how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
+        with self.bar, grow(out, key, end=end, **how) as growing:
+            if head and not growing.size:
+                growing.add(0, [head], [])
+            self.begun = growing.size > len(head.encode())
+            rows = self.rows()
+            if growing.done:
+                self.bar.skip(growing.done)
+                present = (row for row in rows if row is not None)
+                next(islice(present, growing.done - 1, growing.done), None)
+            for number, lines, problems in self.answers(rows, between):
+                growing.add(number, lines, problems)
+            done = growing.done
+        print(f"{out}: {done:,} rows", file=sys.stderr)
 
 
 def predict_files(
@@ -69,76 +144,13 @@ def predict_files(
             _ = labeller.model  # errors in the folder come before the output is touched
         total = None if run.quiet or showing else _count(files, reads)
         bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
+        answering = _Run(labeller, files, reads, output, bar)
         frame = _frame(labeller, files)
         if output.out is None:
-            found = _print(labeller, files, reads, output, frame, console, bar)
+            answering.print(*frame, console)
         else:
-            found = _write(output.out, labeller, files, reads, output, frame, bar, table)
-        print_notices(found)
-
-
-def _print(
-    labeller: Labeller,
-    files: Sequence[str],
-    reads: Form | None,
-    output: OutputOptions,
-    frame: "_Frame",
-    console: Console,
-    bar: Progress,
-) -> Counter[str]:
-    counts = _Counts()
-    with contextlib.ExitStack() as stack, bar, keeping(lambda: f"{bar.done:,} rows are printed"):
-        errors = None
-        if output.errors is not None:
-            check_target(output.errors, output.overwrite, "--errors")
-            errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
-        print(frame.head, end="")
-        for rows, labelled in label_batches(
-            labeller, in_batches(read_rows(files, reads, labeller.task.offsets), ROWS), output.workers
-        ):
-            for shown in frame.separated(labelled.shown):
-                console.print(shown) if labeller.shown.colour else print(shown, end="")
-            sys.stdout.flush()
-            if errors is not None:
-                errors.writelines(f"{as_json(problem)}\n" for problem in labelled.problems)
-            counts.add(labelled)
-            bar.update(rows)
-        print(frame.end, end="")
-    return counts.total()
-
-
-def _write(
-    out: Path,
-    labeller: Labeller,
-    files: Sequence[str],
-    reads: Form | None,
-    output: OutputOptions,
-    frame: "_Frame",
-    bar: Progress,
-    table: bool,
-) -> Counter[str]:
-    counts = _Counts()
-    sizes = [Path(file).stat().st_size if Path(file).is_file() else -1 for file in files]
-    shown, own = labeller.shown, labeller.opened
-    sized = list(zip(files, sizes, strict=True))
-    asked = [shown.form, shown.explain, own.recall, reads, sized]
-    key = fingerprint(model_fingerprint(own.folder), asked)
-    how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
-    with bar, grow(out, key, end=frame.end, **how) as growing:
-        if frame.head and not growing.size:
-            growing.add(0, [frame.head], [])
-        frame.begun = growing.size > len(frame.head.encode())
-        rows = read_rows(files, reads, labeller.task.offsets)
-        if growing.done:
-            bar.skip(growing.done)
-            _skip(rows, growing.done)
-        for number, labelled in label_batches(labeller, in_batches(rows, ROWS), output.workers):
-            growing.add(number, frame.separated(labelled.shown), labelled.problems)
-            counts.add(labelled)
-            bar.update(number)
-        done = growing.done
-    print(f"{out}: {done:,} rows", file=sys.stderr)
-    return counts.total()
+            answering.write(output.out, *frame, table)
+        print_notices(sum(map(Counter, answering.noticed.values()), Counter({PROBLEMS: answering.problems})))
 
 
 def _count(files: Sequence[str], reads: Form | None) -> int | None:
@@ -150,55 +162,83 @@ def _count(files: Sequence[str], reads: Form | None) -> int | None:
     return None
 
 
-def _skip(rows: Iterator, number: int) -> None:
-    """Leave out so many rows."""
-    present = (row for row in rows if row is not None)
-    next(islice(present, number - 1, number), None)
-
-
-class _Counts:
-    """What was noticed, by the process that noticed it, and the rows without an answer."""
-
-    def __init__(self) -> None:
-        self._noticed: dict[int, dict[str, int]] = {}
-        self._problems = 0
-
-    def add(self, labelled: Labelled) -> None:
-        self._noticed[labelled.process] = labelled.counts  # since the process began
-        self._problems += len(labelled.problems)
-
-    def total(self) -> Counter[str]:
-        return sum(map(Counter, self._noticed.values()), Counter({PROBLEMS: self._problems}))
-
-
 def _form_of(out: Path | None) -> str:
     """The format that an ending names; text for any other."""
     ending = out.suffix.lower() if out else ""
     return OWN.get(ending) or str(FORMS.get(ending, "text"))
 
 
-@dataclass
-class _Frame:
-    """What stands before, between and after the answers; `begun` where there is one already."""
-
-    head: str = ""
-    between: str = ""
-    end: str = ""
-    begun: bool = False
-
-    def separated(self, shown: Iterable[Any]) -> Iterator[Any]:
-        """The answers, each but the first with what stands between them before it."""
-        for one in shown:
-            yield self.between + one if self.between and self.begun else one
-            self.begun = True
-
-
-def _frame(labeller: Labeller, files: Sequence[str]) -> _Frame:
+def _frame(labeller: Labeller, files: Sequence[str]) -> tuple[str, str, str]:
+    """What stands before, between and after the answers."""
     if labeller.shown.form in TOOLS:
-        return _Frame("[\n", ",", "]\n")
+        return "[\n", ",", "]\n"
     if labeller.shown.form == "csv":
-        return _Frame(csv_head(labeller.task.columns))
+        return csv_head(labeller.task.columns), "", ""
     if labeller.shown.form != "html":
-        return _Frame()
+        return "", "", ""
     names = ("Standard input" if file == "-" else file for file in files)
-    return _Frame(html_head(", ".join(names), labeller.model.types) + "\n")
+    return html_head(", ".join(names), labeller.model.types) + "\n", "", ""
+
+
+def predict_states(
+    opened: Opened, files: Sequence[Path], layers: str | None, form: str | None, out: Path | None, run: RunOptions
+) -> None:
+    """See `boustro.apps.cli.commands.predict`; `layers` are numbers, such as 4,9,14."""
+    from boustro.tasks.tagger import Tagger
+
+    kind: Any = task_class(task_of(opened.folder))
+    if not issubclass(kind, Tagger):
+        raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; leave it out")
+    if out is not None or form not in (None, *STATE_FORMS):
+        raise OptionError(f"--states prints its answers as {', '.join(STATE_FORMS)}; redirect them to a file")
+    if layers is not None and not all(number.strip().isdigit() for number in layers.split(",")):
+        raise OptionError(f"--state-layers {layers}: expected numbers of layers, such as 4,9,14")
+    from boustro.apps.live.states import answer_states, read_states
+
+    numbers = None if layers is None else [int(number) for number in layers.split(",")]
+    with only_errors(run.quiet):
+        model = kind.from_pretrained(opened.folder, encoder=opened.encoder, device=opened.device, given_states=True)
+        model = model if opened.recall is None else model.with_recall(opened.recall)
+        for file in files:
+            shown = model.show(answer_states(model, read_states(file, numbers)), form or "text")
+            if form == "jsonl":
+                shown = as_json(shown | ({"file": str(file)} if len(files) > 1 else {}))
+            sys.stdout.write(f"{shown}\n")
+        print_notices(model.notices())
+
+
+def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) -> None:
+    """See `boustro.apps.cli.commands.predict`; `ValueError` for what cannot stream, and for bytes that are no text."""
+    from boustro.apps.live.stream import DELAY, Live
+    from boustro.tasks.tagger import Tagger
+
+    check_input(file)
+    if any(item and not item.is_line for item in islice(read_items(file), 1) if file != "-" and not is_stream(file)):
+        raise OptionError(f"--live reads one text, and {file} holds rows of data; leave it out to answer each row")
+    with only_errors(run.quiet):
+        model: Any = Labeller(opened, Shown("jsonl")).model
+        if not isinstance(model, Tagger):
+            raise OptionError(f"--live is for taggers, and this is a {type(model).__name__}; leave it out")
+        live = Live(model, DELAY if delay is None else delay)
+    with open_binary(Path(file)) as stream:
+        for chunk in _texts(stream, file):
+            for event in live.feed(chunk):
+                print(as_json(event.to_dict()), flush=True)
+    for event in live.end():
+        print(as_json(event.to_dict()), flush=True)
+
+
+def _texts(stream: Any, name: str) -> Iterator[str]:
+    """What has come so far, again and again, without waiting for more; a character is never cut."""
+    decoder, read = codecs.getincrementaldecoder("utf-8-sig")(), 0
+    read_some = getattr(stream, "read1", stream.read)
+    while chunk := read_some(MOST_BYTES):
+        try:
+            yield decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}: no UTF-8 near byte {read + error.start:,} ({error.reason})") from error
+        read += len(chunk)
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: the text ends within a character") from error

@@ -21,8 +21,7 @@ from time import monotonic
 from typing import Any
 
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import model_fingerprint
-from boustro.apps.batch.predictor import Predictor
+from boustro.apps.batch.labeller import Predictor, model_fingerprint
 from boustro.apps.batch.rows import Row, in_batches, read_rows
 from boustro.choose import choose
 from boustro.errors import reason

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from boustro.apps.batch.options import DEFAULT_OUTPUT, OutputOptions
+from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
@@ -173,7 +173,7 @@ def evaluate(
         recall: Score the longer lists of boustro predict --recall.
         encoder: Where the encoder is now, if it has moved.
     """
-    from boustro.apps.runtime.opening import load
+    from boustro.apps.runtime import load
     from boustro.tasks.calibrate import calibration
 
     with only_errors(run.quiet):
@@ -250,8 +250,7 @@ def predict(
     if isinstance(kind.example, str) and (tables := [f for f in files if reads is None and is_table(Path(f))]):
         what = "read line by line, with its separators and the names of its columns; JSON lines keep a text whole"
         print(f"note: {', '.join(tables)}: {what}", file=sys.stderr)
-    from boustro.apps.batch.predict import predict_files
-    from boustro.apps.batch.states import predict_states
+    from boustro.apps.batch.predict import predict_files, predict_states
 
     opened = Opened(folder, encoder, run.device, run.cache, recall)
     if states:
@@ -266,9 +265,9 @@ def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int |
             "--live reads one text and writes JSON lines to standard output: it goes with --delay, --encoder and the "
             "options of where to compute, and --delay goes with it"
         )
-    from boustro.apps.batch.live import DELAY, predict_live
+    from boustro.apps.batch.predict import predict_live
 
-    predict_live(opened, next(iter(files), "-"), DELAY if delay is None else delay, run)
+    predict_live(opened, next(iter(files), "-"), delay, run)
 
 
 def _refuse_of_taggers(kind: Any, recall: float | None) -> None:

@@ -1,6 +1,6 @@
 """A trained folder exported: opened in float32, written as graphs, compared, and only then in its place.
 
-    export_folder     a folder that `boustro.apps.runtime.opening` reads, which says what each file is
+    export_folder     a folder that `boustro.apps.runtime` reads, which says what each file is
     export_page       the same, made a page or a module of JavaScript (`page`)
 
 The trained head's mix of the layers belongs to the graph of the LM, so that a word leaves it with one vector for each
@@ -22,7 +22,7 @@ from boustro.apps.export.check import check_examples, compare, refuse_neighbours
 from boustro.apps.export.command import MODULE, ExportOptions
 from boustro.apps.export.onnx import write_graph
 from boustro.apps.export.page import html_page, write_module
-from boustro.apps.runtime.opening import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD, load
+from boustro.apps.runtime import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD, load
 from boustro.apps.runtime.parts import (
     CHAIN,
     CONTEXT,
@@ -130,8 +130,6 @@ def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
     for lm, kept in zip(find_parts(model.fitted).lms, scales, strict=True):
         vars(lm)["scales"] = kept  # float32 needs no scale, but the head learned with it
     return model
-
-
 
 
 @dataclass(frozen=True)
@@ -279,8 +277,6 @@ class HeadScores(nn.Module):
         if self.head.side:
             vectors = torch.cat([vectors, rest.pop(0)], 1)
         return self.head.graph(vectors, *rest)
-
-
 
 
 def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> None:

@@ -28,8 +28,7 @@ from typing import Any
 import numpy as np
 
 from boustro import __version__
-from boustro.apps.runtime import load
-from boustro.apps.runtime.opening import ARRAYS, CONFIG, HEAD
+from boustro.apps.runtime import ARRAYS, CONFIG, HEAD, load
 from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledEncoder

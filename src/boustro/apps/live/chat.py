@@ -21,8 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from boustro.apps.live.masks import Masks, Restorer
-from boustro.apps.live.redactor import Redactor
+from boustro.apps.live.redactor import Masks, Redactor, Restorer
 from boustro.apps.live.structured import (
     Checker,
     Reading,

@@ -5,25 +5,270 @@
     engine.end()                             the rest
     engine.pending(), engine.hold            those that stand now; the first word that may be part of one later
 
-A word's right side is read from the end of the text as it stands, so every new word gives one row (`live.rows`), in
-which the first word becomes final; many rows are read at once. Of words that are final nothing is read again. Where the
-vectors of a word never change (a forward LM alone, or given states), a row is the new word alone.
+A word's right side is read from the end of the text as it stands, so every new word gives a row (`encoders.arriving`),
+in which the first word becomes final; many rows are read at once. Of words that are final nothing is read again. Where
+the vectors of a word never change (a forward LM alone, or given states), a row is the new word alone.
+
+A word is final when `delay` words stand behind it (of its sentence, if sentences are read alone, or else of the text),
+or when nothing can follow. An entity is final when its words are, and the word behind it, which could continue it.
+`hold` never goes back, and no entity that is found later begins before it. A `Decoder` says what the head says of a
+sentence that goes on, and what it will not take back; a `Track` keeps what of the sentence is final.
+
+    delay 2, Ada Brandt left Vellmar   Ada and Brandt are final, left is not: Ada Brandt may be longer, hold is Ada
+    … left Vellmar in                  left is final: Ada Brandt is final, hold is Vellmar
+
+W words, C tags, d width.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.apps.live.decoding import make_decoder
-from boustro.apps.live.segment import Word
-from boustro.apps.live.tracks import Found, Track
-from boustro.encoders.arriving import Row, States, Vectors, Words
+from boustro.encoders.arriving import Row, States, Vectors, Word, Words
+from boustro.heads.base import Head
+from boustro.heads.bodies import PerWord
+from boustro.heads.crf.decode import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax
+from boustro.heads.crf.tags import valid_transitions
 from boustro.heads.sides import ALL, encode_distances
+from boustro.heads.tagging import TaggingHead
+from boustro.types import Entity, Sentence
 
 BLOCK_WORDS = 512
 """Words of the rows that are read at once; one row at least."""
+MOST_WORDS = 512
+"""Words of a sentence that are kept: a longer one is read by its head in what is left of it. No final part of an entity
+is longer."""
+
+
+class Found(NamedTuple):
+    """An entity over the words of the stream, `[start, stop)`."""
+
+    label: str
+    start: int
+    stop: int
+    score: float
+
+
+class Decoder(ABC):
+    """Entities of one sentence. Words are numbered from the first that the sentence still has; `drop` changes that."""
+
+    def __init__(self, head: Any, labelling: Any) -> None:
+        self.head, self._labelling = head, labelling
+
+    @abstractmethod
+    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        """The entities of the words, given their vectors (W, d).
+
+        The words before `final` were final before or become it now; `complete` says whether the sentence has an end.
+        """
+
+    @abstractmethod
+    def drop(self, count: int) -> None:
+        """The first words are no longer given."""
+
+    def _read(self, output: Any, size: int) -> list[Entity]:
+        return list(self._labelling.read(output, Sentence(("",) * size)).entities)
+
+
+class AnyDecoder(Decoder):
+    """Of every other head, which reads the whole sentence so far; the `Track` keeps what is final."""
+
+    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        (output,) = self.head.predict(vectors, torch.tensor([len(vectors)]))
+        return self._read(output, len(vectors))
+
+    def drop(self, count: int) -> None:
+        return None
+
+
+class TagDecoder(Decoder):
+    """Of a head that scores tags and takes the best sequence: fixed lag over the CRF.
+
+    The tag of a word that becomes final is that of the best path at that moment, which begins with the tags that are
+    final already. A path needs no end before the sentence has one.
+
+        delay 1     Ada [Brandt]             Ada is final: B-PER on the best path of two words
+                    Ada Brandt [left]        Brandt is final: the best path that begins with B-PER
+    """
+
+    head: TaggingHead
+
+    def __init__(self, head: TaggingHead, labelling: Any, steady: bool) -> None:
+        super().__init__(head, labelling)
+        self._per_word = isinstance(head.body, PerWord)
+        self._steady = steady and self._per_word
+        self._scored: np.ndarray | None = None
+        """The scores of the words that are not final, where they stay as they are."""
+        self._ids: list[int] = []
+        self._chosen: list[float] = []
+        self._last: int | None = None
+        self._reached: np.ndarray | None = None
+        """Log of the sum over all paths to each tag of the last final word, at the head's temperature."""
+        self._chain, self._soft = _chains(head)
+
+    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        done = len(self._ids)
+        if done < len(vectors):
+            scores = self._scores(vectors, done)
+            if self._steady:
+                self._scored = scores[max(final - done, 0) :]
+            ids, chosen = self._decode(scores, final - done, complete)
+            self._ids += ids[: max(final - done, 0)]
+            self._chosen += chosen[: max(final - done, 0)]
+            rest = slice(max(final - done, 0), None)
+        else:
+            ids, chosen, rest = [], [], slice(0)
+        output = np.array([*self._ids, *ids[rest]], np.int64), np.array([*self._chosen, *chosen[rest]], np.float32)
+        return self._read(output, len(vectors))
+
+    def drop(self, count: int) -> None:
+        del self._ids[:count], self._chosen[:count]
+
+    def _scores(self, vectors: Tensor, done: int) -> np.ndarray:
+        if not self._per_word:
+            return _as_array(self.head.scores(vectors, torch.tensor([len(vectors)]))[done:])
+        known = self._scored
+        new = vectors[done:] if known is None else vectors[done + len(known) :]
+        if known is not None and not len(new):
+            return known
+        scores = _as_array(self.head.scores(new, torch.tensor([len(new)])))
+        return scores if known is None else np.concatenate([known, scores])
+
+    def _decode(self, scores: np.ndarray, final: int, complete: bool) -> tuple[list[int], list[float]]:
+        """The best path of the words that were not final before, the probability of each tag; `final` are so now."""
+        lengths, soft = np.array([len(scores)]), scores / self.head.temperature
+        chain, soft_chain = (self._as_it_stands(c, complete) for c in (self._chain, self._soft))
+        if self._last is not None:
+            chain = chain._replace(starts=self._chain.transitions[self._last])
+        if self.head.crf is None and self.head.options.decode == "argmax":
+            ids = scores.argmax(-1)
+        else:
+            ids = best_path(np.maximum(scores, LOWEST) if self.head.crf is None else scores, lengths, chain)
+        if self.head.crf is None:
+            probabilities = softmax(soft)
+        else:
+            if self._reached is not None:
+                soft_chain = soft_chain._replace(starts=self._through(self._reached))
+            probabilities = posteriors(soft, lengths, soft_chain)
+            self._go_on(soft, soft_chain.starts, final)
+        if final > 0:
+            self._last = int(ids[min(final, len(ids)) - 1])
+        return ids.tolist(), np.take_along_axis(probabilities, ids[:, None], 1)[:, 0].tolist()
+
+    def _go_on(self, soft: np.ndarray, starts: np.ndarray, final: int) -> None:
+        for row in soft[: max(final, 0)]:
+            self._reached = reached = starts + row
+            starts = self._through(reached)
+
+    def _through(self, reached: np.ndarray) -> np.ndarray:
+        """Log of the sum over all paths to each tag of the next word, without its own score."""
+        return log_sum_exp(reached + self._soft.transitions.T)
+
+    @staticmethod
+    def _as_it_stands(chain: Chain, complete: bool) -> Chain:
+        return chain if complete else chain._replace(ends=np.zeros_like(chain.ends))
+
+
+def _as_array(scores: Tensor) -> np.ndarray:
+    return scores.float().cpu().numpy().astype(np.float64)
+
+
+def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
+    """The transitions of a head, and the same at its temperature."""
+    if (chain := head.decoder.chain) is None:
+        valid = valid_transitions(head.labels)
+        none = make_chain(valid, *(np.zeros(allowed.shape) for allowed in valid))
+        return none, none
+    return chain, chain.over(head.temperature)
+
+
+def make_decoder(head: Head, labelling: Any, steady: bool = False) -> Decoder:
+    """The decoder of one sentence; `steady` says that a word's vectors never change once they are given."""
+    if isinstance(head, TaggingHead) and head.options.threshold is None:
+        return TagDecoder(head, labelling, steady)
+    return AnyDecoder(head, labelling)
+
+
+class Track:
+    """One sentence that has words whose answer may still change; words are numbered in the stream.
+
+    An entity that goes on for more than `MOST_WORDS` words is final in parts, so that memory and `hold` have a bound.
+    """
+
+    def __init__(self, first: int, decoder: Decoder, nested: bool) -> None:
+        self.first = first  # of the words that are kept
+        self.final = self.hold = first
+        self.complete = False
+        self.vectors: list[Tensor] = []
+        self.pending: list[Found] = []
+        self._decoder, self._nested = decoder, nested
+        self._done: list[Found] = []
+
+    @property
+    def stop(self) -> int:
+        """The number behind the last word."""
+        return self.first + len(self.vectors)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing can change any more."""
+        return self.complete and self.final == self.stop
+
+    def give(self, first: int, vectors: Tensor) -> None:
+        """The vectors (W, d) of words, the last ones of the sentence so far; those of final words stay."""
+        for number, vector in enumerate(vectors, first):
+            if number >= self.stop:
+                self.vectors.append(vector)
+            elif number >= self.final:
+                self.vectors[number - self.first] = vector
+
+    def update(self, final: int) -> list[Found]:
+        """Answer again; the words before `final` are final now. Returns the entities that have become final."""
+        self.final = max(self.final, min(final, self.stop))
+        if not self.vectors:  # all was cut off
+            return []
+        entities = self._decoder.update(torch.stack(self.vectors), self.final - self.first, self.complete)
+        found = [Found(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
+        found = [f for f in found if f.start >= self.hold and not self._in_the_way(f)]
+        done = [f for f in found if f.stop < self.final or self.is_done]
+        self.pending = [f for f in found if f not in done]
+        self._done = [f for f in [*self._done, *done] if f.stop > self.hold]
+        self.hold = min([self.final, *(f.start for f in self.pending)]) if not self.is_done else self.stop
+        if self.final - self.hold >= MOST_WORDS:
+            done += self._cut()
+        self._forget(MOST_WORDS)
+        return done
+
+    def _cut(self) -> list[Found]:
+        """The final words of the entities that go on; what is behind them will be read as entities of its own."""
+        parts = [f._replace(stop=self.final) for f in self.pending if f.start < self.final]
+        self.pending = [f._replace(start=max(f.start, self.final)) for f in self.pending if f.stop > self.final]
+        self.hold = self.final
+        self._forget(0)
+        return parts
+
+    def _in_the_way(self, found: Found) -> bool:
+        """Whether it is final already, or shares words with what is."""
+        for other in self._done:
+            if found.start < other.stop and other.start < found.stop:
+                inside = other.start <= found.start and found.stop <= other.stop
+                around = found.start <= other.start and other.stop <= found.stop
+                same = (found.start, found.stop) == (other.start, other.stop)
+                if same or not (self._nested and (inside or around)):
+                    return True
+        return False
+
+    def _forget(self, kept: int) -> None:
+        """Drop words that no later entity can have, as far as more than `kept` are there."""
+        count = min(len(self.vectors) - kept, self.hold - self.first)
+        if count > 0:
+            del self.vectors[:count]
+            self.first += count
+            self._decoder.drop(count)
 
 
 class Engine:

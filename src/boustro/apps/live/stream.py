@@ -5,19 +5,111 @@
         for event in live.feed(chunk): …            provisional, revised, final
     for event in live.end(): …
 
+    Ada           provisional PER "Ada"
+    Ada Brandt    revised     PER "Ada Brandt", in the place of PER "Ada"
+    … left        final       PER "Ada Brandt"
+
 Memory does not grow with the text: of what is final nothing is kept. Only without a delay, where nothing is final
 before the end, the whole text is; `end` then gives what `predict` gives. What becomes final does not depend on how the
 text was split, but for the last bits of sums.
 """
 
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from boustro.apps.live.engine import Engine
-from boustro.apps.live.events import DELAY, MOST_DELAY, WAIT, Event, Standing
-from boustro.apps.live.segment import Characters, Segmenter
-from boustro.apps.live.tracks import Found
-from boustro.encoders.arriving import LEFT_WORDS, States
+from boustro.apps.live.engine import Engine, Found
+from boustro.encoders.arriving import LEFT_WORDS, States, Word
+from boustro.text.words import EXTENDERS, LINE_BREAKS, UNSPACED, ends_sentence, word_end
 from boustro.types import Entity
+
+MOST_WORD = 1_000_000
+RUN = re.compile(rf"[\w{EXTENDERS}\-/.,:&@_’'+=]*")  # what a rule for a word of letters may read
+BREAK = re.compile(rf"[\s{UNSPACED}]|[^\w{EXTENDERS}\-/.,:&@_’'+=]")  # without one of these no word becomes certain
+SPACE = re.compile(r"\s")
+SINGLE = re.compile(rf"[{UNSPACED}]")
+WORDLIKE = re.compile(rf"[\w{EXTENDERS}]")
+DELAY, MOST_DELAY = 8, 256
+"""Words of right context before a tag is final, by default and at most."""
+WAIT = 2
+"""Words that follow an entity before it is told provisionally, by default."""
+EVERY = 8
+"""Pieces of an LM that writes that are read at once: reading several costs hardly more than reading one."""
+Kind = Literal["provisional", "revised", "final"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something about the characters `[start, end)` of the whole text.
+
+    Attributes:
+        kind: provisional (shown for now), revised (something else in the place of `was`; with the label "" nothing), or
+            final.
+        label, start, end, text, score: Of the entity.
+        was: The provisional entity that is gone: its label, start and end.
+    """
+
+    kind: Kind
+    label: str
+    start: int
+    end: int
+    text: str
+    score: float
+    was: tuple[str, int, int] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields by name, without `was` where there is none, as JSON can hold them."""
+        fields = asdict(self)
+        if self.was is None:
+            del fields["was"]
+        return fields
+
+
+class Standing:
+    """The provisional entities that were told."""
+
+    def __init__(self) -> None:
+        self._told: list[Entity] = []
+
+    @property
+    def events(self) -> list[Event]:
+        """Each as it was told."""
+        return [_event("provisional", e) for e in self._told]
+
+    def change(self, final: Iterable[Entity], now: Sequence[Entity]) -> list[Event]:
+        """What is to be told where these entities have become final, and those stand now."""
+        events = []
+        for entity in sorted(final):
+            was = self._take(entity)
+            events.append(_event("final", entity, was))
+        kept = {_key(e) for e in now} & {_key(e) for e in self._told}
+        fresh = [e for e in sorted(now) if _key(e) not in kept]
+        gone = [e for e in self._told if _key(e) not in kept]
+        self._told = gone
+        changed = [(e, self._take(e)) for e in fresh]
+        for e in self._told:
+            events.append(Event("revised", "", e.start, e.end, e.text, 0.0, _key(e)))
+        events += [_event("revised" if was else "provisional", e, was) for e, was in changed]
+        self._told = sorted(now)
+        return events
+
+    def _take(self, entity: Entity) -> tuple[str, int, int] | None:
+        """The entity that was told in the place of this one and is not the same; it is told no longer."""
+        same = [e for e in self._told if _key(e) == _key(entity)]
+        over = [e for e in self._told if e.start < entity.end and entity.start < e.end]
+        if not (chosen := same or over):
+            return None
+        self._told.remove(chosen[0])
+        return None if same else _key(chosen[0])
+
+
+def _key(entity: Entity) -> tuple[str, int, int]:
+    return entity.label, entity.start, entity.end
+
+
+def _event(kind: Kind, e: Entity, was: tuple[str, int, int] | None = None) -> Event:
+    return Event(kind, e.label, e.start, e.end, e.text, round(e.score or 0.0, 4), was)
 
 
 class Live:
@@ -161,3 +253,127 @@ class Live:
             start, end = self._engine.words[f.start].start, self._engine.words[f.stop - 1].end
             entities.append(Entity(f.label, start, end, self._text[start - self._base : end - self._base], f.score))
         return entities
+
+
+class Characters:
+    """Joins the halves of a character (surrogates) that came in two chunks."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, chunk: str) -> str:
+        """The characters that are whole; `ValueError` for a half whose other half does not follow."""
+        given = self._half + chunk
+        self._half = ""
+        if given.isascii():
+            return given
+        if "\ud800" <= given[-1] <= "\udbff":
+            self._half, given = given[-1], given[:-1]
+        try:
+            return given.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError as error:
+            raise ValueError("the text holds half a character (a lone surrogate); send it whole") from error
+
+    def end(self) -> None:
+        """`ValueError` if the text ends with half a character."""
+        if self._half:
+            raise ValueError("the text ends with half a character (a lone surrogate)")
+
+
+class Segmenter:
+    """Words as they become certain, and `None` where a sentence ends; after the last word of a sentence always one.
+
+        "Dr. Ana Ru"    Dr. | Ana                 "Ru" may go on
+        "iz left. "     Ruiz | left | .           the sentence ends only if the next word has a capital
+        "Then"          (end of a sentence)
+
+    In all the same as `text.words`: a word is certain when its rules have looked at nothing beyond the text that is
+    there. White space makes every word before it certain; without it a word needs the character behind the run of
+    letters and marks that the rules may read. Nothing is read twice: what is certain is forgotten, except the last two
+    words, which decide whether a sentence ends.
+    """
+
+    def __init__(self) -> None:
+        self._text, self._base = "", 0  # what is not forgotten, and where in the whole text it begins
+        self._at = 0  # in the whole text: before it all is certain
+        self._coming: list[str] = []
+        self._length = 0
+        self._line: list[tuple[int, int]] = []  # the last words of the line, at most two
+        self._open = False  # whether a sentence goes on
+
+    @property
+    def length(self) -> int:
+        """Characters that were given."""
+        return self._length
+
+    @property
+    def certain(self) -> int:
+        """All words that begin before this character were given out; white space before the next one is included."""
+        return self._at
+
+    def feed(self, chunk: str) -> list[Word | None]:
+        """What has become certain.
+
+        Raises `ValueError` for a word of more than `MOST_WORD` characters.
+        """
+        self._coming.append(chunk)
+        self._length += len(chunk)
+        if self._length - self._at > MOST_WORD + len(chunk):
+            raise ValueError(f"a word of more than {MOST_WORD:,} characters has no end: this text cannot stream")
+        if not BREAK.search(chunk) and self._at < self._length - len(chunk):
+            return []
+        return list(self._read(final=False))
+
+    def end(self) -> list[Word | None]:
+        """The rest."""
+        found = list(self._read(final=True))
+        if self._open:
+            found.append(None)
+        self._open = False
+        return found
+
+    def _read(self, final: bool) -> Iterator[Word | None]:
+        self._text += "".join(self._coming)
+        self._coming.clear()
+        text, at = self._text, self._at - self._base
+        while at < len(text):
+            if text[at].isspace():
+                if text[at] in LINE_BREAKS:
+                    self._line.clear()
+                    if self._open:
+                        yield None
+                    self._open = False
+                at += 1
+                continue
+            space = SPACE.search(text, at)
+            stop = word_end(text, at, space.start() if space else len(text))
+            if not (final or space or _is_certain(text, at, stop)):
+                break
+            yield from self._word(at, stop)
+            at = stop
+        self._at = self._base + at
+        kept = min([at, *(start - self._base for start, _ in self._line)])
+        self._text, self._base = text[kept:], self._base + kept
+
+    def _word(self, start: int, stop: int) -> Iterator[Word | None]:
+        base = self._base
+        places = [*((s - base, e - base) for s, e in self._line), (start, stop)]
+        if self._open and ends_sentence(self._text, places, len(places) - 2):
+            self._open = False
+            yield None
+        begins = not self._open
+        gap = len(places) < 2 or places[-2][1] < start
+        self._open, self._line = True, [*self._line[-1:], (start + base, stop + base)]
+        yield Word(self._text[start:stop], start + base, stop + base, begins or gap, begins)
+
+
+def _is_certain(text: str, start: int, stop: int) -> bool:
+    """Whether the word `[start, stop)` stays as it is whatever follows; from there on there is no white space."""
+    if stop >= len(text):
+        return False
+    if SINGLE.match(text, start):
+        return True
+    if WORDLIKE.match(text, start):
+        run = RUN.match(text, start)
+        return run is not None and run.end() < len(text)
+    return text[start] not in "'’" or start + 3 < len(text)

@@ -23,8 +23,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from boustro.apps.live.masks import Masks, restore
-from boustro.apps.live.redactor import Redaction, Redactor, Region, Written, check_labels, merged, rewrite
+from boustro.apps.live.redactor import (
+    Masks,
+    Redaction,
+    Redactor,
+    Region,
+    Written,
+    check_labels,
+    merged,
+    restore,
+    rewrite,
+)
 from boustro.apps.live.redactor import whole_characters as whole
 
 PLAIN = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)

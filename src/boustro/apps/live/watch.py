@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from boustro.apps.live.events import DELAY, EVERY, Event
 from boustro.apps.live.states import answer_vectors, word_vectors
-from boustro.apps.live.stream import Live
+from boustro.apps.live.stream import DELAY, EVERY, Event, Live
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import exact_revision, weights_fingerprint
 from boustro.encoders.outside import PieceStates, forward_lm

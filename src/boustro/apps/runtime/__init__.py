@@ -6,9 +6,162 @@
 
 What `load` gives is the task's own class, such as `boustro.Tagger`, with the same `predict`; only what computes vectors
 and scores is another. Trained folders are opened too, with torch, and folders of the Hugging Face Hub: this is
-`boustro.load`, which whatever takes a folder calls.
+`boustro.load`, which whatever takes a folder calls. Nothing in an exported folder is believed before it is checked:
+
+    manifest.json          every file with its size and hash
+    config.json            the task, its options and labels, and how each LM reads
+    lm0.onnx, lm1.onnx     the LMs; a large one has its weights in lm0.onnx.data
+    head.onnx              the head
+    tokenizer0.json        the tokenizer of LM 0; where several LMs have one, it is there once
+    arrays.safetensors     what the CRF and words without a state need
+    encoder/               the words that the encoder remembers (`encoders.word_means`)
+    memory.safetensors     those that the tagger remembers, with words.json
 """
 
-from boustro.apps.runtime.opening import load
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-__all__ = ["load"]
+import numpy as np
+
+from boustro.apps.runtime.graph import Session
+from boustro.apps.runtime.parts import GRAPHS, GraphEncoder, GraphHead, PieceTokenizer, inputs_of
+from boustro.arrays import read_arrays
+from boustro.choose import choose, suggestion
+from boustro.encoders.base import ConcatEncoder, Encoder
+from boustro.encoders.extended import PooledEncoder
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.word_means import read_means
+from boustro.features.reader import Reader
+from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_json
+from boustro.tasks import EXPORT, TASKS, task_class, task_of
+from boustro.tasks.hub import download
+from boustro.tasks.labellings import open_labelling
+from boustro.tasks.plan import Fitted, Plan, load_beside
+
+FORMAT = 1
+CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
+KEYS = frozenset(
+    "format version task precision encoder parts memory spacing head config head_options inputs labelling temperature "
+    "record checked".split()
+)
+PART_KEYS = frozenset(
+    "graph tokenizer special roles backward centred places prefix suffix window lengths rows width spec".split()
+)
+
+
+def join_graphs(graphs: list[GraphEncoder], known: Any, reader: Reader) -> Encoder:
+    """The encoder of an exported folder, which reads as its reader does."""
+    parts = [part.in_context(reader.reading.context) for part in graphs]
+    base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, reader.spec)
+    return base if known is None else PooledEncoder(base, "sentence", known)
+
+
+def load(
+    folder: str | Path,
+    *,
+    revision: str | None = None,
+    encoder: str | None = None,
+    cache: bool | str | Path = True,
+    device: str | None = None,
+) -> Any:
+    """Open a folder that `boustro fit`, `save` or `boustro export` wrote, whatever its task, as the class of its task.
+
+    Args:
+        folder: A folder, or owner/name on the Hugging Face Hub.
+        revision: A branch, tag or commit of the Hub.
+        encoder: Where the encoder is now, if it has moved.
+        cache: As for `Tagger`.
+        device: As for `Tagger`.
+
+    An exported folder has its encoder with it and runs on the processor, with onnxruntime. Raises as
+    `Tagger.from_pretrained`, and `ValueError` for a folder of another kind.
+    """
+    path = download(folder, revision)
+    kind = kind_of(path)
+    if kind == EXPORT:
+        if encoder is not None:
+            raise ValueError(f"{folder}: an exported folder has its encoder with it; leave --encoder out")
+        if device not in (None, "cpu", "auto"):
+            raise ValueError(f"{folder}: an exported folder runs on the processor; leave --device out")
+        return load_exported(path)
+    if kind is not None and kind not in {entry.folder for entry in TASKS.values()}:
+        raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")
+    return task_class(task_of(path)).from_pretrained(path, encoder=encoder, cache=cache, device=device)
+
+
+def load_exported(folder: str | Path) -> Any:
+    """An exported folder as the class of its task.
+
+    Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
+    onnxruntime.
+    """
+    path = Path(folder)
+    with read_folder(path, EXPORT, verify=True, needs=(CONFIG, HEAD, ARRAYS)) as manifest:
+        _refuse_others(path, manifest["files"])
+        saved = _read_config(path)
+        arrays, files = read_arrays(path / ARRAYS), manifest["files"]
+        task = task_class(saved["task"])
+        config = TASKS[saved["task"]].config.make(**saved["config"])
+        kind = TASKS[saved["task"]].config.check_head(saved["head"])
+        reading = config.reading()
+        parts = [
+            _open_part(path, files, facts, replace(reading, pooling="+".join(facts["places"])), arrays[f"lm{n}.empty"])
+            for n, facts in enumerate(saved["parts"])
+        ]
+        known = read_means(path / ENCODER) if saved["memory"] else None
+        given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, known)}
+        reader = Reader(saved["encoder"], reading, cache=False, **given)
+        options = kind.options(**saved["head_options"])
+        plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
+        plan, extras = load_beside(plan, path)
+        labelling = open_labelling(**saved["labelling"])
+        inputs = tuple(saved["inputs"])
+        session = Session(_listed(path, files, HEAD), inputs)
+        named = saved["head"], options, labelling.labels, float(saved["temperature"])
+        head: Any = GraphHead(*named, session, inputs, arrays)
+        made = task.of(plan)
+        made.fitted = Fitted(plan, labelling, head, saved["record"], extras)
+    return made
+
+
+def _refuse_others(path: Path, files: dict[str, Any]) -> None:
+    """`ValueError` for a file that the manifest does not list, and for a link that leads out of the folder.
+
+    Hidden files belong to git or to the Hub's client, whose cache has links to its blobs in place of files.
+    """
+    for name in foreign_files(path):
+        if name not in EDITABLE and not name.startswith("."):
+            raise ValueError(f"{path} holds {name}, which its manifest does not list; remove it, or export it again")
+    inside = [path.resolve()] + [path.resolve().parents[1] / "blobs"] * (path.resolve().parent.name == "snapshots")
+    for file in (path / name for name in files):
+        if not any(file.resolve().is_relative_to(place) for place in inside):
+            raise ValueError(f"{file} is a link that leads out of the folder; export it again")
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The config with exactly the keys that this version writes."""
+    saved = read_json(path / CONFIG)
+    if saved.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {saved.get('format')!r}, and this version reads {FORMAT}; export it again")
+    for given, keys in [(saved, KEYS), *((part, PART_KEYS) for part in saved["parts"])]:
+        if unknown := sorted(given.keys() - keys):
+            raise ValueError(f"{path / CONFIG}: unknown key {unknown[0]!r}{suggestion(unknown[0], sorted(keys))}")
+        if missing := sorted(keys - given.keys()):
+            raise ValueError(f"{path / CONFIG}: no {missing[0]!r}; export it again")
+    choose(saved["head"], GRAPHS, "head of an export")
+    return saved
+
+
+def _open_part(path: Path, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
+    tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
+    session = Session(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
+    return GraphEncoder(facts, facts["spec"], reading, tokenizer, session, empty)
+
+
+def _listed(path: Path, files: dict[str, Any], name: str) -> Path:
+    """A file of the folder; `ValueError` for one that the manifest does not list."""
+    if name not in files:
+        raise ValueError(f"{path / CONFIG}: names {name!r}, which is no file of the folder")
+    return path / name

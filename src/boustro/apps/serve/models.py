@@ -23,7 +23,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.apps.runtime.opening import load
+from boustro.apps.runtime import load
 from boustro.choose import suggestion
 from boustro.store import kind_of
 from boustro.tasks import EXPORT, TASKS
