@@ -45,6 +45,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
 from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Offsets
 from boustro.text.documents import BYTE_ORDER_MARK
 
 AHEAD = 3
@@ -282,6 +283,11 @@ class Predictor:
 
     def __repr__(self) -> str:
         return f"Predictor({str(self.folder)!r})"
+
+    @property
+    def offsets(self) -> Offsets | None:
+        """Where rows have places in characters."""
+        return task_class(task_of(self.folder)).offsets
 
     @cached_property
     def model(self) -> Served:

@@ -213,7 +213,8 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
     from boustro.tasks.tagger import Tagger
 
     check_input(file)
-    if any(item and not item.is_line for item in islice(read_items(file), 1) if file != "-" and not is_stream(file)):
+    once = file == "-" or is_stream(file)  # which is not looked at, because it can be read only once
+    if not once and any(item and not item.is_line for item in islice(read_items(file), 1)):
         raise OptionError(f"--live reads one text, and {file} holds rows of data; leave it out to answer each row")
     with only_errors(run.quiet):
         model: Any = Labeller(opened, Shown("jsonl")).model

@@ -28,9 +28,7 @@ from boustro.errors import reason
 from boustro.locks import lock
 from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, read_json, write_file
-from boustro.tasks import task_class, task_of
 from boustro.tasks.data.reading import Note
-from boustro.tasks.data.units import Offsets
 from boustro.text.documents import OPENERS
 
 ROWS = 1024
@@ -139,7 +137,7 @@ class Job:
             again=f"remove {part} to start this shard again",
         )
         with grown as growing:
-            rows = (row for row in read_rows([path], offsets=self.offsets) if row is not None)
+            rows = (row for row in read_rows([path], offsets=self.predictor.offsets) if row is not None)
             for _ in range(growing.done):
                 next(rows, None)
             for batch in in_batches(rows, ROWS):
@@ -151,15 +149,10 @@ class Job:
             errors.unlink()
         return Done(shard, done, problems, monotonic() - started, os.getpid(), Counter(note.what for note in notes))
 
-    @property
-    def offsets(self) -> Offsets | None:
-        """Where rows have places in characters."""
-        return task_class(task_of(self.predictor.folder)).offsets
-
     def _answer(self, rows: list[Row], notes: list[Note]) -> tuple[list[str], list[dict[str, str]]]:
         """JSON lines for rows, and the problems of those without an answer."""
         good = [row for row in rows if not row.problem]
-        values = [_as_value(row._replace(value=row.converted(self.offsets, notes))) for row in good]
+        values = [_as_value(row._replace(value=row.converted(self.predictor.offsets, notes))) for row in good]
         answers = iter(self.predictor.answer_each(values, [row.place for row in good]))
         lines, problems = [], []
         for row in rows:

@@ -111,8 +111,8 @@ class PredictRequest(Inputs):
     explain: Annotated[
         bool,
         Field(
-            description="Add to each output, as `explained`, what decided it: what each LM of a pair answers alone, and "
-            "how much each word counted for the label or number of a text."
+            description="Add to each output, as `explained`, what decided it: what each LM of a pair answers alone, "
+            "and how much each word counted for the label or number of a text."
         ),
     ] = False
 
