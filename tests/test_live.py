@@ -4,6 +4,7 @@ import gc
 import tracemalloc
 from copy import copy, deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -243,7 +244,7 @@ def test_a_bad_delay_is_an_error(make, delay):
 
 def test_a_tagger_that_needs_the_whole_text_cannot_stream(make):
     promising = copy(make("pair"))
-    promising.recall = 0.9
+    promising._lists = SimpleNamespace(recall=0.9)
     with pytest.raises(ValueError, match="cannot stream: a promise of recall"):
         Live(promising)
 
