@@ -18,19 +18,19 @@ from pathlib import Path
 import numpy as np
 import torch
 import tyro
+from boustro.apps.studies.fewshot.heads import train_by_steps
+from boustro.apps.studies.fewshot.options import ShotOptions
+from boustro.apps.studies.fewshot.scoring import tag_ids
+from boustro.heads.tag_all import tag_all
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 from torchcrf import CRF
 
 from boustro.apps.studies.core.draws import draw_all, entity_types
-from boustro.apps.studies.fewshot.heads import train_by_steps
-from boustro.apps.studies.fewshot.options import ShotOptions
-from boustro.apps.studies.fewshot.scoring import tag_ids
 from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.heads.base import Head
 from boustro.heads.factored import factored_tags
 from boustro.heads.inputs import Inputs
-from boustro.heads.tag_all import tag_all
 from boustro.heads.training import predict_inputs
 from boustro.tasks.data import read_data
 

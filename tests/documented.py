@@ -41,8 +41,8 @@ SMALL = {
 """Options that every run of a command gets, instead of the page's values where it names them."""
 SMALL_WITH = {
     "adapt": {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"},
-    "fewshot": {"paper": "--shots 1 --budget 2 --epochs 2", "": "--draws 2 --shots 1"},
-    "fit": {"ridge": "", "ridge-pool": "", "statistics": "", "sense": "", "": "--epochs 1"},
+    "fewshot": {"paper": "--shots 1 --budget 2 --epochs 2", "": "--seeds 2 --shots 1"},
+    "fit": {"ridge": "", "ridge-pool": "", "lda-pool": "", "statistics": "", "sense": "", "": "--epochs 1"},
 }
 """The same for commands whose options depend on another word of theirs, the first of these that is there."""
 TINY = {

@@ -130,34 +130,17 @@ def test_compare_and_fewshot_judge_by_accuracy(tiny_pair, data, tmp_path, capsys
     assert main(["compare", *words, *small, "--out", str(tmp_path / "a")]) == 0
     results = json.loads((tmp_path / "a/results.json").read_text())
     assert results["signature"]["metric"] == "accuracy" and results["task"]["units"] == "texts"
-    assert main(["fewshot", *words, "--shots", "1", "4", "--draws", "3", "--out", str(tmp_path / "b")]) == 0
+    assert main(["fewshot", *words, "--shots", "1", "4", "--seeds", "3", "--out", str(tmp_path / "b")]) == 0
     results = json.loads((tmp_path / "b/results.json").read_text())
     assert results["signature"]["metric"] == "accuracy"
-    assert {point["head"] for point in results["points"]} == {"lda, label"}
-    for point in results["points"]:
-        assert point["sentences"] == [2 * point["shots"]] * 3
-        for value in point["score"]["values"]:
+    assert {system["head"] for system in results["systems"]} == {"lda-pool"}
+    for system in results["systems"]:
+        assert [len(draw) for draw in results["draws"][str(system["shots"])]] == [2 * system["shots"]] * 3
+        for value in system["dev"]["values"]:
             assert 0 <= value <= 100 and value * len(TEXTS) / 100 == pytest.approx(round(value * len(TEXTS) / 100))
     for page in ("a", "b"):
         report = (tmp_path / page / "report.md").read_text("utf-8")
         assert "accuracy" in report and " F1 " not in report.partition("## By")[0]
-
-
-def test_fewshot_of_texts_has_its_own_tags_and_protocol(tiny_pair, data, tmp_path, capsys):
-    words = [
-        "--encoders",
-        tiny_pair,
-        "--train",
-        str(data / "train.jsonl"),
-        "--dev",
-        str(data / "dev.jsonl"),
-        "--out",
-        "x",
-    ]
-    assert main(["fewshot", *words, "--tags", "bio"]) == 2
-    assert "--tags bio: for classify there are label" in capsys.readouterr().err
-    assert main(["fewshot", *words, "--protocol", "paper"]) == 2
-    assert "--protocol paper" in capsys.readouterr().err
 
 
 def test_scores_of_words_are_those_of_scikit_learn():

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
@@ -12,7 +10,6 @@ from boustro.heads.closed_form import (
     LabelledWords,
     LinearSolution,
     lda,
-    logistic,
     ridge,
     ridge_held_out,
 )
@@ -48,33 +45,6 @@ def test_ridge_is_scikit_learns(data, strength):
     np.testing.assert_allclose(ours.bias, theirs.intercept_, atol=1e-5)
 
 
-def objective(weight, bias, vectors, tags, strength) -> float:
-    """The definition of logistic regression."""
-    chosen = log_softmax(vectors @ weight.T + bias, -1)[np.arange(len(tags)), tags]
-    return -chosen.sum() + strength / 2 * np.square(weight).sum()
-
-
-@pytest.mark.parametrize("strength", [0.3, 3.0, 100.0])
-@pytest.mark.parametrize("num_tags", [2, 4])
-def test_logistic_is_the_minimum_of_its_definition(data, strength, num_tags):
-    vectors, tags, _ = data
-    tags, width = tags % num_tags, vectors.shape[1]
-    ours = logistic(LabelledWords(vectors, tags, num_tags, STARTS), strength)
-
-    def by_numbers(w: np.ndarray) -> tuple[float, np.ndarray]:
-        weight, bias = w[:-num_tags].reshape(num_tags, width), w[-num_tags:]
-        excess = softmax(vectors @ weight.T + bias, -1) - np.eye(num_tags)[tags]
-        gradient = np.concatenate([(excess.T @ vectors + strength * weight).ravel(), excess.sum(0)])
-        return objective(weight, bias, vectors, tags, strength), gradient
-
-    found = minimize(by_numbers, np.zeros(num_tags * (width + 1)), jac=True, method="L-BFGS-B",
-                     options={"maxiter": 20_000, "ftol": 1e-15, "gtol": 1e-9})  # fmt: skip
-    weight, bias = found.x[:-num_tags].reshape(num_tags, width), found.x[-num_tags:]
-    assert objective(ours.weight.astype(float), ours.bias, vectors, tags, strength) < found.fun * (1 + 1e-4) + 1e-3
-    wanted = relative(vectors @ weight.T + bias)
-    np.testing.assert_allclose(relative(scores(ours, vectors)), wanted, atol=0.02 * np.abs(wanted).max())
-
-
 @pytest.mark.parametrize("strength", [0.05, 0.5, 1.0])
 def test_lda_is_scikit_learns(data, strength):
     vectors, tags, words = data
@@ -90,10 +60,10 @@ def test_lda_is_scikit_learns(data, strength):
 def test_a_tag_that_no_word_has_is_never_predicted(data):
     vectors, tags, _ = data
     words = LabelledWords(vectors, np.minimum(tags, 1), NUM_TAGS, STARTS)
-    for head in (ridge(words, 1.0), lda(words, 0.3), logistic(words, 1.0)):
+    for head in (ridge(words, 1.0), lda(words, 0.3)):
         assert set(scores(head, vectors).argmax(-1)) == {0, 1}
     one = LabelledWords(vectors, np.full(40, 2), NUM_TAGS, STARTS)
-    for head in (ridge(one, 1.0), lda(one, 0.3), logistic(one, 1.0)):
+    for head in (ridge(one, 1.0), lda(one, 0.3)):
         assert set(scores(head, vectors).argmax(-1)) == {2}
 
 

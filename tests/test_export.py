@@ -163,6 +163,7 @@ def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tm
     [
         ("bilstm-pool", {"hidden": 8}),
         ("ridge-pool", {}),
+        ("lda-pool", {}),
         ("mlp-pool", {"hidden": 8, "words": True}),
         ("ridge-pool", {"words": True}),
     ],

@@ -126,7 +126,7 @@ TOKENIZE = ["tokenize", "{data}", "--out", "{out}"]
         (FIT, "--seed", "-1 99999999999999999999"), (FIT, "--max-span", "0"),
         (COMPARE, "--seeds", "0 -1 99999999"), (COMPARE, "--train-sentences", "-1 0"), (COMPARE, "--epochs", "0"),
         (COMPARE, "--vary", "epochs=0,1 hidden=-1 combine=sum lr=nan"),
-        (FEWSHOT, "--shots", "-1 0"), (FEWSHOT, "--draws", "0 -1"), (FEWSHOT, "--budget", "0"),
+        (FEWSHOT, "--shots", "-1 0"), (FEWSHOT, "--seeds", "0 -1"), (FEWSHOT, "--budget", "0"),
         (FEWSHOT, "--lr", "nan"),
         (PRETRAIN, "--tokens", "-5"), (PRETRAIN, "--warmup", "2 nan -1"), (PRETRAIN, "--decay", "-0.5 2"),
         (PRETRAIN, "--segment-length", "0 -1 1 99999999999"), (PRETRAIN, "--batch-segments", "0"),

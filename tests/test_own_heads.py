@@ -1,4 +1,4 @@
-"""K as an axis of a comparison, which `boustro fewshot` is where a task has no few-shot heads: the task's own head."""
+"""K as an axis of a comparison, which `boustro fewshot` is; here where `auto` is the task's own head."""
 
 import json
 
@@ -43,7 +43,7 @@ def given(tiny_pair, tmp_path_factory):
 
     def arguments(task, out):
         file = str(folder / f"{task}.jsonl")
-        study = ["--shots", "2", "6", "--draws", "2", "--train", file, "--dev", file, "--task", task]
+        study = ["--shots", "2", "6", "--seeds", "2", "--train", file, "--dev", file, "--task", task]
         return ["fewshot", "--encoders", tiny_pair, *study, "--out", str(out)]
 
     return arguments
@@ -76,17 +76,9 @@ def test_a_point_is_what_fit_gives_on_its_draw(given, tiny_pair, tmp_path):
         assert model.evaluate(texts).value == pytest.approx(value)
 
 
-def test_what_few_shot_heads_have_is_refused(given, tmp_path, capsys):
-    for more in (["--heads", "ridge"], ["--epochs", "3"], ["--tags", "label"], ["--protocol", "paper"]):
-        assert main([*given("qa", tmp_path / "a"), *more]) in (1, 2)
-        said = capsys.readouterr().err
-        assert any(what in said for what in ("its defaults", "--tags label: for qa", "--draws is not read by"))
-    assert not (tmp_path / "a").exists()
-
-
 def test_more_examples_than_there_are_is_noticed(given, tmp_path):
     words = [*given("qa", tmp_path / "a"), "--shots", "100"]
-    words = [w for n, w in enumerate(words) if not (w in ("2", "6") and words[n - 1] != "--draws")]
+    words = [w for n, w in enumerate(words) if not (w in ("2", "6") and words[n - 1] != "--seeds")]
     words.remove("--shots")
     assert main(words) == 0
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))

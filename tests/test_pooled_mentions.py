@@ -86,15 +86,15 @@ def test_without_documents_there_is_nothing_to_pool(tiny_pair):
     assert tagger.record["notices"]["training sentences without a document, whose mentions are not pooled"] == 3
 
 
-def study(command, encoder, folder, head="-DOCSTART- O\n\n"):
+def study(command, encoder, folder):
     """The arguments of a study of `TAGGED`, up to its own options."""
     file = folder / "data.conll"
-    file.write_text(head + format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
+    file.write_text("-DOCSTART- O\n\n" + format_conll([(list(s.words), list(s.tags)) for s in TAGGED]), "utf-8")
     return [command, "--encoders", encoder, "--train", str(file), "--dev", str(file)]
 
 
 def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path):
-    words = [*study("fewshot", tiny_pair, tmp_path), "--shots", "1", "--draws", "2"]
+    words = [*study("fewshot", tiny_pair, tmp_path), "--shots", "1", "--seeds", "2"]
     assert main([*words, "--out", str(tmp_path / "a"), "--dry-run", "--json", str(tmp_path / "plan.json")]) == 0
     assert main([*words, "--out", str(tmp_path / "a")]) == 0
     assert main([*words, "--out", str(tmp_path / "b"), "--pool-mentions", "--json", str(tmp_path / "b.json")]) == 0
@@ -105,13 +105,6 @@ def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path):
     ]
     assert widths[1] == 2 * widths[0] == 2 * widths[2]
     assert [c.name for c in (tmp_path / "a/cells").iterdir()] != [c.name for c in (tmp_path / "b/cells").iterdir()]
-
-
-def test_without_documents_a_few_shot_study_says_that_nothing_is_pooled(tiny_pair, tmp_path):
-    words = [*study("fewshot", tiny_pair, tmp_path, head=""), "--shots", "1", "--draws", "1"]
-    assert main([*words, "--pool-mentions", "--out", str(tmp_path / "a"), "--json", str(tmp_path / "a.json")]) == 0
-    notices = json.loads((tmp_path / "a.json").read_text("utf-8"))["notices"]
-    assert "the training data have no documents, so --pool-mentions changes nothing" in notices
 
 
 def test_a_plan_counts_the_features_behind_pooled_mentions(tiny_pair, tmp_path):

@@ -82,22 +82,13 @@ def test_the_command_line_says_so(arguments, said, tmp_path, capsys):
     assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("--heads ridge --epochs 3", "epochs is not read by any of these heads"),
-        ("--shots 4 16 --lr 0.1", "lr is not read by any of these heads"),
-        ("--heads ridge linear --hidden 8", "hidden is not read by any of these heads"),
-        ("--budget 3", "--budget is not read by --protocol sound"),
-        ("--protocol paper --draws 3", "--draws is not read by --protocol paper"),
-        ("--protocol paper --dropout 0.1", "dropout is not read by any"),
-    ],
-)
-def test_so_does_a_study_of_few_sentences(arguments, said, tmp_path, capsys):
+def test_so_does_a_study_of_few_sentences(tmp_path, capsys):
     (tmp_path / "x.conll").write_text("Ada B-PER\n")
     sets = ["--train", str(tmp_path / "x.conll"), "--dev", str(tmp_path / "x.conll"), "--out", str(tmp_path / "out")]
-    assert main(["fewshot", "--task", "tag", "--encoders", "no/such-model", *sets, *arguments.split()]) == 2
-    assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
+    given = ["fewshot", "--task", "tag", "--encoders", "no/such-model", *sets]
+    for words, said in ((["--epochs", "3"], "epochs is not an option"), (["--hidden", "8"], "hidden is not an option")):
+        assert main([*given, "--heads", "ridge", *words]) == 2
+        assert said in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task != "embed"])

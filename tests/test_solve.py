@@ -9,9 +9,8 @@ from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
 from boustro.heads.lockstep.train import CACHE_BYTES
 from boustro.heads.registry import HEADS, HeadShape
-from boustro.heads.solve import Run, solve
-from boustro.heads.tag_all import tag_all
-from boustro.heads.training import Dev, predict_inputs
+from boustro.heads.solve import Job, Run, solve, solve_many
+from boustro.heads.training import Dev
 
 LABELS = ("O", "B-A", "I-A")
 WIDTH = 18  # 18 words of width 18 are no multiple of four dropout numbers
@@ -32,6 +31,7 @@ OWN = [  # sentences, seed, options
     (tuple(range(14)), 7, {"lr": 0.02, "epochs": 2, "batch_sentences": 4}),
 ]
 INPUTS = Inputs([VECTORS[:, None, :7], VECTORS[:, None, 7:]], LENGTHS)
+LAYERED = Inputs([np.stack([VECTORS[:, :7], VECTORS[:, 7:14] * 3], 1), VECTORS[:, None, 7:]], LENGTHS)
 
 
 def runs(kind: str, hidden: int | None, crf: bool) -> list[Run]:
@@ -40,7 +40,7 @@ def runs(kind: str, hidden: int | None, crf: bool) -> list[Run]:
 
 
 def train(kind: str, own: list[Run], inputs: Inputs = INPUTS) -> list[Head]:
-    streams = tuple((1, stream.shape[2]) for stream in inputs.streams)
+    streams = tuple(stream.shape[1:] for stream in inputs.streams)
     targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
     return [found.head for found in solve(HeadShape(kind, streams, LABELS), inputs, targets, own, bf16=False)]
 
@@ -71,19 +71,6 @@ def test_every_head_is_the_one_that_its_run_gives_alone(trained):
     assert not torch.allclose(first, second, atol=1e-3) and not torch.allclose(first, other_seed, atol=1e-3)
 
 
-def test_all_predict_in_one_pass_what_each_predicts_alone(trained, monkeypatch):
-    together, alone = trained
-    monkeypatch.setattr("boustro.heads.tag_all.SCORED_WORDS", 13)
-    monkeypatch.setattr("boustro.heads.tag_all.DECODED_WORDS", 29)
-    best, valid = tag_all(together, VECTORS), tag_all(together, VECTORS, STARTS)
-    for m, head in enumerate(alone):
-        answers = predict_inputs(head, INPUTS)
-        np.testing.assert_array_equal(valid[m], np.concatenate([ids for ids, _ in answers]))
-        with torch.inference_mode():
-            scores = head.body(torch.from_numpy(VECTORS).float(), torch.from_numpy(LENGTHS))
-        np.testing.assert_array_equal(best[m], scores.argmax(-1).numpy())
-
-
 def test_a_body_with_other_names_and_layers_between_is_trained_all_the_same(monkeypatch):
     """Nothing rests on where a layer stands."""
     from boustro.heads import bodies
@@ -100,16 +87,31 @@ def test_a_body_with_other_names_and_layers_between_is_trained_all_the_same(monk
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        ("mlp", {"standardise": True}),
+        ("mlp", {"mix_epochs": 1}),
         ("block", {"hidden": 6}),
         ("bilstm", {"hidden": 6}),
     ],
 )
 def test_what_cannot_be_trained_together_is_trained_one_by_one(kind, change):
-    options = HEADS[kind].options(**{"epochs": 1, "hidden": 5, "standardise": False} | change)
+    options = HEADS[kind].options(**{"epochs": 1, "hidden": 5} | change)
     own = [Run(options, seed, np.array([0, 3, 5, 2])) for seed in (1, 2)]
-    for found, head in zip(train(kind, own), [head for run in own for head in train(kind, [run])], strict=True):
+    alone = [head for run in own for head in train(kind, [run], LAYERED)]
+    for found, head in zip(train(kind, own, LAYERED), alone, strict=True):
         torch.testing.assert_close(found.state_dict(), head.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("how", [{"mix_epochs": 0}, {"mix_epochs": 0, "standardise": False}, {"combine": "concat"}])
+def test_each_run_has_inputs_of_its_own_and_mixes_their_layers(how, monkeypatch):
+    """Standardised by those inputs alone; runs over the same inputs read the same words."""
+    targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
+    options = [HEADS["mlp"].options(**{"hidden": 5, "epochs": 2, "lr": lr} | how) for lr in (0.01, 0.003)]
+    parts = [LAYERED, Inputs([s[: STARTS[6]] for s in LAYERED.streams], LENGTHS[:6])]
+    shape = HeadShape("mlp", ((2, 7), (1, WIDTH - 7)), LABELS)
+    jobs = [Job(shape, own, targets, Run(each, seed)) for own in parts for each in options for seed in (1, 2)]
+    alone = [solve(*job[:3], [job.run], bf16=False)[0].head for job in jobs]
+    refuse_one_by_one(monkeypatch)
+    for found, head in zip(solve_many(iter(jobs), bf16=False), alone, strict=True):
+        torch.testing.assert_close(found.head.state_dict(), head.state_dict(), rtol=1e-4, atol=1e-5)
 
 
 def test_the_epoch_is_chosen_for_each_head_and_a_head_goes_on():

@@ -99,7 +99,7 @@ def test_letters_tell_what_the_states_before_a_word_do_not(tiny_pair, spelling):
 
 def test_few_shot_heads_read_letters_too(tiny_pair, tmp_path, file):
     data = str(file("a.conll", format_conll([(list(s.words), list(s.tags)) for s in TAGGED])))
-    words = ["fewshot", "--encoders", tiny_pair, "--train", data, "--dev", data, "--shots", "1", "--draws", "2"]
+    words = ["fewshot", "--encoders", tiny_pair, "--train", data, "--dev", data, "--shots", "1", "--seeds", "2"]
     values = {}
     for name in ("plain", "spelling"):
         options = ["--spelling"] if name == "spelling" else []

@@ -313,6 +313,29 @@ def test_what_a_ridge_head_cannot_learn_is_said(lm):
 # Explanation
 
 
+@pytest.mark.parametrize(("block", "read"), [("mean", (True, False, False)), ("first", (True, False, True))])
+def test_lda_reads_the_blocks_that_tell_the_label_of_texts_left_out(block, read):
+    rng = np.random.default_rng(0)
+    lengths, ids = torch.full((60,), 5), torch.arange(60) % 3
+    vectors, known = torch.from_numpy(rng.normal(size=(300, 12))).float(), torch.eye(12)[ids] * 4
+    if block == "first":
+        vectors[::5] += known
+        vectors[1::5] -= known  # the mean knows nothing
+    else:
+        vectors += known.repeat_interleave(5, 0)
+    head = make_head("lda-pool", TextOptions(combine="concat", standardise=False), ((1, 12),), ("a", "b", "c"))
+    pooled = head.pool(vectors, lengths)
+    head.solve(pooled, ids, lengths)
+    used = head.body.map.weight.abs().view(3, 3, 12).sum((0, 2)) > 0
+    assert used.tolist()[0] == read[0] and used.tolist()[2] == read[2]
+    found = np.array(head.predict(vectors, lengths))
+    assert (found.argmax(1) == ids.numpy()).mean() > 0.9
+    empty = head.predict(torch.cat([vectors[:5], vectors[:0]]), torch.tensor([5, 0]))
+    np.testing.assert_allclose(empty[0], found[0], rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="one label per text"):
+        head.solve(pooled, torch.zeros(60, 3), lengths)
+
+
 def test_the_words_of_a_pair_are_left_out_of_their_own_text(lm):
     pairs = [(f"{n} sold it.", f"{n} bought it.", "no") for n in NAMES]
     pairs += [(f"{n} left.", f"{n} left.", "yes") for n in NAMES]

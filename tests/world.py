@@ -61,7 +61,7 @@ GOOD = {
     "scaling": "--shards {shards} --validation {shards} --out {out} --sizes tiny --budgets 32 --segment-length 16 "
     "--batch-segments 2 --objectives causal --no-compile --validation-pieces 64",
     "compare": f"{STUDY} --heads linear --seeds 1 --epochs 1",
-    "fewshot": f"{STUDY} --heads ridge --shots 1 --draws 1",
+    "fewshot": f"{STUDY} --heads ridge --shots 1 --seeds 1",
     "geometry": "measure {corpus.txt} --encoder {lm}",
     "cache": "list --folder {cache}",
     "check": "{train.conll}",

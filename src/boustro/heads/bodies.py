@@ -31,7 +31,7 @@ class PerWord(nn.Sequential):
     """A body that scores every word independently: affine maps, dropout before each, ReLU between them."""
 
     def maps(self) -> list[nn.Linear]:
-        """Its affine maps in the order in which they are applied; `heads.lockstep` and `heads.tag_all` write it out."""
+        """Its affine maps in the order in which they are applied; `heads.lockstep` writes it out."""
         return [layer for layer in self if isinstance(layer, nn.Linear)]
 
     @torch.no_grad()

@@ -1,12 +1,11 @@
-"""Linear heads that solve a convex problem exactly: ridge, logistic regression, shrinkage LDA.
+"""Linear heads that solve a convex problem exactly: ridge and shrinkage LDA.
 
 The result depends on no order of sentences, seed or number of epochs; the only hyper-parameter is the strength.
 
     ridge      least squares on one-hot tags         + strength · ‖W‖²       (no penalty on the bias)
-    logistic   sum of cross-entropies                + strength / 2 · ‖W‖²   (no penalty on the bias)
     lda        Gaussian classes with one covariance, (1 - strength) · within + strength · mean variance · I
 
-Logistic regression is scikit-learn's. Ridge and LDA are invariant to rotation, so they are solved in principal axes:
+Both are invariant to rotation, so they are solved in principal axes:
 
     X - mean = Z · B      Z (N, r), ZᵀZ diagonal;   B (r, d) orthonormal;   r = rank ≤ min(N, d)
 
@@ -17,7 +16,7 @@ Sources: Hastie, Tibshirani and Friedman, chapters 3, 4 and 7; Woodbury's identi
 Letters: N words, d width, r rank, C tags, S strengths.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -139,23 +138,3 @@ def lda(words: LabelledWords, strength: float) -> LinearSolution:
     weight = np.linalg.solve(shrunk, means.T)  # (r, C)
     prior = np.log(np.maximum(counts, 1e-30) / words.num_words)
     return words.solution(weight.T @ axes, prior - 0.5 * (means.T * weight).sum(0), strength)
-
-
-def logistic(words: LabelledWords, strength: float) -> LinearSolution:
-    """Multinomial logistic regression; a tag that no word has is never predicted."""
-    from sklearn.linear_model import LogisticRegression
-
-    weight, bias = np.zeros((words.num_tags, words.width)), np.full(words.num_tags, np.log(1e-30))
-    present = np.unique(words.tags)
-    if len(present) == 1:
-        bias[present] = 0
-        return words.solution(weight, bias, strength)
-    binary = len(present) == 2  # scikit-learn then has one vector, the difference of the two: ‖w‖² = 2 · ‖W‖²
-    model = LogisticRegression(C=(1 + binary) / strength, solver="newton-cg", max_iter=1000)
-    model.fit(words.centred.astype(np.float32), words.tags)
-    weight[present] = np.concatenate([-model.coef_, model.coef_]) / 2 if binary else model.coef_
-    bias[present] = np.concatenate([-model.intercept_, model.intercept_]) / 2 if binary else model.intercept_
-    return words.solution(weight, bias, strength)
-
-
-CLOSED_FORMS: dict[str, Callable[..., LinearSolution]] = {"ridge": ridge, "logistic": logistic, "lda": lda}

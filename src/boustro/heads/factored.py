@@ -56,16 +56,6 @@ def mean_vectors(vectors: np.ndarray, runs: Runs) -> np.ndarray:
     return means
 
 
-def compose_tags(runs: Runs, types: np.ndarray, num_words: int, num_types: int) -> np.ndarray:
-    """(N,) ids of [O, B-type 0 … B-type T - 1, I-type 0 …] from runs with a type each (E,): always valid BIO."""
-    tags = np.zeros(num_words, np.uint16)
-    lengths = runs.stop - runs.first
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    tags[np.repeat(runs.first, lengths) + within] = 1 + num_types + np.repeat(types, lengths)
-    tags[runs.first] = 1 + types
-    return tags
-
-
 def read_runs(
     inside: np.ndarray, types: Callable[[Runs], np.ndarray], labels: Sequence[str], lengths: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:

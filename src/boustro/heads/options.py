@@ -52,6 +52,11 @@ class HeadOptions:
         """The most words of a span that the head finds; 0 where there is no limit."""
         return 0
 
+    @property
+    def shares_steps(self) -> bool:
+        """Whether many heads with such options may be trained at once, see `heads.solve`."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
@@ -73,6 +78,10 @@ class TrainedOptions(StepOptions, HeadOptions):
     """Dropout probability inside the head."""
     mix_epochs: Annotated[CountOrZero, MIXED] = 4
     """Epochs that learn the mix of layers; after them it is frozen."""
+
+    @property
+    def shares_steps(self) -> bool:
+        return self.mix_epochs == 0 or self.combine == "concat"
 
     def batch(self, num_examples: int) -> int:
         """Examples per step: by default 32, fewer for small training sets, so that an epoch has a dozen steps."""

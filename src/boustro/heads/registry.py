@@ -4,7 +4,7 @@
     ridge                          a tag per word        `heads.ridge_tags`
     span                           spans                 `heads.span`
     mlp-pool, bilstm-pool          classes of a text     `heads.pooled`
-    ridge-pool                     a class per text      `heads.ridge_pool`
+    ridge-pool, lda-pool           a class per text      `heads.ridge_pool`, `heads.lda_pool`
     score-pool                     a number per text     `heads.pooled`
     pair, pair-score               a class or a number   `heads.pairs`
     relation                       a class of two places `heads.relation`
@@ -73,6 +73,7 @@ HEADS: dict[str, HeadKind] = {
     "mlp-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledMLP", ClassOptions),
     "bilstm-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledBiLSTM", ClassOptions),
     "ridge-pool": HeadKind("class", ".ridge_pool:PooledRidge", ".ridge_pool:RidgeSums", TextOptions),
+    "lda-pool": HeadKind("class", ".lda_pool:PooledLDA", ".lda_pool:Discriminant", TextOptions),
     "score-pool": HeadKind("score", ".pooled:PooledScoreHead", ".pooled:PooledMLP", HiddenTextOptions),
     "answer": HeadKind("answers", ".questions:QuestionHead", ".questions:SpanReader", AnswerOptions),
     "pair": HeadKind("pair", ".pairs:PairHead", ".pairs:Comparison", PairOptions),

@@ -1,29 +1,26 @@
 """Train heads: one entry for one head and for thirty.
 
     solve(HeadShape("mlp", streams, labels), inputs, targets, [Run(options, seed=1), Run(options, seed=2), …])
+    solve_many(Job(shape, inputs, targets, run) for …)      the same, where runs have inputs of their own
 
-Every run gives the head that it gives alone. Where runs ask for nothing but steps over one vector per word, and the
+Every run gives the head that it gives alone. Where runs ask for nothing but steps over mixed vectors of words, and the
 body consists of affine maps, their heads take the steps together (`heads.lockstep`), which is many times as fast and
 changes no more than the order of summation. All others are trained one after the other (`heads.training`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from boustro.hardware import uses_bf16
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs, Targets
-from boustro.heads.options import HeadOptions, TrainedOptions
+from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
 from boustro.heads.training import Dev, Groups, TrainLog, train_head
-
-if TYPE_CHECKING:
-    from boustro.heads.lockstep.batches import Member, TrainingWords
 
 CPU = torch.device("cpu")
 
@@ -47,6 +44,15 @@ class Run:
     dev: Dev | None = None
     groups: Groups | None = None
     head: Head | None = None
+
+
+class Job(NamedTuple):
+    """A run and what it learns from, see `solve`."""
+
+    shape: HeadShape
+    inputs: Inputs
+    targets: Targets
+    run: Run
 
 
 class Solved(NamedTuple):
@@ -75,52 +81,39 @@ def solve(
     """
     if not runs:
         raise ValueError("there is no head to train: `runs` is empty")
-    if not len(inputs) or any(run.examples is not None and not len(run.examples) for run in runs):
-        raise ValueError("a head needs at least one example to train on")
+    jobs = [Job(shape, inputs, targets, run) for run in runs]
+    return solve_many(jobs, device, bf16) if len(jobs) > 1 else [_solve_one(jobs[0], device, bf16)]
+
+
+def solve_many(jobs: Iterable[Job], device: torch.device = CPU, bf16: bool | None = None) -> list[Solved]:
+    """A trained head for every job. The inputs of each are read when it comes, and forgotten."""
     exact = device.type == "cpu" and not (uses_bf16(device) if bf16 is None else bf16)
-    if len(runs) > 1 and exact and all(run.dev is run.groups is run.head is None for run in runs):
-        from boustro.heads.lockstep.train import takes_steps_with_others, train_together
+    from boustro.heads.lockstep.pool import Pool, begin
 
-        words = _one_vector_each(inputs, targets)
-        members = [_member(shape, inputs, run) for run in runs] if words else []
-        if words and all(map(takes_steps_with_others, members)):
-            train_together(members, words)
-            return [Solved(own.head, TrainLog([], [], own.options.epochs, own.batch)) for own in members]
-    return [_solve_one(shape, inputs, targets, run, device=device, bf16=bf16) for run in runs]
+    solved: dict[int, Solved] = {}
+    pools: dict[tuple, Pool] = {}
+    for number, job in enumerate(jobs):
+        begun = begin(job) if exact else None
+        if begun is None:
+            solved[number] = _solve_one(job, device, bf16)
+        else:
+            alike = (job.shape.labels, *(parameter.shape for parameter in begun.head.parameters()))
+            pools.setdefault(alike, Pool()).add(number, job, begun)
+    for pool in pools.values():
+        for n, own in zip(pool.numbers, pool.train(), strict=True):
+            solved[n] = Solved(own.head, TrainLog([], [], own.options.epochs, own.batch))
+    return [solved[number] for number in range(len(solved))]
 
 
-def _solve_one(shape: HeadShape, inputs: Inputs, targets: Targets, run: Run, **how: Any) -> Solved:
+def _solve_one(job: Job, device: torch.device, bf16: bool | None) -> Solved:
+    shape, inputs, targets, run = job
+    if not len(inputs) or (run.examples is not None and not len(run.examples)):
+        raise ValueError("a head needs at least one example to train on")
     if run.examples is not None:
         chosen, inputs = run.examples, inputs.select(run.examples)
         of_all, targets = targets, lambda some, rows: of_all(chosen[some], rows)
     if run.head is None:
         torch.manual_seed(run.seed)
     head = run.head or shape.make(run.options)
-    started = run.head is not None
-    log = train_head(head, inputs, targets, run.seed, dev=run.dev, groups=run.groups, started=started, **how)
-    return Solved(head, log)
-
-
-def _one_vector_each(inputs: Inputs, targets: Targets) -> "TrainingWords | None":
-    """The words of examples that are one sentence each and have one layer for every stream; `None` for others."""
-    from boustro.heads.lockstep.batches import TrainingWords
-
-    alone = np.array_equal(inputs.parts, np.arange(len(inputs.lengths))[:, None])
-    if not alone or inputs.side_width or any(stream.shape[1] != 1 for stream in inputs.streams):
-        return None
-    vectors = torch.from_numpy(np.concatenate([stream[:, 0] for stream in inputs.streams], 1))
-    tags = targets(np.arange(len(inputs)), torch.arange(len(vectors)))
-    return TrainingWords(vectors.half(), inputs.starts, tags.numpy()) if isinstance(tags, Tensor) else None
-
-
-def _member(shape: HeadShape, inputs: Inputs, run: Run) -> "Member":
-    """A head as `_solve_one` makes it, and the random numbers that follow."""
-    from boustro.heads.lockstep.batches import Member
-
-    assert isinstance(run.options, TrainedOptions)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        head = shape.make(run.options)
-        after = torch.get_rng_state()
-    sentences = np.arange(len(inputs)) if run.examples is None else run.examples
-    return Member(head, run.options, sentences, run.seed, after)
+    how: dict[str, Any] = {"dev": run.dev, "groups": run.groups, "started": run.head is not None}
+    return Solved(head, train_head(head, inputs, targets, run.seed, device=device, bf16=bf16, **how))

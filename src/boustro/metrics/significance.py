@@ -158,21 +158,6 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
     return Difference(points, float(low), float(high), p, len(shared))
 
 
-def sign_flip_p(differences: Sequence[float]) -> float:
-    """Two-sided p of n paired differences: the share of the 2ⁿ ways to set their signs with a mean as far from 0.
-
-    For n above 16 it is from a fixed random sample of them. 2, 1, 3: two of 8 ways reach a mean of 2  →  p = 0.25
-    """
-    values = np.asarray(differences, float)
-    if len(values) <= 16:
-        signs = 1 - 2 * (np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1)
-    else:
-        signs = np.random.default_rng(0).choice([-1, 1], (20_000, len(values)))
-        signs[0] = 1  # the observed signs are one of the ways, so that p is never 0
-    found = abs(values.mean()) if len(values) else 0.0
-    return float((np.abs(signs @ values) / max(len(values), 1) >= found - 1e-12 * max(found, 1)).mean())
-
-
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """The p-values of one table, corrected for their number; `None`, where nothing was tested, stays `None`.
 

@@ -41,7 +41,7 @@ class Classifier(Task[str, Label]):
 
     Args:
         encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
-        head: mlp-pool (the default), bilstm-pool or ridge-pool.
+        head: mlp-pool (the default), bilstm-pool, ridge-pool or lda-pool.
         preset: "default".
         cache: Keep the features of training and development data on disk (a folder says where).
         device: cpu, cuda or mps; by default the best available.

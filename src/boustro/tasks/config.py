@@ -1,6 +1,6 @@
 """The options of each task, and their presets. torch is not imported here: command lines list these options."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -9,6 +9,9 @@ from boustro.encoders.options import Context, ReadingOptions, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.options import OptionError, PresetOptions, Range, check_options, unread
+
+AUTO = "auto"
+"""In a study of few examples: the kind of head that measurement favoured at that number, see `TaskConfig.few_head`."""
 
 
 def refuse_documents(reading: ReadingOptions) -> None:
@@ -27,6 +30,8 @@ class TaskConfig(PresetOptions, ReadingOptions):
     labellings: ClassVar[tuple[str, ...]] = ()
     """What the heads of the task may learn, see `heads.registry.HeadKind`."""
     default_head: ClassVar[str] = ""
+    few_heads: ClassVar[tuple[tuple[int, str], ...]] = ()
+    """(fewest examples of each label, kind of head): what `auto` means in a study of few examples (docs/log.md)."""
     in_documents: ClassVar[bool] = False
     """Whether its examples stand in documents; else they are whole texts, with nothing around them."""
 
@@ -38,6 +43,22 @@ class TaskConfig(PresetOptions, ReadingOptions):
         super().__post_init__()
         if not self.in_documents:
             refuse_documents(self)
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "default": {},
+        "few": {"mix_epochs": 0},  # many heads for few examples are then trained at once (`heads.solve`)
+    }
+
+    @classmethod
+    def few_head(cls, shots: int | None) -> str:
+        """What `auto` means with so many examples of each label."""
+        return next((kind for fewest, kind in cls.few_heads if shots is not None and shots >= fewest), cls.default_head)
+
+    @classmethod
+    def named_heads(cls, named: Sequence[str]) -> list[str]:
+        """The kinds that these are, `auto` being several."""
+        few = list(dict.fromkeys([*(kind for _, kind in cls.few_heads), cls.default_head]))
+        return list(dict.fromkeys(kind for name in named for kind in (few if name == AUTO else [name])))
 
     @classmethod
     def heads(cls) -> list[str]:
@@ -104,6 +125,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("tags", "spans")
     default_head: ClassVar[str] = "mlp"
+    few_heads = ((64, "mlp"), (0, "ridge"))
     in_documents: ClassVar[bool] = True
 
     context: Context = "document"
@@ -124,7 +146,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     head is told how many, so that one tagger serves every delay (docs/streaming.md)."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {},
+        **TaskConfig.presets,
         "paper": {  # backward-LM paper, section 3.2
             "layers": "last",
             "pooling": "first",
@@ -173,6 +195,7 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("class",)
     default_head: ClassVar[str] = "mlp-pool"
+    few_heads = ((0, "lda-pool"),)
 
     words: bool = False
     """Put TF-IDF of words and word pairs beside the encoder, weighed on parts of the training set left out."""

@@ -17,7 +17,16 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.apps.cli.listed import Command, Option, Table, bare_types, list_options, notes_of, preset_option
+from boustro.apps.cli.listed import (
+    Command,
+    Option,
+    Table,
+    bare_types,
+    list_options,
+    notes_of,
+    parameter_default,
+    preset_option,
+)
 from boustro.choose import nearest, suggestion
 from boustro.errors import shorten
 from boustro.heads.options import HeadOptions
@@ -26,6 +35,7 @@ from boustro.names import expand_home, is_shipped
 from boustro.options import OptionError, option_name, problem_of
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
+from boustro.tasks.config import AUTO
 from boustro.text.places import Place, check_model, refuse_swapped
 
 ALL = "--help-all"
@@ -94,10 +104,12 @@ class Line:
             task = guess_task(Path(str(train)) if train else None, values("text-column"), value("label-column"))
         heads: list[str] = []
         if HeadOptions in hints.values() and not {*HELP} & {*arguments}:
-            heads = values("head")[:1] or values("heads") or [TASKS[task].config.default_head]
+            automatic = [AUTO] if parameter_default(command, "heads") == (AUTO,) else []
+            asked = values("head")[:1] or values("heads") or automatic
+            heads = TASKS[task].config.named_heads(asked) or [TASKS[task].config.default_head]
         preset, known = None, {option.name for option in list_options(command, task).options}
         if option := preset_option(command):
-            preset = value(option)
+            preset = value(option) or parameter_default(command, option)
             if option not in known:
                 _take(words, option)
                 recipe = {name: own for name, own in recipe.items() if name != option}

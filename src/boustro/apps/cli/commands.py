@@ -47,7 +47,7 @@ def fit(
         task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
             starter-memory.
-        head: Kind of head. {heads}. ridge and ridge-pool are for a few dozen examples.
+        head: Kind of head. {heads}. ridge, ridge-pool and lda-pool are for a few dozen examples.
         seed: Random seed of the head's weights, the order of examples and dropout.
         cross_validate: Without --dev: seconds that it may take to say how good the model is, by heads that answer parts
             of the training set that they have not learned, and whether more labels would help. 0 leaves it out.

@@ -16,7 +16,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.options import POSITIONAL, check_options, describe_fields, option_name, unread
 from boustro.tasks import DEFAULT_TASK, TASKS
-from boustro.tasks.config import TaskConfig
+from boustro.tasks.config import AUTO, TaskConfig
 from boustro.text.places import Place
 
 METAVARS = {"out": "OUT", "action": "ACTION"}
@@ -133,6 +133,12 @@ def preset_option(command: Command) -> str | None:
     return next((hint.preset_option for hint in hints), None)
 
 
+def parameter_default(command: Command, name: str) -> Any:
+    """The default of a parameter of a function; `None` where it has no such parameter."""
+    parameter = inspect.signature(command).parameters.get(name)
+    return parameter.default if parameter else None
+
+
 def list_options(
     command: Command, task: str = DEFAULT_TASK, heads: Sequence[str] = (), preset: str | None = None
 ) -> Table:
@@ -151,13 +157,14 @@ def list_options(
         if hint is TaskConfig:
             hint, default = config, config()
         elif hint is HeadOptions:
-            hint = options_of_heads(heads or config.heads())
+            hint = options_of_heads(config.named_heads(heads) or config.heads())
             default = hint()
         elif name == "task":
             hint = Literal[tuple(TASKS)]
         if preset and hasattr(hint, "presets"):
             of_preset = hint.preset(preset)
-        default = MISSING if default is inspect.Parameter.empty else defaults.get(name, default)
+        default = MISSING if default is inspect.Parameter.empty else default
+        default = default if default in (MISSING, (AUTO,)) else defaults.get(name, default)
         found.append((name, hint, default, told.get(name, "")))
     groups: dict[tuple[str, ...], type] = {}
     options = [

@@ -136,6 +136,7 @@ GRAPHS: dict[str, Graph] = {
     "mlp-pool": Graph(GraphHead.read_classes, (LENGTHS,)),
     "bilstm-pool": Graph(GraphHead.read_classes, (LENGTHS,), 1),
     "ridge-pool": Graph(GraphHead.read_classes, (LENGTHS,)),
+    "lda-pool": Graph(GraphHead.read_classes, (LENGTHS,)),
     "score-pool": Graph(GraphHead.read_numbers, (LENGTHS,)),
     "answer": Graph(GraphHead.read_answers, (QUESTION, CONTEXT), 1),
     "pair": Graph(GraphHead.read_classes, (LENGTHS,), 1),

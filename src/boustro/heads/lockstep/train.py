@@ -8,15 +8,17 @@ step are written out, and heads share operations:
     once per head    AdamW, by PyTorch's fused kernel
 
 Groups are trained in lockstep, several per thread, those with most steps first, so that those that have not finished
-are always the first ones. The numbers are those of `heads.training.train_head` on one stream without a mix. On a CPU
-only; on a GPU use `train_head`.
+are always the first ones. The numbers are those of `heads.training.train_head` with mixes that are not learned. On a
+CPU only; on a GPU use `train_head`.
 
 M heads, N words, d width of a vector, C tags.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby, pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,21 +28,23 @@ from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord
 from boustro.heads.lockstep.batches import BatchGroup, Member, TrainingWords, join
 from boustro.heads.lockstep.passes import PASSES, CRFGradient, SoftmaxGradient
-from boustro.heads.tag_all import in_parallel
+from boustro.heads.options import TrainedOptions
 from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import WEIGHT_DECAY
 from boustro.progress import Progress
 
 CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 FIXED = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 
 
-def takes_steps_with_others(member: Member) -> bool:
-    """Whether it is a head whose passes are written out (`passes`), and is trained by nothing but its steps."""
-    head, options = member.head, member.options
+def takes_steps_with_others(head: Head, options: TrainedOptions) -> bool:
+    """Whether it is a head whose passes are written out (`passes`), and whose mixes of layers are fixed."""
+    fixed = options.mix_epochs == 0 or not any(mix.learned for mix in head.mixes)
     written = type(head) is TaggingHead and isinstance(head.body, PerWord) and len(head.body.maps()) in PASSES
-    return written and not options.standardise
+    return written and fixed
 
 
 def train_together(members: Sequence[Member], words: TrainingWords) -> None:
@@ -51,7 +55,7 @@ def train_together(members: Sequence[Member], words: TrainingWords) -> None:
     num_parameters = sum(p.numel() for p in members[0].head.parameters())
     parts = _partition(members, num_parameters, torch.get_num_threads())
     with Progress("training heads", "steps", total=sum(member.steps for member in members)) as bar:
-        in_parallel(lambda groups: _train_in_lockstep(groups, words, bar.update), parts)
+        _in_parallel(lambda groups: _train_in_lockstep(groups, words, bar.update), parts)
     if not all(bool(torch.isfinite(p).all()) for member in members for p in member.head.parameters()):
         raise ValueError("the weights of a head are not finite after its training; try a lower --lr")
 
@@ -125,3 +129,17 @@ class _AdamW:
         for m, own in enumerate(self._heads):
             for parameter, stack in zip(own, self.parameters, strict=True):
                 parameter.copy_(stack[m])
+
+
+def _in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The work on each item, in threads: two cores gain more from two small items than from halves of one."""
+    threads = torch.get_num_threads()
+    workers = min(threads, len(items))
+    each = torch.inference_mode()(work)
+    if workers <= 1:
+        return [each(item) for item in items]
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
+            return list(pool.map(each, items))
+    finally:
+        torch.set_num_threads(threads)

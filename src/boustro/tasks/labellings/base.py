@@ -44,10 +44,8 @@ class Labelling(ABC):
     """What is counted in examples and answers, and how it is shown."""
     nested: ClassVar[bool] = False
     """Whether entities of an answer may be inside or across each other."""
-    shot_tags: ClassVar[tuple[str, ...]] = ()
-    """What few-shot heads can predict."""
-    shot_heads: ClassVar[tuple[tuple[int, tuple[str, str]], ...]] = ()
-    """(fewest shots, (head, tags)): what `auto` means at that many shots (docs/log.md)."""
+    by_label: ClassVar[bool] = False
+    """Whether K examples can be drawn for each label, as those of one are known by it."""
 
     def __init__(self, scheme: Any, labels: Sequence[str]) -> None:
         self.scheme, self.labels = scheme, tuple(labels)

@@ -24,8 +24,7 @@ UNSEEN = "dev words with a label that the training data never show"
 class TagLabelling(EntityLabelling):
     """Entities as tags of a scheme: bio, bioes or io."""
 
-    shot_tags = ("bio", "io", "factored")
-    shot_heads = ((64, ("mlp+crf", "bio")), (0, ("ridge", "factored")))
+    by_label = True
 
     @classmethod
     def suiting(cls, examples: Sequence[Sentence]) -> type[Labelling]:
@@ -73,7 +72,7 @@ class WordLabelling(TagLabelling):
 
     types = EntityLabelling.types
     units = UnitsOf("WordUnits")
-    shot_tags = shot_heads = ()
+    by_label = False
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "WordLabelling":

@@ -30,8 +30,7 @@ class TextLabelling(Labelling):
 
     scheme_name = "class"
     units = LabelUnits()
-    shot_tags = ("label",)
-    shot_heads = ((0, ("lda", "label")),)
+    by_label = True
 
     @classmethod
     def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
@@ -123,7 +122,7 @@ class LabelSetLabelling(TextLabelling):
     """
 
     units = LabelSetUnits()
-    shot_tags = shot_heads = ()
+    by_label = False
 
     def __init__(self, scheme: Any, labels: Sequence[str], threshold: float = 0.5) -> None:
         super().__init__(scheme, labels)
@@ -197,7 +196,7 @@ class MarkedLabelling(TextLabelling):
     """
 
     scheme_name = "marked"
-    shot_tags = shot_heads = ()
+    by_label = False
 
     @classmethod
     def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:

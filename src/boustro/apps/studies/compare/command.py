@@ -1,18 +1,22 @@
 """`boustro compare`: encoders × heads × variants × seeds on the same data, as one table and one report.
 
+`boustro fewshot` is the same for few examples, with other defaults.
+
 Slow imports happen when the command runs, so that its help appears at once.
 """
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from boustro.apps.studies.core.options import StudyData, StudyRun
 from boustro.heads.options import HeadOptions
-from boustro.options import Count, Range, check_options
-from boustro.tasks.config import TaskConfig
+from boustro.options import Count, OptionError, Range, check_options, option_name
+from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
 
-MOST_SEEDS = 1000
+MOST_SEEDS, DRAWS, BUDGET, BEST = 1000, 10, 30, 3
+SEARCHED = ("lr", "dropout", "batch_sentences")
+"""What the search of the preset paper sets."""
 
 
 def compare(
@@ -34,7 +38,7 @@ def compare(
     """Train every encoder under every head with several seeds, and compare their scores in a table and a report.
 
     The development set selects the best epoch of each run and the best system. With --shots every seed draws so many
-    examples, and no epoch is selected; boustro fewshot has heads for few examples.
+    examples, and no epoch is selected; boustro fewshot has defaults for that.
 
     Args:
         encoders: Specs of encoders, such as starter-forward starter.
@@ -49,30 +53,95 @@ def compare(
         train_sentences: Train on the first N examples only.
     """
     check_options(compare, locals())
+    _run(data, run, task, reading, encoders, heads, vary, training, of_heads, train_sentences,
+         seeds=seeds, shots=shots, reference=reference, cases=cases)  # fmt: skip
+
+
+def fewshot(
+    encoders: tuple[LM, ...],
+    data: StudyData,
+    run: StudyRun,
+    task: str = "tag",
+    shots: tuple[Count, ...] = (4, 16, 64, 256),
+    seeds: Annotated[int, Range(1, MOST_SEEDS)] | None = None,
+    heads: tuple[str, ...] = (AUTO,),
+    preset: Literal["few", "paper"] = "few",
+    budget: Count | None = None,
+    vary: tuple[str, ...] = (),
+    training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
+    of_heads: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
+    reading: DataOptions = DEFAULT_OPTIONS,
+) -> None:
+    """Train on K labelled examples per type or label, for several K and several random draws, and compare encoders.
+
+    As boustro compare --shots, with defaults for few examples. A head that is reported is the one that boustro fit
+    trains on the examples of its draw, with the same --preset. Nothing is selected on the development set, but by the
+    search of the preset paper.
+
+    Args:
+        encoders: Specs of encoders, such as starter-forward starter.
+        task: As for boustro fit. By default as the training set has it.
+        shots: Examples per entity type or label (the K of K-shot), or in all where there are none.
+        seeds: Number of random draws per K, by default 10. The preset paper has one draw.
+        heads: Kinds of head, as for boustro fit; auto is the one that measurement favoured at each K.
+        preset: few, whose mix of layers is fixed, so that the heads of all draws are trained at once; or the protocol
+            of the backward-LM paper (section 3.4): its draw, its head, a random search, the three runs best on dev.
+        budget: Number of runs of the paper's random search, by default 30.
+        vary: As for boustro compare.
+    """
+    check_options(fewshot, locals())
+    paper = preset == "paper"
+    own = {"--seeds": seeds, "--heads": None if heads == (AUTO,) else heads} if paper else {"--budget": budget}
+    unread = [name for name, value in own.items() if value is not None]
+    searched = {name: training.preset(preset)[name] for name in SEARCHED} if paper else {}
+    unread += [f"--{option_name(name)}" for name, value in searched.items() if value != getattr(of_heads, name)]
+    if unread:
+        raise OptionError(f"{', '.join(unread)} is not read with --preset {preset}; leave it out")
+    how: dict[str, Any] = {"seeds": seeds or DRAWS, "budget": None}
+    if paper:
+        heads, how = ("mlp",), {"seeds": BEST, "budget": budget or BUDGET}
+    how |= {"shots": shots, "title": "Few labelled examples"}
+    _run(data, run, task, reading, encoders, heads, vary, training, of_heads, **how)
+
+
+def _run(
+    data: StudyData,
+    run: StudyRun,
+    task: str,
+    reading: DataOptions,
+    encoders: tuple[str, ...],
+    heads: tuple[str, ...],
+    vary: tuple[str, ...],
+    training: TaskConfig,
+    of_heads: HeadOptions,
+    first: int | None = None,
+    *,
+    shots: tuple[int, ...],
+    **how: Any,
+) -> None:
     from boustro.apps.studies.compare.comparison import Comparison
     from boustro.apps.studies.core.run import run_study
     from boustro.apps.studies.core.systems import parse_variants, refuse_variants
     from boustro.tasks import TASKS, task_class
 
     config = TASKS[task].config
-    variants = parse_variants(vary, config, heads)
+    kinds = config.named_heads(heads)
+    variants = parse_variants(vary, config, kinds)
     options = {**vars(training), **vars(of_heads)}
-    for head in heads:
+    for head in kinds:
         refuse_variants(config, head, options, variants)  # before the data are read
     sets = data.read(task, reading)
     grid = Comparison(
-        encoders=encoders,
+        encoders=tuple(dict.fromkeys(encoders)),
         heads=heads,
-        seeds=seeds,
         shots=tuple(sorted(set(shots))),
         options=options,
         variants=variants,
         task=task_class(task),
-        train=sets["train"][:train_sentences],
+        train=sets["train"][:first],
         dev=sets["dev"],
         test=sets.get("test"),
         run=run,
-        reference=reference,
-        cases=cases,
+        **how,
     )
     run_study(grid, run)

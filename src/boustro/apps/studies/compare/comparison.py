@@ -1,7 +1,11 @@
 """A comparison: encoders × heads × variants × K, each with several seeds; and a cell of it, a head that is trained.
 
 With K a head learns from K examples, which its seed draws, and nothing chooses its epoch. The rest of their documents,
-whose labels it does not see, is read with them.
+whose labels it does not see, is read with them. The heads of all seeds are trained at once where they can be
+(`tasks.fitting.fit_many`).
+
+With a `budget`, which is section 3.4 of the backward-LM paper, there is one draw, and the runs of a random search over
+learning rates, seeds and dropout that are best on dev stand in the place of seeds.
 """
 
 import itertools
@@ -9,9 +13,11 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.table import Table
 
@@ -32,10 +38,17 @@ from boustro.store import write_file
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
+from boustro.tasks.config import AUTO
+from boustro.tasks.data import data_name
 from boustro.tasks.explain import effects
+from boustro.tasks.fitting import fit_many
+from boustro.tasks.plan import Examples, Fitted, Plan
 from boustro.types import Entity
 
 SPEED_WORDS = 1000
+RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
+SEEDS, DROPOUTS, BATCH = range(10, 20), (0.0, 0.1, 0.2, 0.3), 4
+"""The grid of the paper's search, its batch size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +58,7 @@ class Comparison(Grid):
     heads: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     variants: tuple[dict[str, Any], ...] = ({},)
+    budget: int | None = None
     reference: str | None = None
     cases: tuple[str, str] | None = None
     title: str = "Comparison"
@@ -52,8 +66,10 @@ class Comparison(Grid):
     report = REPORT
 
     def __post_init__(self) -> None:
-        if self.seeds < 1 or not self.encoders or not self.heads or not self.variants:
+        if self.seeds < 1 or not self.encoders or not self.heads or not self.variants or self.budget == 0:
             raise ValueError("nothing to compare: give at least one encoder, one head and one seed")
+        if self.shots and self.units.has_labels and not any(map(self.units.gold, self.train)):
+            raise ValueError(f"{data_name(self.train)}: there are no {self.counted} with a label, so none can be drawn")
         for system in self.systems():
             Spec.parse(system.encoder).refuse_unread(self._make(system).plan.reader.reading)
         for name, sentences in self.data().items():
@@ -66,6 +82,16 @@ class Comparison(Grid):
     def measure(self) -> str:
         return f"dev {self.units.metric}"
 
+    @property
+    def drawing(self) -> str:
+        return super().drawing if self.budget is None else "paper"
+
+    def head(self, system: System) -> str:
+        """The kind of a system's head; `auto` depends on K, and on whether examples of each label can be drawn."""
+        config = TASKS[self.task.name].config
+        known = system.shots if self.labelling.by_label else None
+        return config.few_head(known) if system.head == AUTO else system.head
+
     def systems(self) -> list[System]:
         counts = [{SHOTS: shots} for shots in self.shots] or [{}]
         variants = [variant | own for variant in self.variants for own in counts]
@@ -75,14 +101,15 @@ class Comparison(Grid):
         return range(1, self.seeds + 1)
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
-        drawn = {"shots": system.shots, "drawing": self.drawing} if system.shots else {}
-        return {"head": system.head, **self._make(system).settings(), **drawn}
+        drawn = {"shots": system.shots, "drawing": self.drawing, "budget": self.budget} if system.shots else {}
+        return {"head": self.head(system), **self._make(system).settings(), **drawn}
 
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
         variant = {name: value for name, value in system.variant.items() if name != SHOTS}
-        chosen = options_of(TASKS[self.task.name].config, system.head, self.options, variant)
-        return self.make(system, **{**chosen, **more})
+        kind = self.head(system)
+        chosen = options_of(TASKS[self.task.name].config, kind, self.options, variant)
+        return self.make(replace(system, head=kind), **{**chosen, **more})
 
     def taught(self, shots: int | None, seed: int) -> list[Any]:
         """What a head of a seed learns from; with K the examples that are drawn, with their documents as context."""
@@ -107,9 +134,9 @@ class Comparison(Grid):
         system = cell.system
         with PeakMemory() as peak:
             model = self._make(system)
-            self._fit(model, system.shots, cell.number)
+            self._fit(model, system, cell.number)
             answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
-        config = {"encoder": system.encoder, "head": system.head, **model.settings()}
+        config = {"encoder": system.encoder, "head": model.head_kind, **model.settings()}
         scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
         for name, answers in answered.items():
             scores[name], rows = self._judge(model, self.data()[name], answers)
@@ -126,15 +153,45 @@ class Comparison(Grid):
         }
         return scores
 
-    def _fit(self, model: Task[Any, Any], shots: int | None, seed: int) -> None:
+    def _fit(self, model: Task[Any, Any], system: System, seed: int) -> None:
+        if system.shots is None:
+            model.fit(self.train, self.dev, seed)
+            return
         try:
-            model.fit(self.taught(shots, seed), None if shots else self.dev, seed)
+            if self.budget or model.plan.head_options.shares_steps:
+                model.fitted = self._trained(system)[seed - 1]
+            else:
+                model.fit(self.taught(system.shots, seed), None, seed)
         except ValueError as error:
-            if shots is None:
-                raise
-            raise ValueError(
-                f"draw {seed} of {len(self.draws[shots][seed - 1])} examples: {error}; if that is by chance, take more"
-            ) from error
+            drawn = len(self.draws[system.shots][seed - 1])
+            raise ValueError(f"draw {seed} of {drawn} examples: {error}; if that is by chance, take more") from error
+
+    def _trained(self, system: System) -> list[Fitted]:
+        """The models of all seeds, or the best of the search; kept until those of another system are asked for."""
+        if system.name not in self._latest:
+            assert system.shots is not None
+            plan, seeds = self._make(system).plan, range(1, self.seeds + 1)
+            given = [self._examples(system.shots, seed) for seed in (seeds if self.budget is None else [1])]
+            found = fit_many(plan, given, seeds) if self.budget is None else self._search(plan, given[0], self.budget)
+            self._latest.clear()
+            self._latest[system.name] = found
+        return self._latest[system.name]
+
+    def _examples(self, shots: int, seed: int) -> Examples:
+        return Examples(train=self.task.read_training(self.taught(shots, seed)))
+
+    def _search(self, plan: Plan[Any], given: Examples, budget: int) -> list[Fitted]:
+        grid = list(itertools.product(RATES, SEEDS, DROPOUTS))
+        picked = [grid[n] for n in np.random.default_rng(0).permutation(len(grid))[:budget]]
+        own = {"batch_sentences": BATCH}
+        options = [replace(plan.head_options, lr=rate, dropout=dropout, **own) for rate, _, dropout in picked]
+        found = fit_many(plan, [given] * len(picked), [seed for _, seed, _ in picked], options)
+        scores = [self.units.score(self.dev, f.answers(f.outputs(self.dev, cached=True), self.dev)) for f in found]
+        return [found[n] for n in sorted(range(len(found)), key=lambda n: -scores[n])[: self.seeds]]
+
+    @cached_property
+    def _latest(self) -> dict[str, list[Fitted]]:
+        return {}
 
     def _judge(self, model: Task[Any, Any], examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[dict, list]:
         """Scores of answers, and one JSON object per example."""

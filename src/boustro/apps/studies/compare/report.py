@@ -11,7 +11,7 @@ from rich.console import Console
 
 from boustro.apps.studies.compare.learning import calibration, curves, layers
 from boustro.apps.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
-from boustro.apps.studies.fewshot.report import scores as shot_scores
+from boustro.apps.studies.compare.shots import by_examples
 from boustro.apps.studies.report import Results, StudyReport, data_blocks, made, numbers, plain
 from boustro.apps.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.apps.studies.report.charts import score_dots
@@ -193,13 +193,11 @@ def shots(results: Results) -> Section | None:
             "head": s["head"],
             "score": s[judged],
             "sentences": [len(results["draws"][str(s["shots"])][seed - 1]) for seed in s["seeds"]],
-            "runs": [],
             "to_best": {"name": bests[s["shots"]]},
         }
         for s in systems
     ]
-    own = shot_scores({**results, "points": points})
-    return Section("shots", own.title, own.blocks)
+    return by_examples(results, points)
 
 
 def types(results: Results) -> Section | None:

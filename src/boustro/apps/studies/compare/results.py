@@ -155,7 +155,8 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
     system, scores = finished.system, [cell.scores for cell in finished.cells]
     first, judged = scores[0], [s[finished.judged] for s in scores]
     record, config = first["record"], first["config"]
-    nested = labelling_class(head_kind(system.head).labelling).nested
+    head = grid.head(system)
+    nested = labelling_class(head_kind(head).labelling).nested
     hidden = 0 if nested else grid.units.count_hidden(grid.data()[finished.judged])
     what = f"{grid.counted} of {finished.judged} inside or across another one, which a head over tags cannot find"
     labels = sorted({label for s in judged for label in s["per_type"]})
@@ -163,7 +164,7 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
     return {
         "name": system.name,
         "encoder": system.encoder,
-        "head": system.head,
+        "head": head,
         "variant": system.variant,
         "shots": system.shots,
         "line": " · ".join(p for p in system.parts if p != f"{SHOTS}={system.shots}") or system.encoder,

@@ -39,7 +39,7 @@ def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int
 
 
 def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int = 1) -> dict[int, list[np.ndarray]]:
-    """For every K the paper's set; there is only one, and `num_draws` has no effect."""
+    """For every K the paper's set; there is only one, for all draws."""
     found: dict[int, list[np.ndarray]] = {}
     for k in _checked(shots):
         left = dict.fromkeys(entity_types(sentences), k)
@@ -51,7 +51,7 @@ def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: i
                 if left[label] and set(sentence.tags or ()) == {"O", f"B-{label}", f"I-{label}"}:
                     left[label] -= 1
                     taken.append(index)
-        found[k] = [np.array(taken, np.int64)]
+        found[k] = [np.array(taken, np.int64)] * num_draws
     return found
 
 

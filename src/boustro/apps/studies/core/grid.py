@@ -1,8 +1,8 @@
 """One grid of trainings: encoders × heads × options × K × seeds, on the same labelled data.
 
 A *system* is an encoder under a head with some options, and with a K where there are several; a cell is a system with a
-number. In a comparison the number is a seed; few-shot heads, which are trained together, have one cell for each K. K is
-how many examples are drawn to train on, anew for every seed (`core.draws`); without it all of the training set is used.
+number. The number is a seed. K is how many examples are drawn to train on, anew for every seed (`core.draws`);
+without it all of the training set is used.
 """
 
 from abc import abstractmethod
@@ -74,7 +74,7 @@ class Grid(Cells):
     @property
     def drawing(self) -> str:
         """How K examples are drawn, a key of `DRAWS`."""
-        return "sound" if self.labelling.shot_tags else "own"
+        return "sound" if self.labelling.by_label else "own"
 
     @cached_property
     def draws(self) -> dict[int, list[np.ndarray]]:

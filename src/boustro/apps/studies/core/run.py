@@ -94,7 +94,7 @@ def shared_results(study: Grid, cells: Sequence[Cell]) -> dict[str, Any]:
             }
             for name, sentences in study.data().items()
         },
-        **({"draws": draws} if draws else {}),
+        **({"draws": draws, "drawing": study.drawing} if draws else {}),
     }
 
 

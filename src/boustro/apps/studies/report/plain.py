@@ -3,7 +3,6 @@
 Use starter. It finds 72 of 100 entities; its lead over starter-backward is probably real.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,11 +28,6 @@ def lead(points: float, rival: str, reliable: bool) -> str:
     if reliable:
         return f"its lead over {rival} is probably real" if points > 0 else f"it is probably worse than {rival}"
     return f"its lead over {rival} may be chance" if points > 0 else f"whether it is better than {rival} is open"
-
-
-def draws_needed(tests: int) -> int:
-    """The least number of draws with which one of so many sign-flip tests can be below the level after correction."""
-    return math.ceil(math.log2(2 * max(tests, 1) / LEVEL))
 
 
 def told(name: str, what: str, rest: str) -> str:

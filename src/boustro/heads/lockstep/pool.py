@@ -1,0 +1,87 @@
+"""Which jobs of `heads.solve` may be trained at once, and the mixed words of all of them, end to end.
+
+    head 0: sentences a b      head 1: sentences c d e      words   a b c d e     sentences of head 1: 2 3 4
+
+Each head's layers are standardised by its own inputs and mixed, as `heads.training` does; runs over the same inputs
+share their words.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from boustro.heads.base import Head
+from boustro.heads.inputs import Inputs
+from boustro.heads.lockstep.batches import Member, TrainingWords
+from boustro.heads.lockstep.train import takes_steps_with_others, train_together
+from boustro.heads.options import TrainedOptions
+from boustro.heads.rows import sentence_starts
+from boustro.heads.training import mix_all
+
+if TYPE_CHECKING:
+    from boustro.heads.solve import Job
+
+
+class Begun(NamedTuple):
+    """An untrained head, the tags of all words, and the random numbers that follow."""
+
+    head: Head
+    tags: np.ndarray
+    generator: Tensor
+
+
+def begin(job: "Job") -> Begun | None:
+    """What takes its steps with others: nothing but steps, over sentences that are one example each, by fixed mixes."""
+    shape, inputs, targets, run = job
+    given = len(inputs) and (run.examples is None or len(run.examples))
+    alone = np.array_equal(inputs.parts, np.arange(len(inputs.lengths))[:, None]) and not inputs.side_width
+    steps = isinstance(run.options, TrainedOptions) and run.dev is run.groups is run.head is None
+    if not (given and alone and steps):
+        return None
+    assert isinstance(run.options, TrainedOptions)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.seed)
+        head = shape.make(run.options)
+        after = torch.get_rng_state()
+    if not takes_steps_with_others(head, run.options):
+        return None
+    tags = targets(np.arange(len(inputs)), torch.arange(int(inputs.starts[-1])))
+    return Begun(head, tags.numpy(), after) if isinstance(tags, Tensor) else None
+
+
+class Pool:
+    """Heads of one shape, and the mixed words of all that they learn from, each once, end to end."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.members: list[Member] = []
+        self._words: list[TrainingWords] = []
+        self._latest: tuple[Inputs, Any] | None = None
+        self._sentences = 0
+
+    def add(self, number: int, job: "Job", begun: Begun) -> None:
+        """A head; one that has the inputs of the one before reads the same words."""
+        head, tags, generator = begun
+        inputs, options = job.inputs, job.run.options
+        assert isinstance(options, TrainedOptions)
+        mixing = options.standardise, options.combine
+        if self._latest is not None and self._latest[0] is inputs and self._latest[1] == mixing:
+            head.mixes.load_state_dict(self.members[-1].head.mixes.state_dict())
+        else:
+            head.mixes.fit_standardisation(inputs.streams)
+            self._sentences += len(self._words[-1].starts) - 1 if self._words else 0
+            self._words.append(TrainingWords(mix_all(head, inputs.streams), inputs.starts, tags))
+            self._latest = inputs, mixing
+        examples = np.arange(len(inputs)) if job.run.examples is None else job.run.examples
+        self.numbers.append(number)
+        self.members.append(Member(head, options, examples + self._sentences, job.run.seed, generator))
+
+    def train(self) -> list[Member]:
+        """All heads, in the order in which they came."""
+        vectors, starts, tags = zip(*self._words, strict=True)
+        lengths = np.concatenate([np.diff(own) for own in starts])
+        words = TrainingWords(torch.cat(vectors), sentence_starts(lengths), np.concatenate(tags))
+        train_together(self.members, words)
+        return self.members
