@@ -25,7 +25,7 @@ def main(results: tyro.conf.Positional[tuple[Path, ...]], cases: bool = False, g
     for path in results:
         study = json.loads(path.read_text("utf-8"))
         print(f"<!-- {path.name} -->")
-        make = shot_table if "points" in study else case_table if cases else grid_table if grid else score_table
+        make = shot_table if "draws" in study else case_table if cases else grid_table if grid else score_table
         print("\n".join(make(study)) + "\n")
 
 
@@ -53,19 +53,14 @@ def grid_table(study: dict[str, Any]) -> list[str]:
 
 def shot_table(study: dict[str, Any]) -> list[str]:
     """Rows of Markdown: mean and standard deviation over draws, one column per K, and the test against the best."""
-    shots = sorted({p["shots"] for p in study["points"]})
-    lines = [
-        "| encoder | head, tags | " + " | ".join(f"K = {k}" for k in shots) + " |",
-        "|---|---|" + "---:|" * len(shots),
-    ]
-    rows: dict[tuple[str, str], dict[int, str]] = {}
-    for p in study["points"]:
-        gap = p["to_best"]
-        chance = f" (p = {gap['p']:.3f})" if gap["p"] is not None else ""
-        rows.setdefault((p["name"], p["head"]), {})[p["shots"]] = _mean(p["score"]) + chance
-    for (name, head), own in rows.items():
-        lines.append(f"| {name} | {head} | " + " | ".join(own.get(k, "") for k in shots) + " |")
-    return lines
+    shots = sorted({s["shots"] for s in study["systems"]})
+    lines = [f"| | {' | '.join(f'K = {k}' for k in shots)} |", "|---|" + "---:|" * len(shots)]
+    rows: dict[str, dict[int, str]] = {}
+    for s in study["systems"]:
+        gap = s["to_best"]
+        chance = "" if gap is None or gap["p"] is None else f" (p = {gap['p']:.3f})"
+        rows.setdefault(s["line"], {})[s["shots"]] = _mean(s[study["judged_on"]]) + chance
+    return [*lines, *(f"| {name} | {' | '.join(own.get(k, '') for k in shots)} |" for name, own in rows.items())]
 
 
 def case_table(study: dict[str, Any]) -> list[str]:

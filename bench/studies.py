@@ -35,15 +35,11 @@ STUDIES = {
     "rival-pooling": (CONLL, f"compare --encoders RIVAL {SMALL} --vary pooling=first,mean,first+last,exit+before"),
     "shots": (CONLL, "fewshot --encoders starter-forward starter RIVAL"),
     "shots-mentions": (CONLL, "fewshot --encoders starter-forward starter RIVAL --pool-mentions"),
-    "shots-students": (
-        CONLL,
-        "fewshot --encoders starter-forward starter RIVAL --shots 4 16 --self-train 2000 --pool-mentions",
-    ),
     "shots-heads": (
         CONLL,
-        "fewshot --encoders starter --shots 4 16 64 --heads ridge logistic lda mlp mlp+crf --tags factored io bio",
+        "fewshot --encoders starter --shots 4 16 64 --heads ridge linear mlp span",
     ),
-    "shots-paper": (CONLL, "fewshot --encoders starter-forward starter RIVAL --protocol paper"),
+    "shots-paper": (CONLL, "fewshot --encoders starter-forward starter RIVAL --preset paper"),
     "heads": (
         CONLL,
         f"compare --encoders starter-forward starter RIVAL --heads linear mlp span block bilstm --hidden 256 {SMALL}",

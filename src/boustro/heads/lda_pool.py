@@ -5,7 +5,7 @@
 Each block is centred, scaled and given one length. Which of them are read has the best accuracy on examples left out:
 the first word's vector, where a backward LM has read all of the text, tells the kind of a question, but not the intent
 of a request. The scores of LDA are too sure of themselves, so they are times the scale of the least cross-entropy on
-the same examples.
+the same n examples, none of which is believed to be surer than (n + 1) / (n + 2) (Platt 1999).
 
 Source: `heads.closed_form`. S texts, d width of h, e = 3 d, C classes.
 """
@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import LabelledWords, best_scale, lda
+from boustro.heads.closed_form import LabelledWords, lda
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
@@ -32,7 +32,7 @@ CHOICES = ((0,), (0, 1), (0, 2), (0, 1, 2))
 """The blocks that may be read."""
 FOLDS, VALIDATED, MOST_SPLITS = 4, 600, 20
 """Parts that are left out in turn, until about so many examples have been, in so many parts at most."""
-SCALES = tuple(float(s) for s in 2.0 ** np.arange(-7, 3, 0.5))
+SCALES = 2.0 ** np.arange(-24, 3, 0.5)
 
 
 class Discriminant(nn.Module):
@@ -91,7 +91,7 @@ class PooledLDA(Head):
             parts = [self._held_out(x[:, columns], ids, left) for left in splits]
             scores, gold = (np.concatenate(own) for own in zip(*parts, strict=True)) if parts else (x[:0, :1], ids[:0])
             right = (scores.argmax(1) == gold).sum()
-            found.append((right, columns, best_scale(scores, gold, SCALES) if parts else 1.0))
+            found.append((right, columns, _scale(scores, gold) if parts else 1.0))
         _, columns, scale = max(found, key=lambda each: each[0])  # the smallest of equally good ones
         solution = self._solution(x[:, columns], ids)
         body.map.weight.zero_()[:, columns] = torch.from_numpy(scale * solution.weight).to(body.map.weight)
@@ -104,6 +104,16 @@ class PooledLDA(Head):
 
     def _solution(self, x: np.ndarray, ids: np.ndarray) -> Any:
         return lda(LabelledWords(x, ids, len(self.labels), np.arange(len(ids) + 1)), SHRINKAGE)
+
+
+def _scale(scores: np.ndarray, gold: np.ndarray) -> float:
+    """The scale of scores (S, C) before softmax."""
+    wanted = np.full(scores.shape, 1 / ((len(gold) + 2) * scores.shape[1]))
+    wanted[np.arange(len(gold)), gold] += 1 - 1 / (len(gold) + 2)
+    scaled = SCALES[:, None, None] * scores
+    scaled -= scaled.max(-1, keepdims=True)
+    losses = np.log(np.exp(scaled).sum(-1)) - (wanted * scaled).sum(-1)
+    return float(SCALES[losses.mean(1).argmin()])
 
 
 def _splits(ids: np.ndarray) -> Iterator[np.ndarray]:

@@ -22,6 +22,9 @@ from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
 
+TINY = 1e-9
+"""The least strength: texts that are all equal have none of their own."""
+
 
 class RidgeSums(nn.Module):
     """The sums over texts and the solution; `anchor` (e,) is what x is measured from, so that sums are exact."""
@@ -57,7 +60,7 @@ class RidgeSums(nn.Module):
         total, gram, moments, counts = (getattr(self, n).double().cpu() for n in ("total", "gram", "moments", "counts"))
         mean, number = total / counts.sum(), counts.sum()
         gram = gram - number * mean[:, None] * mean
-        gram.diagonal().add_(float(self.strength))
+        gram.diagonal().add_(max(float(self.strength), TINY))
         weight = torch.linalg.solve(gram, moments - mean[:, None] * counts).T  # (C, e)
         self.weight.copy_(weight)
         self.bias.copy_(counts / number - weight @ (mean + self.anchor.double().cpu()))
