@@ -26,7 +26,7 @@ SMALL = {
     "fuse": "--tokens 32 --segment-length 16 --batch-segments 2",
     "elmo": "--words 60 --width 8 --cells 16 --letter-window 1",
     "serve": "--port 0",
-    "label": "--port 0 --no-browser --seeds 1 --words 40 --epochs 1",
+    "label": "--port 0 --no-browser --epochs 1",
     "predict": "--workers 1",
     "batch": "--workers 1",
     "export": "--sentences 20 --agreement 0",

@@ -178,7 +178,7 @@ class Comparison(Grid):
         return self._latest[system.name]
 
     def _examples(self, shots: int, seed: int) -> Examples:
-        return Examples(train=self.task.read_training(self.taught(shots, seed)))
+        return Examples(train=self.task.read(self.taught(shots, seed), **self.task.lenient))
 
     def _search(self, plan: Plan[Any], given: Examples, budget: int) -> list[Fitted]:
         grid = list(itertools.product(RATES, SEEDS, DROPOUTS))
