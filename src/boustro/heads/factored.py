@@ -76,5 +76,5 @@ def read_runs(
 
 
 def factored_tags(types: list[str]) -> list[str]:
-    """The names of the ids of `compose_tags`."""
+    """Outside, then every type as B- and as I-."""
     return ["O", *(f"B-{t}" for t in types), *(f"I-{t}" for t in types)]
