@@ -20,7 +20,7 @@ from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.writer import Writer
 from boustro.models.fusion import load_fusion
 from boustro.models.lora import find_adaptation
-from boustro.text.start import frame_of, start_pieces
+from boustro.text.start import RUN_UP, between_documents, start_pieces
 from boustro.types import Sentence
 from conftest import SENTENCES
 from tokenizer_kinds import ours, sentence_piece, sentence_piece_legacy
@@ -36,6 +36,11 @@ class Family(NamedTuple):
     split: object
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+
+    @property
+    def start(self) -> list[str]:
+        """The pieces before every text that is read: where the tokenizer puts none, the one between documents."""
+        return [*(self.before or ("<|endoftext|>",))]
 
 
 BYTES, MARKS, LEGACY = ours, sentence_piece, sentence_piece_legacy
@@ -81,10 +86,10 @@ def family(request, tmp_path_factory) -> tuple[Family, Path]:
 
 
 def reading_of(family: Family, path: Path) -> tuple[Sentence, list[int]]:
-    """A sentence and what plain transformers gives its model for it, less what ends a text."""
+    """A sentence and its pieces for plain transformers, less what stands before and after a text."""
     marks = family.split is not BYTES
-    ids = AutoTokenizer.from_pretrained(path)(" ".join(TEXT[:-1]) + ".")["input_ids"]
-    return Sentence(TEXT, spaces=(marks, True, True, True, True, False)), ids[: len(ids) - len(family.after)]
+    ids = AutoTokenizer.from_pretrained(path)(" ".join(TEXT[:-1]) + ".", add_special_tokens=False)["input_ids"]
+    return Sentence(TEXT, spaces=(marks, True, True, True, True, False)), ids
 
 
 def plain_states(path: Path, ids: list[int]) -> list[torch.Tensor]:
@@ -93,14 +98,19 @@ def plain_states(path: Path, ids: list[int]) -> list[torch.Tensor]:
         return [state[0] for state in lm(torch.tensor([ids]), output_hidden_states=True).hidden_states]
 
 
-def test_features_are_those_of_plain_transformers(family):
+@pytest.mark.parametrize("prefix", ["none", "auto", "Two words:"])
+def test_features_are_those_of_plain_transformers(family, prefix):
+    """After the start piece, and after a run-up, whose keys and values are computed once for all texts."""
     (own, path), pooling = family, "exit+before"
-    sentence, ids = reading_of(own, path)
-    encoder = load_encoder(str(path), pooling=pooling, dtype="float32")
+    sentence, text = reading_of(own, path)
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    run_up = {"none": "", "auto": RUN_UP + "\n"}.get(prefix, prefix + "\n")
+    before = tokenizer.convert_tokens_to_ids(own.start) + tokenizer(run_up, add_special_tokens=False)["input_ids"]
+    encoder = load_encoder(str(path), pooling=pooling, dtype="float32", prefix=prefix)
     (row,) = encoder.rows([sentence])
-    assert row.ids == ids and ids[: len(own.before)] == AutoTokenizer.from_pretrained(path).convert_tokens_to_ids(
-        list(own.before)
-    )
+    ids = before + text
+    assert row.ids == ids and encoder.start == tokenizer.convert_tokens_to_ids(own.start)
+    assert encoder.num_shared == (0 if prefix == "none" and len(before) < 2 else len(before))
     (vectors,) = next(encoder.encode([sentence]))
     for layer, state in enumerate(plain_states(path, ids)):
         found = vectors[:, layer].reshape(len(TEXT), 2, -1)[:, 0]
@@ -114,7 +124,7 @@ def test_a_score_is_that_of_plain_transformers(family):
     writer, text = Writer(str(path)), " left Paris on Friday." if own.split is BYTES else "left Paris on Friday."
     (found,) = writer.score([("Ada", text)])
     prompt, written = (writer.model.pieces(part) for part in ("Ada", text))
-    ids = [*frame_of(writer.model.tokenizer)[0], *prompt, *written]
+    ids = [*writer.model.tokenizer.convert_tokens_to_ids(own.start), *prompt, *written]
     lm = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
     with torch.no_grad():
         logits = lm(torch.tensor([ids])).logits[0, -len(written) - 1 : -1]
@@ -177,6 +187,42 @@ def test_the_option_overrides_and_changes_the_identity_only_where_the_piece_chan
 
 def test_a_backward_lm_of_others_is_given_nothing(llama):
     assert load_encoder(f"backward:{llama / 'lm'}").start == []
+
+
+@pytest.mark.parametrize(
+    ("roles", "config", "wanted"),
+    [
+        ({"eos": "<|endoftext|>"}, {}, "<|endoftext|>"),  # GPT-2, OLMo, Pythia
+        (
+            {"unk": "<|endoftext|>", "bos": "<|im_start|>", "eos": "<|im_end|>"},
+            {},
+            "<|endoftext|>",
+        ),  # SmolLM2, instructed
+        ({"pad": "<|endoftext|>", "eos": "<|im_end|>"}, {}, "<|endoftext|>"),  # Qwen
+        ({"eos": "</s>", "bos": "<s>"}, {"bos_token_id": None}, "<s>"),
+        ({"eos": "</s>"}, {"bos_token_id": 1}, "</s>"),  # the config names a piece that is none of the special ones
+        ({}, {}, None),
+    ],
+)
+def test_the_piece_between_documents_is_known_by_its_name(roles, config, wanted):
+    tokenizer = BYTES([" ".join(words) for words in SENTENCES])
+    tokenizer.eos_token = tokenizer.bos_token = tokenizer.unk_token = tokenizer.pad_token = None
+    tokenizer.add_special_tokens({f"{role}_token": piece for role, piece in roles.items()})
+    found = between_documents(tokenizer, AutoConfig.for_model("llama", **{"bos_token_id": None, **config}))
+    assert tokenizer.convert_ids_to_tokens(found) == ([wanted] if wanted else [])
+
+
+def test_a_run_up_is_for_lms_of_others_and_read_by_all_of_their_words(llama):
+    path, backward = str(llama / "lm"), str(llama / "backward")
+    assert load_encoder(path).before[len(load_encoder(path).start) :] == load_encoder(path, prefix=RUN_UP).before[1:]
+    assert load_encoder(backward).before == load_encoder(backward).start, "ours read as they were trained"
+    behind = load_encoder(f"{path}+{backward}", prefix="Ada left").parts[1].before[1:]
+    assert behind[::-1] == load_encoder(path, prefix="Ada left").before[1:], "a backward LM reads it first, reversed"
+    for kind in ("repeated:", "unmasked:"):
+        encoder = load_encoder(kind + path, dtype="float32")
+        (row,) = encoder.rows([Sentence(TEXT)])
+        assert row.ids[: len(encoder.before)] == load_encoder(path).before
+        assert bool(encoder.num_shared) == (kind == "repeated:"), "without a mask the run-up sees the text"
 
 
 def test_a_config_may_name_its_start_pieces(llama):

@@ -30,7 +30,6 @@ read so (`reads_incrementally` tries it).
 P pieces, L layers, D width of a state, K places of the pooling, W words.
 """
 
-import inspect
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
@@ -45,11 +44,10 @@ from transformers import DynamicCache
 
 from boustro.encoders.base import ConcatEncoder, Encoder, Features
 from boustro.encoders.extended import ExtendedEncoder
-from boustro.encoders.lm import LMEncoder
+from boustro.encoders.lm import TRIED_PIECES, LMEncoder, nearly_equal
 from boustro.encoders.transformer import PARAGRAPH
 from boustro.types import Sentence
 
-TRIED_PIECES, NEAR = 12, 0.05
 TRIED: "WeakKeyDictionary[LMEncoder, bool]" = WeakKeyDictionary()
 
 
@@ -58,8 +56,6 @@ class CachedLM:
 
     def __init__(self, encoder: LMEncoder) -> None:
         self._encoder, self._size = encoder, encoder.room
-        named = inspect.signature(encoder.model.forward).parameters
-        self._argument = "cache" if "cache" in named else "past_key_values"
 
     def begin(self) -> Tensor | None:
         """Begin a text; returns (1, L, D), the state before its first piece, or `None` without a start piece."""
@@ -68,8 +64,8 @@ class CachedLM:
 
     def _open(self) -> Tensor | None:
         self._cache = DynamicCache(config=self._encoder.model.config)
-        start = self._encoder.start
-        return self._run(start)[-1:] if start else None
+        before = self._encoder.before
+        return self._run(before)[-1:] if before else None
 
     def append(self, ids: Sequence[int]) -> Tensor:
         """(P, L, D): the states after each of these pieces."""
@@ -89,7 +85,7 @@ class CachedLM:
     @torch.inference_mode()
     def _run(self, ids: list[int]) -> Tensor:
         given = torch.tensor([ids], device=self._encoder.device)
-        return self._encoder.continue_reading(given, **{self._argument: self._cache, "use_cache": True})
+        return self._encoder.continue_reading(given, **{self._encoder.cache_argument: self._cache, "use_cache": True})
 
 
 class IncrementalReader:
@@ -133,8 +129,8 @@ def _agrees(encoder: LMEncoder) -> bool:
         plain = encoder.states_of(ids)
     except Exception:  # an architecture with another kind of cache raises anything
         return False
-    scale = plain.float().abs().amax((0, 2), keepdim=True)
-    return all(((other - plain).float().abs() / scale).max().item() < NEAR for other in (at_once, in_turn))
+    layers = range(plain.shape[1])
+    return all(nearly_equal(other[:, n], plain[:, n]) for other in (at_once, in_turn) for n in layers)
 
 
 LEFT_WORDS = 64

@@ -21,27 +21,34 @@ fine-tune; here all is frozen. `layers` makes the early exit: no block above the
 piece on the left, which here knows the word as well; it helps all the same (docs/results.md).
 """
 
-from collections.abc import Sequence
+import copy
+import inspect
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.transformer import TransformerEncoder, padding_mask
+from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
 from boustro.models.blocks import parse_blocks, remove_mask
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
-from boustro.text.start import frame_of, is_recorded, start_pieces
+from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
+
+TRIED_PIECES, NEAR = 12, 0.05
+"""Pieces of a trial whether an LM's cache gives the same states, and how near they are then."""
 
 
 class LMEncoder(TransformerEncoder):
     """Reads in `direction`, by default that of the model's config, else forward; `ValueError` for no causal LM.
 
-    A reading begins with the start piece (`text.start`).
+    A reading begins with the start piece and the run-up (`text.start`), which are computed once for all readings.
     """
 
     default_pooling = "exit+before"
@@ -55,9 +62,10 @@ class LMEncoder(TransformerEncoder):
             raise ValueError(f"{path} is {describe(config)}, which reads both ways already; name it masked:{path}")
         refuse_no_causal_lm(path, config)
 
-    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
-        return start_pieces(self.tokenizer, config, start_piece, backward=self.backward), []
+        self._start = start_pieces(self.tokenizer, config, reading.start_piece, backward=self.backward)
+        return [*self._start, *run_up_pieces(self.tokenizer, config, reading.prefix, backward=self.backward)], []
 
     def identity(self) -> Identity:
         return replace(super().identity(), direction="backward" if self.backward else "forward")
@@ -76,8 +84,18 @@ class LMEncoder(TransformerEncoder):
 
     @property
     def start(self) -> list[int]:
-        """The pieces at the start of every reading: the start piece, or nothing."""
+        """What a text of its own begins with: the start piece, or nothing."""
+        return list(self._start)
+
+    @property
+    def before(self) -> list[int]:
+        """The pieces before every reading: the start piece and the run-up."""
         return list(self._prefix)
+
+    @property
+    def num_shared(self) -> int:
+        """How many pieces of a row are computed once for all rows."""
+        return len(self._prefix) if self._run_up else 0
 
     def continue_reading(self, ids: Tensor, **cache: Any) -> Tensor:
         """(P, L, D): the states of the layers that are kept after each of these pieces (1, P), which follow what the
@@ -94,7 +112,45 @@ class LMEncoder(TransformerEncoder):
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""
-        return self._states(input_ids=ids, use_cache=False)
+        return self._after_run_up(ids, *self._run_up) if self._run_up else self._states(input_ids=ids, use_cache=False)
+
+    def _after_run_up(self, ids: Tensor, cache: DynamicCache, begun: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
+        """The same from the keys and values of the run-up, and its states (1, R, D)."""
+        cache = copy.deepcopy(cache)
+        cache.batch_repeat_interleave(len(ids))
+        states = self._states(input_ids=ids[:, len(self._prefix) :], use_cache=True, **{self.cache_argument: cache})
+        return {n: torch.cat([begun[n].expand(len(ids), -1, -1), states[n]], 1) for n in self._layers}
+
+    @cached_property
+    @torch.inference_mode()
+    def _run_up(self) -> tuple[DynamicCache, Mapping[int, Tensor]] | None:
+        """What all rows begin with, computed once. `None` where that is only a piece, and for an LM that reads on from
+        it otherwise than it reads all at once, which is tried on a few pieces."""
+        if len(self._prefix) < 2:
+            return None
+        row = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][:TRIED_PIECES])
+        ids = torch.tensor([row, row], device=self.device)
+        cache = DynamicCache(config=self.model.config)
+        with suppress(Exception):  # an architecture with another kind of cache raises anything
+            begin = {"input_ids": ids[:1, : len(self._prefix)], self.cache_argument: cache, "use_cache": True}
+            states = self._states(**begin)
+            begun = {n: states[n].clone() for n in self._layers}
+            whole = self._states(input_ids=ids, use_cache=False)
+            on = self._after_run_up(ids, cache, begun)
+            if all(nearly_equal(on[n], whole[n]) for n in self._layers):
+                return cache, begun
+        return None
+
+    @property
+    def cache_argument(self) -> str:
+        """What the model calls its key–value cache."""
+        return "cache" if "cache" in inspect.signature(self.model.forward).parameters else "past_key_values"
+
+
+def nearly_equal(states: Tensor, others: Tensor) -> bool:
+    """Whether two computations of a layer's states (…, D) differ by rounding alone."""
+    gap = (states - others).float().abs().max()
+    return bool(gap < NEAR * others.float().abs().max())
 
 
 class UnmaskedEncoder(LMEncoder):
@@ -104,6 +160,7 @@ class UnmaskedEncoder(LMEncoder):
     """
 
     sees_both_sides = True
+    _run_up = None  # it sees the text
 
     def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
         self._range = blocks
@@ -142,10 +199,10 @@ class RepeatedEncoder(LMEncoder):
         self.sees_both_sides = self._copies > 1
         super().__init__(path, reading, **common)
 
-    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         given = self.tokenizer(self._separator, add_special_tokens=False)["input_ids"] if self._separator else []
         self._between = list(given)
-        return super()._frame(config, start_piece)
+        return super()._frame(config, reading)
 
     def identity(self) -> Identity:
         return super().identity().with_facts(copies=self._copies, between=self._between)
@@ -183,7 +240,7 @@ class MaskedEncoder(TransformerEncoder):
         if kind is None:
             raise ValueError(f"{path} is {describe(config)}, not a masked LM; name a masked LM such as bert-base-cased")
 
-    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         if self.tokenizer.mask_token_id is None:
             raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is not a masked LM")
         return frame_of(self.tokenizer, self.tokenizer.mask_token)

@@ -22,7 +22,7 @@ class StartOptions:
 
     start_piece: str = "auto"
     """What a causal LM is given before every text: none, bos, eos, or a piece such as <s>. By default what its
-    tokenizer puts there, or what an LM of boustro was trained with."""
+    tokenizer puts there, else the piece between documents, or what an LM of boustro was trained with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,10 @@ class ReadingOptions(LoadingOptions):
     what suits the encoder: exit+before for a causal LM."""
     spacing: Spacing = "natural"
     """The space before a word: as in running text, or always."""
+    prefix: str = "auto"
+    """A text that a causal LM reads before everything else, once for all: none, or your own words; a line break is put
+    behind it. By default a plain sentence for LMs that boustro did not train, so that the first words of a text are
+    read as well as others."""
     context: Context = "document"
     """What an LM reads: the sentence alone, or the document around it, up to the LM's window. Training data without
     document boundaries make it the sentence."""

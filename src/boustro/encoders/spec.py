@@ -85,13 +85,13 @@ def _kind_of_folder(path: str) -> str | None:
 CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
     "lm": Kind(_load_lm, CAUSAL, given=later("boustro.encoders.outside:load_outside")),
-    "masked": Kind(later(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece",)),
+    "masked": Kind(later(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
     "backward": Kind(later(f"{LM}:LMEncoder", direction="backward"), CAUSAL),
     "unmasked": Kind(later("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
     "repeated": Kind(later(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
-    "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",)),
+    "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
     "memory": Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
-    "elmo": Kind(later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "quantise")),
+    "elmo": Kind(later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")),
 }
 NAMED_BY = {
     ADAPTATION: later("boustro.encoders.adapted:named_by_adaptation"),
@@ -271,6 +271,7 @@ def load_encoder(
     spacing: Spacing = "natural",
     context: Context = "sentence",
     start_piece: str = AUTO,
+    prefix: str = AUTO,
     revision: str | None = None,
     **options: Any,
 ) -> Encoder:
@@ -294,7 +295,10 @@ def load_encoder(
         spacing: The space before a word: as in running text, or always.
         context: What an LM reads: the sentence alone, or the document around it, up to the LM's window.
         start_piece: What a causal LM is given before every text: none, bos, eos, or a piece such as `<s>`. By default
-            what its tokenizer puts there, or what an LM of ours was trained with (`boustro.text.start`).
+            what its tokenizer puts there, else the piece between documents, or what an LM of ours was trained with
+            (`boustro.text.start`).
+        prefix: A text that a causal LM reads before everything else, once for all: none, or words of your own. By
+            default a plain sentence for LMs that are not ours.
         revision: A commit, branch or tag of the Hub, for parts of the spec that name none.
         options: Options of one kind: `between`, the text between copies (`repeated:`); `direction`, "forward" or
             "backward"; `whole`, True to load all blocks whatever layers are read.
@@ -316,6 +320,7 @@ def load_encoder(
         spacing=spacing,
         context=context,
         start_piece=start_piece,
+        prefix=prefix,
         dtype=dtype,
         quantise=quantise,
     )

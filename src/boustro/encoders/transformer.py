@@ -189,7 +189,7 @@ class TransformerEncoder(StateEncoder):
         place = (tokenizer_of, None, None) if tokenizer_of else (path, self._revision, tokenizer)
         self._set_reading(load_tokenizer_of(*place), reading)
         refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
-        self._prefix, self._suffix = self._frame(config, reading.start_piece)
+        self._prefix, self._suffix = self._frame(config, reading)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
         self.num_parameters = self.model.num_parameters()
@@ -210,7 +210,7 @@ class TransformerEncoder(StateEncoder):
         return highest
 
     @abstractmethod
-    def _frame(self, config: Any, start_piece: str) -> tuple[list[int], list[int]]:
+    def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         """Piece ids before and after every reading; `ValueError` for a tokenizer that does not fit."""
 
     def _room(self, window: int) -> int:

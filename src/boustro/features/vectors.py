@@ -58,7 +58,7 @@ def vector_source(
         context: "document" reads whole documents, if the examples have document boundaries.
         pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
         spelling: Add a vector of a word's letters.
-        options: The other `ReadingOptions`: pooling, spacing, start_piece, dtype, quantise.
+        options: The other `ReadingOptions`: pooling, spacing, start_piece, prefix, dtype, quantise.
     """
     chosen = {name: value for name, value in options.items() if value is not None}
     read = reading_context(examples, context)

@@ -164,12 +164,12 @@ def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) ->
     def make(examples: list[Example]) -> dict[str, Tensor]:
         texts = [_reading(example.pieces, teacher) for example in examples]
         targets = (_states(teacher, texts) - mean) * scale
-        ids = torch.tensor([[*encoder.start, *text] for text in texts])
+        ids = torch.tensor([[*encoder.before, *text] for text in texts])
         return {"input_ids": ids, "targets": targets.clamp(-MOST, MOST)}
 
     def loss_of(input_ids: Tensor, targets: Tensor) -> Tensor:
         read = encoder.model(input_ids=input_ids, output_hidden_states=True, use_cache=False).hidden_states
-        own = torch.stack([read[layer][:, len(encoder.start) :] for layer in teacher.layers], 2).float()
+        own = torch.stack([read[layer][:, len(encoder.before) :] for layer in teacher.layers], 2).float()
         return F.huber_loss((own - mean.to(own.device)) * scale.to(own.device), targets, delta=DELTA)
 
     facts = {"objective": "second-reading", "layers": list(teacher.layers)}
@@ -208,7 +208,7 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
     encoder, base = open_lm(config)
     options = config.text
     assert options.shards is not None
-    room = encoder.max_pieces - len(encoder.start)
+    room = encoder.max_pieces - len(encoder.before)
     if not 2 <= options.segment_length <= room:
         raise ValueError(
             f"{config.lm} reads segments of 2 to {room:,} pieces; change --segment-length {options.segment_length:,}"
@@ -239,7 +239,7 @@ def hidden_pieces(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> 
 
     def hide(example: Example) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
-        return masked_next(example.pieces, generator, masking, base.direction, encoder.start)
+        return masked_next(example.pieces, generator, masking, base.direction, encoder.before)
 
     def make(examples: list[Example]) -> dict[str, Tensor]:
         return collate([hide(example) for example in examples])

@@ -174,7 +174,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     def default_encoder(self) -> str:
         """The pair of the package with its memory of words; without it where the options read other vectors than the
         memory has."""
-        as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == "auto"
+        as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == self.prefix == "auto"
         known = as_remembered and self.layers in ("auto", "all", "last")
         return "starter-memory" if known else super().default_encoder()
 

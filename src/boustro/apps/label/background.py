@@ -324,7 +324,10 @@ def make_source(
         raise OptionError("--tagger has an encoder of its own; leave --encoder out")
     if tagger.labelling is None or not tagger.labelling.units.has_spans:
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
-    kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "start_piece", "dtype", "quantise")}
+    kept = {
+        name: getattr(tagger.config, name)
+        for name in ("pooling", "spacing", "start_piece", "prefix", "dtype", "quantise")
+    }
     if options.context == "sentence":
         tagger.read_single_sentences()
     read = {name: value for name, value in kept.items() if value is not None}

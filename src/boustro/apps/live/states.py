@@ -163,11 +163,11 @@ def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
             f"{name}: there is no piece {wrong:,} in the vocabulary of {lm.spec} ({num_ids(lm.tokenizer):,} pieces): "
             "another tokenizer made them"
         )
-    if lm.start and ids[: len(lm.start)].tolist() != lm.start:
-        start = " ".join(lm.tokenizer.convert_ids_to_tokens(lm.start))
+    if lm.before and ids[: len(lm.before)].tolist() != lm.before:
+        before = lm.tokenizer.decode(lm.before)
         raise ValueError(
-            f"{name}: the pieces do not begin with {start}, as all texts did in training; let the engine add it, and "
-            "write its state too"
+            f"{name}: the pieces do not begin with {before!r}, as all texts did in training; let the engine read that "
+            "first, and write its states too, or train the tagger with --prefix none"
         )
     for layer in lm.layers:
         _check_layer(torch.as_tensor(given.layers[layer]), f"{name}: layer {layer}", len(ids), width, lm.spec)
