@@ -1,26 +1,45 @@
 """How an encoder reads, for people, and whether another start piece suits its LM better.
 
-The test is the perplexity of one paragraph: an LM that is not begun as it was trained predicts far worse.
+The test is the first word of a text. Its vector should be that of the same word further on; where nothing, or a piece
+that the LM does not know as a beginning, stands before it, the LM's attention rests on it (an attention sink, Xiao et
+al. 2024): its state is many times larger than others and says little about the word. For each piece that may begin a
+text:
+
+    distance    1 - cos(vector after the piece, vector after the start piece and a plain sentence), each dimension
+                standardised; the mean over the first words of `MESSAGES` messages and the layers that are read
+    sink        the size of the state of the text's first piece beside the median of all pieces, in the layer where it
+                is largest
 """
 
 import contextlib
 import json
 import math
 from collections.abc import Iterator
-from typing import TypeGuard
+from importlib.resources import files
+from typing import NamedTuple, TypeGuard
 
 import torch
+from torch import Tensor
 
 from boustro.encoders.base import Encoder
 from boustro.encoders.cache import cache_folder, words_per_second
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.transformer import PARAGRAPH, StateEncoder, TransformerEncoder
 from boustro.store import fingerprint, read_json, write_file
+from boustro.text.start import RUN_UP, run_up_pieces
 
-CLEARLY, REMEMBERED = 1.5, "perplexities.json"
-"""How many times lower another perplexity must be, and the file in the cache's folder that keeps them."""
-CHEAP = 1e9
+CLEARLY, REMEMBERED = 1.5, "first-words.json"
+"""How many times nearer first words must be after another piece, and the file in the cache's folder that keeps that."""
+CHEAP = 5e8
 """Parameters up to which `boustro fit` asks."""
+MESSAGES, PIECES, CANDIDATES = 50, 24, 12
+
+
+class FirstWords(NamedTuple):
+    """How the first words of texts are read after a piece, see the module."""
+
+    distance: float
+    sink: float
 
 
 def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
@@ -28,8 +47,11 @@ def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
     words = PARAGRAPH.split()
     for part in getattr(encoder, "parts", [encoder]):
         facts = {"encoder": part.spec}
-        if isinstance(part, TransformerEncoder):
-            facts["start piece"] = " ".join(part.frame_text()) or "none"
+        if isinstance(part, LMEncoder):
+            facts["start piece"] = _name(part, part.start)
+            facts["run-up"] = part.tokenizer.decode(part.before[len(part.start) :]).strip() or "none"
+        elif isinstance(part, TransformerEncoder):
+            facts["frame"] = " ".join(part.frame_text())
         if isinstance(part, StateEncoder):
             identity = part.identity().to_dict()
             facts |= {
@@ -40,57 +62,70 @@ def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
             }
         facts["speed"] = f"{words_per_second(part, [words] * 5):,.0f} words a second"
         facts["bytes a word"] = f"{part.bytes_per_word:,}"
-        if has_perplexity(part):
-            found = perplexities(part)
-            facts["perplexity of a paragraph"] = ", ".join(f"{value:,.1f} ({name})" for name, value in found.items())
+        if is_asked(part):
+            for name, found in first_words(part).items():
+                facts[f"first words after {name}"] = f"{found.distance:.2f} off; first state {found.sink:,.0f} times"
         yield facts
 
 
 def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
-    """A sentence for every LM that predicts a paragraph clearly better after another start piece.
-
-    The LM is loaded a second time, with its head; not one that is larger than `largest` parameters.
-    """
+    """A sentence for every LM of at most `largest` parameters that reads first words clearly better after another piece
+    than the start piece that is used."""
     found = []
     for part in getattr(encoder, "parts", [encoder]):
-        if has_perplexity(part) and part.num_parameters <= largest:
-            known, used = perplexities(part), _name(part, part.start)
-            best = min(known, key=known.__getitem__)
-            if known[best] * CLEARLY < known[used]:
+        if is_asked(part) and part.num_parameters <= largest:
+            known, used = first_words(part), _name(part, part.start)
+            best = min(known, key=lambda name: known[name].distance)
+            if known[best].distance * CLEARLY < known[used].distance:
                 found.append(
-                    f"{part.spec} predicts English far better after the start piece {best!r} (perplexity "
-                    f"{known[best]:,.0f}) than after {used!r} ({known[used]:,.0f}); give --start-piece {best!r}"
+                    f"{part.spec} reads the first word of a text better after the start piece {best!r} "
+                    f"({known[best].distance:.2f} off) than after {used!r} ({known[used].distance:.2f} off); give "
+                    f"--start-piece {best!r}"
                 )
     return found
 
 
-def has_perplexity(encoder: Encoder) -> TypeGuard[LMEncoder]:
-    """Whether it is a forward LM of others, wholly loaded in one place: ours record how they were trained."""
-    return type(encoder) is LMEncoder and not encoder.backward and encoder.is_whole and not encoder.is_ours
+def is_asked(encoder: Encoder) -> TypeGuard[LMEncoder]:
+    """Whether it is a forward LM of others, which does not record how it was trained."""
+    return type(encoder) is LMEncoder and not encoder.backward and not encoder.is_ours
 
 
-def perplexities(encoder: LMEncoder) -> dict[str, float]:
-    """The perplexity of a paragraph after each start piece that may be meant; computed once, and remembered."""
-    memory, key, known = cache_folder() / REMEMBERED, fingerprint(encoder.weights(), encoder.start), {}
+def first_words(encoder: LMEncoder) -> dict[str, FirstWords]:
+    """By start piece that may be meant; computed once, and remembered."""
+    memory, key = cache_folder() / REMEMBERED, fingerprint(encoder.weights(), encoder.start, encoder.layers)
+    known: dict[str, dict[str, list[float]]] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
         known = dict(read_json(memory))
     if key not in known:
-        known[key] = _measure(encoder)
+        known[key] = {name: [*found] for name, found in _measure(encoder).items()}
         with contextlib.suppress(OSError):  # without the memory it only takes longer
             write_file(memory, json.dumps(known, indent=1))
-    return known[key]
+    return {name: FirstWords(*found) for name, found in known[key].items()}
 
 
-@torch.inference_mode()
-def _measure(encoder: LMEncoder) -> dict[str, float]:
-    tokenizer, lm = encoder.tokenizer, encoder.language_model()
-    pieces, found = tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"], {}
-    begin = [[piece] for piece in (tokenizer.bos_token_id, tokenizer.eos_token_id) if piece is not None]
-    for start in (encoder.start, [], *begin):
-        ids = torch.tensor([[*start, *pieces]], device=encoder.device)
-        logits = lm(input_ids=ids, use_cache=False).logits[0, len(start) : -1].float()  # all but the first piece
-        loss = torch.nn.functional.cross_entropy(logits, ids[0, len(start) + 1 :])
-        found[_name(encoder, start)] = math.exp(loss.item())
+def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
+    tokenizer = encoder.tokenizer
+    messages = (files("boustro") / "data" / "sample" / "messages.txt").read_text("utf-8").split("\n")[:MESSAGES]
+    given = [encoder.pieces(words := text.split(), [False] + [True] * (len(words) - 1)) for text in messages]
+    texts, ends = [pieces.ids[:PIECES].tolist() for pieces in given], [int(pieces.bounds[1]) - 1 for pieces in given]
+    plain = run_up_pieces(tokenizer, encoder.model.config, RUN_UP)
+    wanted = encoder.states_after([*encoder.start, *plain], texts)
+    every = torch.cat(wanted)
+    mean, spread = every.mean(0), every.std(0).clamp_min(1e-6)
+
+    def at_first_words(states: list[Tensor]) -> Tensor:
+        """(S, L, D), standardised."""
+        return (torch.stack([one[end] for one, end in zip(states, ends, strict=True)]) - mean) / spread
+
+    found = {}
+    special = [[piece] for piece in tokenizer.all_special_ids[:CANDIDATES]]
+    for start in (encoder.start, [], *special):
+        states = encoder.states_after(start, texts)
+        near = torch.nn.functional.cosine_similarity(at_first_words(states), at_first_words(wanted), dim=-1)
+        sizes = [one.norm(dim=-1) for one in states]  # (P, L)
+        first = torch.stack([one[0] for one in sizes]).median(0).values
+        sink = (first / torch.cat(sizes).median(0).values).max()
+        found[_name(encoder, start)] = FirstWords(1 - near.mean().item(), sink.item())
     return found
 
 

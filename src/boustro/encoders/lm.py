@@ -35,6 +35,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
+from boustro.encoders.reading import pad_rows
 from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
 from boustro.models.blocks import parse_blocks, remove_mask
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
@@ -109,6 +110,15 @@ class LMEncoder(TransformerEncoder):
         row = self._row(ids)
         states = self._hidden_states(torch.tensor([row], device=self.device), [len(row)])
         return torch.stack([states[layer][0, self._origin(len(ids)) :] for layer in self._layers], dim=1)
+
+    @torch.inference_mode()
+    def states_after(self, before: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Tensor]:
+        """For each text (P, L, D), in float32 on the CPU: the states of its pieces behind `before`, in place of the
+        start piece and the run-up."""
+        rows = torch.from_numpy(pad_rows([[*before, *text] for text in texts], 0)).to(self.device)
+        states = self._states(input_ids=rows, use_cache=False)
+        kept = torch.stack([states[layer] for layer in self._layers], 2).float().cpu()
+        return [own[len(before) : len(before) + len(text)] for own, text in zip(kept, texts, strict=True)]
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""
