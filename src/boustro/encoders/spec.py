@@ -91,7 +91,9 @@ KINDS: dict[str, Kind] = {
     "repeated": Kind(later(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
     "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
     "memory": Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
-    "elmo": Kind(later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")),
+    "elmo": Kind(
+        later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")
+    ),
 }
 NAMED_BY = {
     ADAPTATION: later("boustro.encoders.adapted:named_by_adaptation"),
