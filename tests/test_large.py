@@ -50,7 +50,8 @@ def model(tiny_tokenizer, tmp_path_factory):
 
 
 def open_exact(spec, layers, **options):
-    return load_encoder(spec, layers, "exit", dtype="float32", spacing="always", **options)
+    given = {"start_piece": "none", "prefix": "none", **options}
+    return load_encoder(spec, layers, "exit", dtype="float32", spacing="always", **given)
 
 
 def num_blocks(encoder):

@@ -125,7 +125,8 @@ def test_every_option_of_a_head_is_read(task, kind, tiny_lm, monkeypatch):
     assert {f.name for f in fields(options)} - NOT_IN_A_FIT.keys() <= read
 
 
-CHANGED = {"layers": "1", "pooling": "first+last", "start_piece": "none", "quantise": "int8-dynamic", "calibrate": 2}
+CHANGED = {"layers": "1", "pooling": "first+last", "start_piece": "none", "prefix": "Two words:"}
+CHANGED |= {"quantise": "int8-dynamic", "calibrate": 2}
 CHANGED["no_relation_label"] = "none of them"
 """Values of options that are texts or numbers."""
 NAMES = [
