@@ -124,8 +124,8 @@ class LMEncoder(TransformerEncoder):
         """Without an attention mask: a causal LM never sees the padding on its right."""
         return self._after_run_up(ids, *self._run_up) if self._run_up else self._states(input_ids=ids, use_cache=False)
 
-    def _after_run_up(self, ids: Tensor, cache: DynamicCache, begun: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
-        """The same from the keys and values of the run-up, and its states (1, R, D)."""
+    def _after_run_up(self, ids: Tensor, cache: DynamicCache, begun: Mapping[int, Tensor]) -> Any:
+        """The same, by layer, from the keys and values of the run-up, and its states (1, R, D)."""
         cache = copy.deepcopy(cache)
         cache.batch_repeat_interleave(len(ids))
         states = self._states(input_ids=ids[:, len(self._prefix) :], use_cache=True, **{self.cache_argument: cache})
@@ -133,7 +133,7 @@ class LMEncoder(TransformerEncoder):
 
     @cached_property
     @torch.inference_mode()
-    def _run_up(self) -> tuple[DynamicCache, Mapping[int, Tensor]] | None:
+    def _run_up(self) -> Any:
         """What all rows begin with, computed once. `None` where that is only a piece, and for an LM that reads on from
         it otherwise than it reads all at once, which is tried on a few pieces."""
         if len(self._prefix) < 2:
@@ -170,7 +170,7 @@ class UnmaskedEncoder(LMEncoder):
     """
 
     sees_both_sides = True
-    _run_up = None  # it sees the text
+    _run_up: Any = None  # it sees the text
 
     def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
         self._range = blocks

@@ -17,7 +17,6 @@ from boustro.tasks.answers import Answer
 
 if TYPE_CHECKING:
     from boustro.metrics.score import Score
-    from boustro.tasks.units import Units
 
 UNKNOWN = "gold labels that the head does not know, so they are never right"
 
@@ -40,7 +39,7 @@ class Labelling(ABC):
 
     labels: tuple[str, ...]
     scheme: Any
-    units: "Units"
+    units: Any
     """What is counted in examples and answers, and how it is shown."""
     nested: ClassVar[bool] = False
     """Whether entities of an answer may be inside or across each other."""
