@@ -9,7 +9,6 @@ import sys
 from typing import Any
 
 from boustro.apps.serve.http import HttpOptions, ServeLimits, listen, require_serve, run_app
-from boustro.apps.serve.models import Served, name_folders
 from boustro.options import OptionError, Positional
 from boustro.text.places import LM, ServedModel
 
@@ -35,6 +34,7 @@ def serve(
     require_serve("boustro serve")
     os.environ.setdefault("TQDM_DISABLE", "1")  # bars do not belong into a log
     from boustro.apps.serve.app import Service, make_service
+    from boustro.apps.serve.models import Served, name_folders
 
     named = name_folders(folders)
 

@@ -16,10 +16,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boustro.generation.options import DEFAULT_LM, LMOptions
-from boustro.generation.prompts.classifier import PromptClassifier, Prompted
+
+if TYPE_CHECKING:
+    from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.prompts.template import Template, open_template, template_of
 from boustro.metrics.labels import LabelScore, score_text_labels
 from boustro.options import Count, Positional, check_options
@@ -70,7 +72,6 @@ def prompt(
     known = open_template(template) if template else template_of(model)
     labelled = read_labels(train, known, label_key) if train else None
     from boustro.generation.prompts.classifier import PromptClassifier
-    from boustro.generation.prompts.command import Figures
 
     alone = json is not None and str(json) == "-"
     with (
@@ -127,13 +128,13 @@ def _record(item: Item) -> dict[str, Any]:
 class Figures:
     """Gathers answers and labels; `labelled` are those of a training set, for the majority."""
 
-    def __init__(self, classifier: PromptClassifier, labelled: Sequence[str] | None = None) -> None:
+    def __init__(self, classifier: "PromptClassifier", labelled: Sequence[str] | None = None) -> None:
         self._classifier, self._labelled = classifier, labelled
         self._gold: list[str] = []
-        self._answers: list[Prompted] = []
+        self._answers: list[Any] = []
         self._num_without = 0
 
-    def add(self, gold: Sequence[str | None], answers: Sequence[Prompted], places: Sequence[str]) -> None:
+    def add(self, gold: Sequence[str | None], answers: Sequence[Any], places: Sequence[str]) -> None:
         """Answers, with the labels of their texts; `ValueError`, with the place, where only some have one."""
         for label, answer, place in zip(gold, answers, places, strict=True):
             if label is None:
