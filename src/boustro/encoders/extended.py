@@ -42,14 +42,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from boustro.choose import later
 from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
-from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import Context, ReadingOptions
 from boustro.encoders.reading import group_sentences
-from boustro.encoders.spec import open_encoder
 from boustro.encoders.word_means import KIND, WordMeans, join_means, load_means
 from boustro.store import kind_of, read_folder, read_json
 from boustro.types import Sentence
+
+naming = later("boustro.encoders.loading:naming")  # with torch and transformers, which exports do without
+weights_fingerprint = later("boustro.encoders.loading:weights_fingerprint")
+open_encoder = later("boustro.encoders.spec:open_encoder")
 
 
 class ExtendedEncoder(Encoder):
