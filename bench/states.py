@@ -48,8 +48,8 @@ def main() -> None:
     own = np.concatenate([streams[0] for streams in lm.read(dev)])
     vectors = {"transformers": own}
     for name, file in files.items():
-        placed, begin = [], len(lm.start)
-        for states, own_pieces in zip(llama_states(file, [[*lm.start, *p.ids] for p in pieces]), pieces, strict=True):
+        placed, begin = [], len(lm.before)
+        for states, own_pieces in zip(llama_states(file, [[*lm.before, *p.ids] for p in pieces]), pieces, strict=True):
             bounds = own_pieces.bounds + begin
             placed.append(lm.place_at(states[:, None], bounds[:-1], bounds[1:]))
         vectors[name] = np.concatenate(placed)

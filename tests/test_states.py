@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import Tagger
 from boustro.apps.live.states import answer_states, from_states, read_states
+from boustro.encoders.outside import forward_lm
 from boustro.text.detokenise import SpelledPieces
 from conftest import SENTENCES
 from labelled import DATA
@@ -37,16 +38,16 @@ def documents():
     return [Sentence(tuple(words), tuple(tags), document="d") for words, tags in DATA]
 
 
-@pytest.fixture(scope="module", params=["forward", "pair", "memory"])
+@pytest.fixture(scope="module", params=["forward", "pair", "memory", "run-up"])
 def reading(request, tiny_lm, tiny_pair, documents, tmp_path_factory):
-    """(the folder of a tagger, the folder of its forward LM, the LM's start pieces)."""
+    """(the folder of a tagger, the folder of its forward LM, the pieces before every text)."""
     lm = str(tiny_lm("llama", sentinel=True))
-    spec = {"forward": lm, "pair": tiny_pair, "memory": tiny_pair}[request.param]
-    options = {"memory": True} if request.param == "memory" else {}
+    spec = {"pair": tiny_pair, "memory": tiny_pair}.get(request.param, lm)
+    options = {"memory": {"memory": True}, "run-up": {"prefix": "Ada Brandt left Lisse:"}}.get(request.param, {})
     tagger = Tagger(spec, "mlp", epochs=20, lr=1e-2, hidden=32, pool_mentions=True, spelling=True, **options)
     folder = tmp_path_factory.mktemp("states") / request.param
     tagger.fit(documents, seed=1).save_pretrained(folder)
-    return folder, lm, [AutoTokenizer.from_pretrained(lm).eos_token_id]
+    return folder, lm, forward_lm(tagger.encoder()).before
 
 
 def test_states_computed_elsewhere_give_what_predict_gives(reading):

@@ -146,8 +146,11 @@ def test_a_text_that_ends_by_itself_ends_there(watched):
 
 
 def test_the_prompt_is_tagged_where_asked(watched):
+    """Of an LM of others behind its run-up, which is no part of the text."""
     tagger, model, tokenizer = watched
-    prompt = given(tokenizer)
+    lm = forward_lm(tagger.encoder())
+    run_up = tokenizer.decode(lm.before[len(lm.start) :])
+    prompt = given(tokenizer, [run_up + own for own in PROMPTS])
     with Watch(tagger, model, delay=None, prompt=True) as seen:
         model.generate(**prompt, max_new_tokens=2)
     for number, mask in enumerate(prompt["attention_mask"]):
@@ -155,7 +158,17 @@ def test_the_prompt_is_tagged_where_asked(watched):
         with torch.inference_mode():
             states = model(ids[None], output_hidden_states=True).hidden_states
         found = from_states(tagger, ids.tolist(), {n: layer[0] for n, layer in enumerate(states)})
+        assert seen[number].prompt == PROMPTS[number]
         assert places(seen[number].prompt_entities) == places(found)
+
+
+def test_a_prompt_whose_first_word_is_read_otherwise_than_in_training_is_not_tagged(watched):
+    tagger, model, tokenizer = watched
+    lm = forward_lm(tagger.encoder())
+    bare = ["Ada Brandt left", "<|endoftext|>Ada Brandt left"][: 1 + (lm.before != lm.start)]
+    for text in bare:
+        with Watch(tagger, model, prompt=True), pytest.raises(ValueError, match=r"do not begin with '<\|endoftext\|>"):
+            model.generate(**tokenizer(text, return_tensors="pt"), max_new_tokens=2)
 
 
 def test_a_cache_that_others_see_stays_as_it_is(watched):

@@ -100,7 +100,7 @@ def from_states(
 
     Args:
         tagger: A trained `Tagger`.
-        pieces: (P,) ids, with the start piece where the LM has one.
+        pieces: (P,) ids, with the start piece and the run-up of training, which are no part of the text.
         states: By the number of the layer, (P, D) each: 0 is the embeddings, k the states after k blocks, the last
             one after the final norm. Of every layer that the tagger reads.
         text: What the pieces spell, to be sure.
@@ -108,7 +108,7 @@ def from_states(
 
     What else the tagger reads, such as a backward LM, is computed here. Raises `ValueError` where there is no LM that
     reads forward, where layers are missing, for states of another width, with NaN or infinities or far from those of
-    training, for pieces of another vocabulary, that do not begin with the start piece, or that do not spell the text.
+    training, for pieces of another vocabulary, that do not begin so (`text_begin`), or that do not spell the text.
     """
     return tagger.result(answer_states(tagger, GivenStates(pieces=pieces, layers=states, text=text, name=name)))
 
@@ -116,9 +116,9 @@ def from_states(
 def answer_states(tagger: Any, given: GivenStates) -> InputAnswer[str]:
     """The answer of a tagger for the text that pieces spell, from their states. Raises as `from_states`."""
     lm = forward_lm(tagger.encoder())
-    states = PieceStates(lm)
-    stacked = checked_states(lm, given)
-    text = states.add(given.pieces, stacked) + states.end()
+    stacked, begin = checked_states(lm, given), text_begin(lm, given.pieces, given.name)
+    states = PieceStates(lm, stacked[begin - 1] if begin else None)
+    text = states.add(given.pieces[begin:], stacked[begin:]) + states.end()
     if given.text is not None and given.text != text:
         at = next((n for n, (a, b) in enumerate(zip(given.text, text, strict=False)) if a != b), -1)
         raise ValueError(
@@ -163,12 +163,6 @@ def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
             f"{name}: there is no piece {wrong:,} in the vocabulary of {lm.spec} ({num_ids(lm.tokenizer):,} pieces): "
             "another tokenizer made them"
         )
-    if lm.before and ids[: len(lm.before)].tolist() != lm.before:
-        before = lm.tokenizer.decode(lm.before)
-        raise ValueError(
-            f"{name}: the pieces do not begin with {before!r}, as all texts did in training; let the engine read that "
-            "first, and write its states too, or train the tagger with --prefix none"
-        )
     for layer in lm.layers:
         _check_layer(torch.as_tensor(given.layers[layer]), f"{name}: layer {layer}", len(ids), width, lm.spec)
     taken = [torch.as_tensor(given.layers[layer]).float() for layer in lm.layers]
@@ -176,6 +170,24 @@ def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
         with torch.inference_mode():
             taken[-1] = final_norm(lm.model, lm.path)(taken[-1].to(lm.model.dtype)).float()
     return torch.stack(taken, dim=1)
+
+
+def text_begin(lm: LMEncoder, pieces: Sequence[int], name: str) -> int:
+    """How many pieces stand before a text, as in training: the start piece and the run-up, which are no part of it.
+
+    `ValueError` where they are not there, unless a special piece is, such as those of a chat: the first word of a text
+    right behind the start piece would be read otherwise than in training.
+    """
+    ids, start = [int(piece) for piece in pieces], lm.start
+    if ids[: len(lm.before)] == lm.before:
+        return len(lm.before)
+    begin = len(start) if ids[: len(start)] == start else 0
+    if ids[begin : begin + 1] and ids[begin] in lm.tokenizer.all_special_ids:
+        return begin
+    raise ValueError(
+        f"{name}: the pieces do not begin with {lm.tokenizer.decode(lm.before)!r}, as all texts did in training, nor "
+        "with those of a chat; let the LM read that first, and give its states too, or train with --prefix none"
+    )
 
 
 def _check_layer(states: Tensor, what: str, num_pieces: int, width: int, spec: str) -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
-from boustro.apps.live.states import answer_vectors, word_vectors
+from boustro.apps.live.states import answer_vectors, text_begin, word_vectors
 from boustro.apps.live.stream import DELAY, EVERY, Event, Live
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import exact_revision, weights_fingerprint
@@ -110,7 +110,7 @@ class Watch:
             model: The causal LM of transformers that the tagger was trained on, with its head.
             delay: As for `Live`; with `None` nothing is told before the end of a text.
             every: How many pieces are read at once; events are as late.
-            prompt: Tag the prompt too.
+            prompt: Tag the prompt too, which must then begin as `states.text_begin` says.
             on_event: Called with the number of the text and the event, while it is written.
 
         Raises `ValueError` for another model, for beams, assisted generation and static caches, and as `Live`.
@@ -226,19 +226,22 @@ class Run(StoppingCriteria):
         for row, ids in enumerate(input_ids[:, : self._have].cpu()):
             real = mask[row].bool().cpu()
             own = ids[real].tolist()
-            prompt = self._lm.tokenizer.decode(own, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            begin = text_begin(self._lm, own, "the prompt") if watch._prompt else 0
+            prompt = self._lm.tokenizer.decode(
+                own[begin:], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
             seen = Seen(watch._tagger, self._lm, watch._delay, watch._every, prompt, states[row, -1])
             if watch._prompt:
-                seen.prompt_entities = self._of_prompt(own, states[row, real[-states.shape[1] :]])
+                seen.prompt_entities = self._of_prompt(own, begin, states[row, real[-states.shape[1] :]])
             self._texts.append(seen)
         watch.texts += self._texts
         self._done = [False] * len(self._texts)
 
-    def _of_prompt(self, ids: list[int], states: Tensor) -> list[Entity]:
+    def _of_prompt(self, ids: list[int], begin: int, states: Tensor) -> list[Entity]:
         if len(states) != len(ids):
             raise ValueError("the beginning of the prompt was read before, so it cannot be tagged; leave out prompt")
-        pieces, tagger = PieceStates(self._lm), self._watch._tagger
-        text = pieces.add(ids, states) + pieces.end()
+        pieces, tagger = PieceStates(self._lm, states[begin - 1] if begin else None), self._watch._tagger
+        text = pieces.add(ids[begin:], states[begin:]) + pieces.end()
         return tagger.result(answer_vectors(tagger, text, word_vectors(tagger, pieces, text)))
 
     def _advance(self, input_ids: Tensor) -> None:
