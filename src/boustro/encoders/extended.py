@@ -280,6 +280,9 @@ class MemoryEncoder(PooledEncoder):
         device: str | None = None,
         tokenizer: Any = None,
     ) -> None:
+        from boustro.encoders.loading import naming, weights_fingerprint  # what an export runs without
+        from boustro.encoders.spec import open_encoder
+
         self._weights = weights_fingerprint(path, None)
         known, config = load_means(Path(path))
         with naming(f"{path} is a memory of {config['encoder']}"):
