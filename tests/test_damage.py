@@ -214,9 +214,11 @@ def test_a_cell_of_another_version_is_said_to_be_so(world, copy, changed):
 def test_a_damaged_few_shot_cell_is_computed_again(world, copy, content):
     cell = next(copy("shots").glob("cells/*/scores.json"))
     whole = cell.read_text("utf-8")
-    cell.write_text(whole.replace('"score": ', '"score": 1') if content is None else content)
+    cell.write_text(whole.replace('"losses": [', '"losses": [1.5, ') if content is None else content)
     assert "(computed in" in run(world.command("fewshot", "shots"))[2]
-    assert json.loads(cell.read_text("utf-8")) == json.loads(whole)
+    again, before = json.loads(cell.read_text("utf-8")), json.loads(whole)
+    assert {key: again[key] for key in ("config", "seed")} == {key: before[key] for key in ("config", "seed")}
+    assert again["record"]["losses"] == before["record"]["losses"]
 
 
 # Checkpoints

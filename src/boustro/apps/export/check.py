@@ -72,9 +72,14 @@ def compare(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any
 
 
 def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
-    """`ValueError` for a model that answers an example otherwise alone than among others."""
-    some = examples[:ALONE]
-    found = agreement(model.answer(some), [model.answer([example])[0] for example in some]).score_difference
+    """`ValueError` for a model that answers an example otherwise alone, with the others of its document, than in all."""
+    documents: dict[Any, list[Any]] = {}
+    for number, example in enumerate(examples[:ALONE]):
+        named = (part.document for part in model.parts(example) if part.document)
+        documents.setdefault(next(named, number), []).append(example)
+    alone = [answer for document in documents.values() for answer in model.answer(document)]
+    together = model.answer([example for document in documents.values() for example in document])
+    found = agreement(together, alone).score_difference
     if found > BESIDE:
         raise ValueError(
             "the export was not written, because its answers depend on the texts that stand beside a text: scores move "
