@@ -16,7 +16,7 @@ import tyro
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import boustro
-from boustro.metrics.similarity import score_correlation
+from boustro.metrics.score import score_correlation
 from boustro.tasks.data.pairs import read_pairs
 
 FORWARD = "starter-forward"

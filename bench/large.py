@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import tyro
 
 from boustro.encoders.spec import load_encoder
-from boustro.models.peak_memory import PeakMemory
+from boustro.hardware import PeakMemory
 from boustro.output import give
 from boustro.tasks.data import read_data
 from boustro.tasks.tagger import Tagger

@@ -21,8 +21,8 @@ import tyro
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.labeller import Opened
 from boustro.apps.batch.predict import predict_files
-from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, standalone, text, ticks
-from boustro.models.peak_memory import PeakMemory
+from boustro.apps.drawing import WIDTH, Scale, dots, path, picture, standalone, text, ticks
+from boustro.hardware import PeakMemory
 from boustro.output import RunOptions, give
 from boustro.store import write_file
 from boustro.text.words import split_text

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import boustro
-from boustro.metrics.buckets import DIMENSIONS, Training, count_buckets
+from boustro.apps.studies.report.buckets import DIMENSIONS, Training, count_buckets
 from boustro.metrics.spans import score_entities
 from boustro.store import write_file
 from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Entity, Sentence
 
 BUCKETS = {"never": "never seen", "other": "seen with another type only"}
-"""Of `metrics.buckets`, by the key in the figures."""
+"""Of `apps.studies.report.buckets`, by the key in the figures."""
 
 
 class Figures(dict[str, Any]):

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.metrics import f1_score
 
 import boustro
-from boustro.metrics.similarity import score_correlation
+from boustro.metrics.score import score_correlation
 
 FILES = {
     "mrpc": ("glue/mrpc/train.jsonl", None),

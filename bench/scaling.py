@@ -12,9 +12,8 @@ from statistics import fmean
 import numpy as np
 import tyro
 
+from boustro.apps.drawing import AXIS, NUM_SERIES, Panel, Scale, dots, path, picture, standalone, text, ticks
 from boustro.apps.studies.scaling.command import HEADS, NOTE, Results, curve_of, describe, rows
-from boustro.drawing.frames import AXIS, Panel
-from boustro.drawing.svg import NUM_SERIES, Scale, dots, path, picture, standalone, text, ticks
 from boustro.store import write_file
 
 WIDTH, HEIGHT, TOP, ROOM = 500, 240, 40, 96

@@ -24,12 +24,25 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from boustro.apps.drawing import (
+    AXIS,
+    BOLD_LETTER,
+    HEAD,
+    WIDTH,
+    Panel,
+    Scale,
+    dots,
+    path,
+    picture,
+    shorten,
+    standalone,
+    text,
+    ticks,
+)
 from boustro.apps.label.incremental import LiveTagger, Order, Pool
-from boustro.drawing.frames import AXIS, HEAD, Panel
-from boustro.drawing.svg import BOLD_LETTER, WIDTH, Scale, dots, path, picture, shorten, standalone, text, ticks
+from boustro.apps.label.vectors import VectorReader, Vectors, vector_source
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
-from boustro.features.vectors import VectorReader, Vectors, vector_source
 from boustro.metrics.score import spread
 from boustro.metrics.spans import score_entities
 from boustro.options import Count, Positive, Range, Seed

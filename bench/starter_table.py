@@ -11,8 +11,8 @@ from pathlib import Path
 
 import tyro
 
+from boustro.apps.drawing import standalone
 from boustro.apps.studies.report.charts import colour_names, score_dots
-from boustro.drawing.svg import standalone
 from boustro.store import write_file
 
 READS = {"starter-forward": "forward only", "starter-backward": "backward only", "starter": "both"}

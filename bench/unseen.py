@@ -3,7 +3,7 @@
     python bench/unseen.py --data ../shared/data --encoders starter-forward starter masked:$MINILM --figures unseen.json
 
 For each set a tagger with default settings, the epoch chosen on dev; F1 of all entities, and of those in two buckets of
-`metrics.buckets`. `across` is trained on CoNLL-2003 as the set of that name is, and scored on persons, locations and
+`report.buckets`. `across` is trained on CoNLL-2003 as the set of that name is, and scored on persons, locations and
 organisations in the sentences of Few-NERD's development set that have any: another kind of text, other annotators. MISC
 is left out of both sides there. A cell in the file at --figures is not computed again. Mean ± standard deviation.
 """

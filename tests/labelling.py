@@ -10,7 +10,7 @@ import numpy as np
 
 from boustro.apps.label.answers import AnswerFile, Text
 from boustro.apps.label.session import Session
-from boustro.features.vectors import Vectors
+from boustro.apps.label.vectors import Vectors
 from boustro.types import Entity, Sentence
 
 WIDTH = 24

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from boustro.text import alignment
 from boustro.text.alignment import ENDS, LONG, MARKED, UNKNOWN, Aligner, guess_spaces, without_mark
-from boustro.text.byte_bpe import ALIKE, GPT2_PATTERN, LONG_TEXT, UNLIKE, ByteBPE
+from boustro.text.shards import ALIKE, GPT2_PATTERN, LONG_TEXT, UNLIKE, ByteBPE
 from boustro.text.tokenizers import train_tokenizer
 from boustro.text.words import split_text
 from conftest import SENTENCES, SHARED_DATA

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
+from boustro.apps.cli.arguments import guess_task
+from boustro.apps.cli.check import report_files
 from boustro.apps.cli.main import main
-from boustro.tasks.check import report_files
 from boustro.tasks.data import annotations, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS, plain_records
-from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.data.units import CODECS, CONVERTED, UTF_16, position

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import boustro
 from boustro.apps.cli.main import main
 from boustro.heads.crf.layer import CRF
-from boustro.metrics.calibration import reliability
+from boustro.metrics.score import reliability
 from boustro.metrics.significance import Difference, bootstrap, difference, entity_counts, f1
 from boustro.metrics.spans import SpanCounts, extract_spans, score_spans
 from boustro.options import OptionError

@@ -10,7 +10,7 @@ from boustro.apps.studies.compare.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MA
 from boustro.apps.studies.compare.results import read_answers
 from boustro.apps.studies.core.cells import Cell
 from boustro.apps.studies.core.systems import System
-from boustro.metrics.buckets import Training
+from boustro.apps.studies.report.buckets import Training
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_manifest
 from boustro.types import Entity, Sentence

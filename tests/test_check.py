@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from boustro.apps.cli.check import report_files
 from boustro.apps.cli.main import main
-from boustro.tasks.check import report_files
 from boustro.tasks.data import load_data
 
 

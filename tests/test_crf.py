@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from boustro.heads.crf import layer
 from boustro.heads.crf.decode import Chain, best_valid
 from boustro.heads.crf.layer import CRF, expectations, valid_tensors
-from boustro.heads.crf.spans import span_posteriors
 from boustro.heads.crf.tags import entity_forms, entity_types
+from boustro.heads.decoding import span_posteriors
 from boustro.heads.layout import pad
-from boustro.heads.lockstep.passes import expected_counts
+from boustro.heads.lockstep.train import expected_counts
 from boustro.heads.options import HiddenSequenceOptions, SequenceOptions
 from boustro.heads.registry import make_head
 from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve

@@ -7,9 +7,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import load_encoder
+from boustro.apps.cli import described
+from boustro.apps.cli.described import FirstWords, advice, first_words
 from boustro.apps.cli.main import main
-from boustro.encoders import described
-from boustro.encoders.described import FirstWords, advice, first_words
 from test_start import FAMILIES, write_family
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import boustro
+from boustro.apps.cli.roads import adapt, fuse
 from boustro.encoders.spec import load_encoder
 from boustro.heads.registry import HEADS
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.run import pretrain
 from boustro.pretrain.trainer import PretrainTrainer
-from boustro.roads.commands import adapt, fuse
 from boustro.roads.elmo import train_elmo
 from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, LabelOptions, TextOptions
 from boustro.tasks.data.conll import format_conll

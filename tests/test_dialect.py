@@ -4,12 +4,12 @@ import pandas as pd
 import pytest
 
 from boustro import Classifier, PairClassifier, TextRegressor
+from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.options import OptionError
 from boustro.tasks import read_counted
 from boustro.tasks.data import dialect, load_data
 from boustro.tasks.data.annotations import ADDRESSES
-from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts

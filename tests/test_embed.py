@@ -14,8 +14,7 @@ from sklearn.decomposition import PCA
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.heads.embedding import contrast, cosent
-from boustro.heads.statistics import first_component, pool_words, remove_component
+from boustro.heads.embedding import contrast, cosent, first_component, pool_words, remove_component
 from boustro.heads.transforms import TRANSFORMS, Standardised, TopRemoved, Whitened, shrunk_covariance
 from boustro.store import write_folder
 from boustro.tasks.data.texts import whole_text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.metrics.buckets import KINDS, MISTAKES, count_confusions, count_kinds, match_entities
+from boustro.apps.studies.report.buckets import KINDS, MISTAKES, count_confusions, count_kinds, match_entities
 from boustro.metrics.spans import extract_spans, score_entities, score_spans
 from boustro.types import Entity
 

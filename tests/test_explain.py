@@ -7,9 +7,9 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.explain import LONGEST, by_stream, explain
 from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
-from boustro.tasks.explain import LONGEST, by_stream, explain
 from served import INPUTS, RECORDS, TAGGED
 
 SMALL = {"hidden": 8, "epochs": 2, "cache": False}

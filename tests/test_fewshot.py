@@ -8,8 +8,8 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.compare.comparison import RATES, Comparison
-from boustro.features.vectors import VectorReader, vector_source
 from boustro.heads.registry import HEADS
 from boustro.tasks import TASKS
 from boustro.tasks.config import AUTO

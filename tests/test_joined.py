@@ -5,6 +5,7 @@ from dataclasses import asdict, is_dataclass
 import pytest
 
 from boustro.apps.batch.rows import read_rows as read_inputs
+from boustro.apps.cli.weak import Gazetteer
 from boustro.apps.label.answers import read_to_label
 from boustro.tasks.data import load_data
 from boustro.tasks.data.dialect import HEAD_AGAIN
@@ -15,7 +16,6 @@ from boustro.tasks.data.texts import read_texts
 from boustro.tasks.embed.data import read_rows
 from boustro.tasks.sense.data import read_keys
 from boustro.tasks.sense.examples import read_wordnet
-from boustro.tasks.weak import Gazetteer
 from boustro.text.documents import read_documents, read_lines, read_values
 from labelled import UD, rows
 

@@ -10,7 +10,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.studies.language import build as steps
 from boustro.apps.studies.language.build import RESERVE, decide, reserve
-from boustro.apps.studies.language.options import LanguageOptions
+from boustro.apps.studies.language.command import LanguageOptions
 
 TEXTS = {
     "chinese": "艾达在利塞港工作。米拉住在维尔马。今天港口下雨，船没有来。\n图书馆下雪时关门。渔民在风大时补网。\n",
@@ -106,9 +106,9 @@ def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):
 def test_folders_of_other_inputs_are_gone_before_a_plan_calls_them_its_own(tmp_path):
     """--overwrite with another text, killed in its first step: the next run must not find the old shards complete."""
     from boustro.apps.studies.language.build import Build, LanguagePlan
-    from boustro.apps.studies.language.options import LanguageOptions
+    from boustro.apps.studies.language.command import LanguageOptions
     from boustro.output import DEFAULT_RUN
-    from boustro.pretrain.plan import keep_plan
+    from boustro.roads.backward import keep_plan
     from boustro.store import write_folder
 
     keep_plan(tmp_path, LanguagePlan("old"))

@@ -16,7 +16,7 @@ from boustro import Tagger
 from boustro.apps.live.stream import MOST_DELAY, Live, Word
 from boustro.encoders.arriving import Row, Vectors, Words
 from boustro.features.training import cut_inputs
-from boustro.heads.versions import Versions
+from boustro.heads.inputs import Versions
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 from labelled import DATA

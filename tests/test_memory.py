@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import boustro
+from boustro.apps.cli.commands import AROUND
 from boustro.apps.cli.main import main
 from boustro.encoders.extended import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import Spec, load_encoder
@@ -27,7 +28,6 @@ from boustro.encoders.word_means import (
 )
 from boustro.features.training import REMEMBERED
 from boustro.heads.inputs import Inputs
-from boustro.tasks.data.around import AROUND
 from boustro.tasks.fitting import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence

@@ -19,7 +19,7 @@ from sklearn.metrics import (
 )
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
+from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
 from boustro.metrics.generation import (
     align,
     constant_text,

@@ -9,11 +9,11 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 import boustro
+from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import SIDE_FEATURES, Comparison
-from boustro.metrics.similarity import score_correlation
-from boustro.tasks.data.guess import guess_task
+from boustro.metrics.score import score_correlation
 from boustro.tasks.data.pairs import make_pair, read_pairs
 from boustro.tasks.labellings.pairs import side_features
 

@@ -7,12 +7,12 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.explain import by_stream
+from boustro.apps.label.vectors import vector_source
 from boustro.encoders.cache import features_to_write
 from boustro.encoders.extended import PooledEncoder, number_mentions, pool_mean, with_mentions
 from boustro.encoders.spec import load_encoder
-from boustro.features.vectors import vector_source
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.explain import by_stream
 from boustro.types import Sentence
 
 SENTENCES = [

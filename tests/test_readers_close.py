@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from boustro import Classifier
 from boustro.apps.batch.rows import read_rows as rows_of_files
+from boustro.apps.cli.arguments import guess_task
+from boustro.apps.cli.generate import _records as prompts_of
+from boustro.apps.cli.prompt import _records as records_to_prompt
 from boustro.apps.label.answers import read_whole
-from boustro.generation.command import _records as prompts_of
-from boustro.generation.prompts.command import _records as records_to_prompt
 from boustro.tasks import TASKS, read_counted
 from boustro.tasks.data import annotations, dialect, load_data, records
-from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR

@@ -14,12 +14,12 @@ from boustro.apps.cli.arguments import Line, resolved
 from boustro.apps.cli.commands import fit, predict
 from boustro.apps.cli.listed import list_options
 from boustro.apps.cli.main import main
+from boustro.apps.cli.roads import adapt, elmo
 from boustro.apps.studies.compare.command import compare
 from boustro.models.pretrained import architecture_kind
 from boustro.objectives.masking import make_masking
 from boustro.options import OptionError
 from boustro.pretrain.recipes import RECIPES, check_objective, fitting_objectives
-from boustro.roads.commands import adapt, elmo
 from boustro.roads.options import AdaptConfig, TextOptions
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA

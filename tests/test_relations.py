@@ -8,6 +8,7 @@ import torch
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.explain import explain
 from boustro.heads.options import RelationOptions
 from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between
@@ -15,7 +16,6 @@ from boustro.metrics.relations import macro_f1, relation_counts, score_relations
 from boustro.metrics.score import score_table
 from boustro.tasks.data.relations import OVERLAPPING, mark_text, read_relations
 from boustro.tasks.data.units import WIDENED
-from boustro.tasks.explain import explain
 from boustro.tasks.labellings.pairs import NONE_TAKEN, TAKEN
 from labelled import rows
 

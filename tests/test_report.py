@@ -12,6 +12,7 @@ import re
 
 import pytest
 
+from boustro.apps.drawing import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.compare.report import REPORT
 from boustro.apps.studies.core import systems
@@ -20,7 +21,6 @@ from boustro.apps.studies.core.run import write_report
 from boustro.apps.studies.report.blocks import MarkedText, Section
 from boustro.apps.studies.report.charts import score_dots
 from boustro.apps.studies.report.page import PAGE_DARK, PAGE_LIGHT
-from boustro.drawing.svg import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.metrics.spans import extract_spans, score_entities
 from boustro.store import write_file, write_folder
 from boustro.tasks.classifier import Classifier

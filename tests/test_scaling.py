@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.apps.studies.scaling.command import describe
+from boustro.apps.studies.scaling.command import ScalingOptions, describe
 from boustro.apps.studies.scaling.curve import Curve, Run, fit_curve
-from boustro.apps.studies.scaling.options import ScalingOptions
 from boustro.apps.studies.scaling.study import ScalingStudy, Trained, summarise
 from conftest import SENTENCES
 from pretraining import write_shards

@@ -9,8 +9,7 @@ from transformers import AutoConfig
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.generation.models import open_lm
-from boustro.models.length import LengthHead, likeliest_lengths
+from boustro.generation.models import LengthHead, likeliest_lengths, open_lm
 from boustro.objectives.examples import IGNORED
 from boustro.roads.seq2seq import Pair, make_batch, pair_loss
 from generators import write_masked_lm
@@ -107,7 +106,7 @@ def test_a_model_learns_its_pairs_and_writes_them(folders, tmp_path, kind, capsy
 def test_a_run_that_was_stopped_ends_in_the_same_weights(folders, tmp_path, stopped_before):
     assert main(command(folders, "prefix", tmp_path / "straight")) == 0
     with stopped_before(2), pytest.raises(RuntimeError):
-        from boustro.roads.commands import seq2seq
+        from boustro.apps.cli.roads import seq2seq
         from boustro.roads.options import Seq2SeqConfig
 
         given = {"train": (folders["place"] / "pairs.jsonl",), "out": tmp_path / "lm", "model": str(folders["prefix"])}

@@ -7,9 +7,9 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.encoders.extended import SPELLING, WIDTH, SpelledEncoder, shapes, spell, with_mentions
 from boustro.encoders.spec import load_encoder, with_cache
-from boustro.features.vectors import VectorReader, vector_source
 from boustro.tasks.data.conll import format_conll
 from boustro.types import Sentence
 

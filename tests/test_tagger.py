@@ -10,7 +10,7 @@ import torch
 
 import boustro
 from boustro.encoders.spec import load_encoder
-from boustro.heads.dropout import Dropout
+from boustro.heads.bodies import Dropout
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import LayerMix
 from boustro.heads.options import SequenceOptions

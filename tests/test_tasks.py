@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from boustro.apps.cli.arguments import guess_task
+from boustro.apps.explain import explain
 from boustro.heads.registry import HEADS
 from boustro.tasks import TASKS, task_class
-from boustro.tasks.data.guess import guess_task
-from boustro.tasks.explain import explain
 
 SPECS = ("{lm}", "{back}", "{lm}+{back}", "masked:{masked}", "unmasked:{lm}", "repeated:{lm}", "elmo:{elmo}",
          "fused:{fusion}", "unmasked:{adapted}")  # fmt: skip

@@ -13,16 +13,16 @@ from sklearn.metrics import f1_score
 from sklearn.utils.class_weight import compute_class_weight
 
 import boustro
+from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
+from boustro.apps.explain import effects, word_effects
 from boustro.heads.closed_form import LabelledWords, ridge
 from boustro.heads.options import ClassOptions, TextOptions
 from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, terms
-from boustro.tasks.data.guess import guess_task
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.explain import effects, word_effects
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.types import Sentence

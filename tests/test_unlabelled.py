@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 import boustro
+from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
 from boustro.apps.cli.main import main
 from boustro.apps.label.answers import read_to_label
 from boustro.apps.label.background import make_source
 from boustro.apps.label.command import LabelOptions
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data import read_data
-from boustro.tasks.data.around import AROUND, NOT_FOUND, in_documents
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.fitting import UNREAD
 from boustro.types import Sentence

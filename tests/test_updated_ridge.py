@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.updated_ridge import BIAS, UpdatedRidge, times, with_bias
+from boustro.apps.label.updated_ridge import BIAS, UpdatedRidge, times, with_bias
 
 WIDTH, OUTPUTS = 6, 3
 

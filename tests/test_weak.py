@@ -9,11 +9,11 @@ import torch
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.cli.weak import ABSENT, INSIDE, SURPLUS, TAKEN, Gazetteer, locate
 from boustro.heads.training import _batches
 from boustro.tasks import fitting
 from boustro.tasks.data import load_data
 from boustro.tasks.fitting import SHARED, WEIGHTS
-from boustro.tasks.weak import ABSENT, INSIDE, SURPLUS, TAKEN, Gazetteer, locate
 from boustro.types import Entity
 
 NAMES = [("Ada Brandt", "PER"), ("Ada", "PER"), ("Port Lisse", "LOC"), ("Port Lisse Bank", "ORG"), ("O'Neill", "PER")]

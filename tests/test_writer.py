@@ -161,7 +161,7 @@ def test_numbers_of_rows_go_on_over_the_lines_read_together(capsys, tmp_path, pr
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
     command = ["generate", "--model", prefix, tmp_path / "prompts.txt", "--length", 4, "--temperature", 1]
     whole = run(capsys, *command)
-    monkeypatch.setattr("boustro.generation.command.LINES", 1)
+    monkeypatch.setattr("boustro.apps.cli.generate.LINES", 1)
     assert [row["text"] for row in run(capsys, *command)] == [row["text"] for row in whole]
 
 

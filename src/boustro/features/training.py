@@ -6,8 +6,8 @@ large training set finds names that are new less well than one without a memory.
 
 `fit --live`: the vectors of training words as a stream would have given them, with fewer words behind them. Every
 sentence is read in three ways: whole; with no word behind each word; with 1, 2, 4, 8 or 16 words behind, which is drawn
-once. Each time that it is learned from, one of the three is drawn (`heads.versions`). A word is read as `live` reads a
-word that becomes final, and the head is told how many words are behind it (`heads.sides`). So one head serves every
+once. Each time that it is learned from, one of the three is drawn (`heads.inputs`). A word is read as `live` reads a
+word that becomes final, and the head is told how many words are behind it (`heads.inputs`). So one head serves every
 delay.
 """
 
@@ -25,9 +25,7 @@ from boustro.encoders.options import KEPT_WORDS
 from boustro.encoders.reading import group_numbers, group_sentences
 from boustro.encoders.word_means import MeanSums, WordMeans
 from boustro.features.reader import Reader
-from boustro.heads.inputs import Inputs
-from boustro.heads.sides import ALL, encode_distances
-from boustro.heads.versions import Versions
+from boustro.heads.inputs import ALL, Inputs, Versions, encode_distances
 from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence

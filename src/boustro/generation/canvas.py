@@ -24,8 +24,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformers import DynamicCache
 
-from boustro.generation.models import MaskedLM
-from boustro.models.length import likeliest_lengths
+from boustro.generation.models import MaskedLM, likeliest_lengths
 from boustro.models.masked import at, encode, packed_attention, packed_positions, prediction_head
 
 Sides = tuple[Sequence[int], Sequence[int]]

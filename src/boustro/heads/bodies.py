@@ -11,18 +11,85 @@ The scores of a sentence depend on nothing else in its batch. Dropout is applied
 block also where BERT applies it. `hidden=None` is d.
 
 Source: backward-LM paper, section 3.3 and appendix A (hidden = 768 for the block).
+
+Dropout has cheap random numbers on a CPU: PyTorch draws one Bernoulli number per element, on one thread: in a small
+head that takes longer than the matrix products. Here one 64-bit random number serves four elements, 16 bits each. So
+the probability is rounded to a multiple of 2⁻¹⁶, and the scale is exact for the rounded one. N words, d width.
+
+The LSTM in each direction over the words of one sentence is one operator: a graph that is exported must not have a step
+for each word, which is what tracing `nn.LSTM` gives; it has this operator instead, which `boustro.apps.export.onnx`
+writes as the one of ONNX. Elsewhere `nn.LSTM` is called as it is.
 """
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from boustro.heads.dropout import Dropout
 from boustro.heads.layout import by_length, pad, restore, time_major, unpad
 from boustro.heads.options import HiddenOptions, TrainedOptions
-from boustro.heads.recurrent import both_ways, weights_of
+
+
+@torch.library.custom_op("boustro::both_ways", mutates_args=())
+def both_ways(x: Tensor, weights: list[Tensor]) -> Tensor:
+    """(N, 2h): the states at each word, of vectors (N, d).
+
+    `weights` are those of `nn.LSTM`: (4h, d), (4h, h), (4h,) and (4h,) of each direction.
+    """
+    start = x.new_zeros(2, 1, weights[1].shape[1])
+    states, _, _ = torch.lstm(x[:, None], (start, start), weights, True, 1, 0.0, False, True, False)
+    return states[:, 0].clone()
+
+
+@both_ways.register_fake
+def _(x: Tensor, weights: list[Tensor]) -> Tensor:
+    return x.new_empty(x.shape[0], 2 * weights[1].shape[1])
+
+
+def weights_of(*lstms: nn.LSTM) -> list[Tensor]:
+    """The weights of both directions, of one `nn.LSTM` that has both or of one for each."""
+    names = [name for name, _ in nn.LSTM(1, 1, bidirectional=len(lstms) == 1).named_parameters()]
+    return [getattr(lstm, name) for lstm in lstms for name in names]
+
+
+LEVELS = 1 << 16
+
+
+class Dropout(nn.Module):
+    """As `torch.nn.Dropout`; also seeded by `torch.manual_seed`."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        kept = draw_kept(x.numel(), self.p).view(x.shape).to(x.dtype).mul_(kept_scale(self.p))
+        return x * kept if x.requires_grad else kept.mul_(x)  # what a step allocates costs as much as what it computes
+
+
+def draw_kept(numel: int, p: float, generator: torch.Generator | None = None, room: Tensor | None = None) -> Tensor:
+    """(numel,) int16: 1 where an element is kept, 0 where it is dropped with probability `p`.
+
+    `generator` is PyTorch's global one by default; `room` is an int64 buffer of at least numel / 4 elements.
+    """
+    count = -(-numel // 4)
+    drawn = torch.empty(count, dtype=torch.int64) if room is None else room[:count]
+    drawn.random_(-(1 << 63), None, generator=generator)
+    return drawn.view(torch.int16)[:numel].ge_(round(p * LEVELS) - LEVELS // 2)
+
+
+def kept_scale(p: float) -> float:
+    """The factor for kept elements that preserves the mean."""
+    return LEVELS / (LEVELS - round(p * LEVELS))
+
 
 HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 

@@ -1,6 +1,19 @@
-"""A trained head of sentence embeddings: the weighted mean of the words beside what a small network finds in them.
+"""Heads of sentence embeddings: untrained statistics, and a trained one.
 
-    m = Σ w_i · h_i / n                     weights of the words (SIF), h_i the standardised layers of a word
+An example has two texts, and the prediction for it is a vector of each; a text alone is an example whose second text
+has no word. The last side feature of a word is its weight in its text (SIF): w = a / (a + p(word)).
+
+`statistics` has the weighted mean of the words h_i, less what the texts have in common:
+
+    mean    v = Σ h_i / n
+    sif     v = Σ w_i · h_i / n,   then v - u (u · v)
+    then a transform (`heads.transforms`), fitted to the same texts
+
+u is the first singular vector of the means of the texts. A text without words is 0.
+
+`embedding` has the weighted mean beside what a small network finds in the words:
+
+    m = Σ w_i · h_i / n
     z_i = ReLU(W1 · h_i)
     b = A · W · (m - c)
     v = [b / |b| ; γ · [mean z; max z] / |[mean z; max z]|]
@@ -14,13 +27,16 @@ scores are brought into the order of their scores; pairs without belong together
 
 s is the scale, an inverse temperature. cosent uses only which of two pairs is more alike, so scores need no range.
 
-Sources: Su 2022 (CoSENT); Gao et al. 2021, *SimCSE*, equation 1, and Henderson et al. 2017 (in-batch negatives).
+Sources: Arora et al. 2017, *A simple but tough-to-beat baseline for sentence embeddings*, algorithm 1; Su 2022
+(CoSENT); Gao et al. 2021, *SimCSE*, equation 1, and Henderson et al. 2017 (in-batch negatives).
 
 N words of a batch, S texts, P pairs, d width of a word with its weight as the last column, e width of an embedding.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,15 +44,127 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from boustro.heads.dropout import Dropout
-from boustro.heads.inputs import Inputs
+from boustro.heads.base import Head
+from boustro.heads.bodies import Dropout
+from boustro.heads.inputs import WEIGHT, Inputs, sentence_starts
 from boustro.heads.layout import check_lengths
-from boustro.heads.options import EmbeddingOptions
+from boustro.heads.options import EmbeddingOptions, StatisticsOptions
 from boustro.heads.pooled import pool_max, pool_mean
-from boustro.heads.rows import sentence_starts
-from boustro.heads.statistics import pool_words
-from boustro.heads.transforms import Whitened
-from boustro.heads.vectors import VectorHead
+from boustro.heads.transforms import TRANSFORMS, Transform, Whitened
+
+SIDE_FEATURES = WEIGHT
+LEAST_TEXTS = 2
+
+
+class VectorHead(Head):
+    """A vector for every text."""
+
+    parts = 2
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """The width of an embedding."""
+
+    @abstractmethod
+    def embed(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
+        """The vectors of texts with words; what it gives for a text without words is not used."""
+
+    @torch.no_grad()
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
+        """(2, e) for each example, zero for a text without words; `ValueError` where `lengths` do not sum to N."""
+        check_lengths(lengths, len(vectors))
+        found = self.embed(vectors, lengths) * (lengths > 0).to(vectors)[:, None]
+        return list(found.unflatten(0, (-1, 2)).cpu().numpy())
+
+
+class FittedTransform(nn.Module):
+    """A transform by its name; its arrays are buffers, zero until `fit`."""
+
+    def __init__(self, name: str, width: int) -> None:
+        super().__init__()
+        self.kind = TRANSFORMS[name]
+        for array, shape in self.kind.shapes(width).items():
+            self.register_buffer(array, torch.zeros(shape))
+
+    @property
+    def transform(self) -> Transform:
+        """The transform."""
+        return self.kind.from_arrays({name: buffer.cpu().numpy() for name, buffer in self.named_buffers()})
+
+    def fit(self, sample: np.ndarray) -> Transform:
+        """Fit it to `sample` (n, d), and return it; `ValueError` as `Transform.fit`."""
+        fitted = self.kind.fit(sample)
+        for name, array in fitted.arrays().items():
+            getattr(self, name).copy_(torch.from_numpy(array))
+        return fitted
+
+
+class StatisticsBody(nn.Module):
+    """The transform, and the first component, zero where none is taken away."""
+
+    def __init__(self, width: int, num_labels: int, options: StatisticsOptions) -> None:
+        super().__init__()
+        self.transform = FittedTransform(options.transform, width - SIDE_FEATURES)
+        self.component = nn.Parameter(torch.zeros(width - SIDE_FEATURES), requires_grad=False)
+
+
+class StatisticsHead(VectorHead):
+    """See the module. It has no targets; layers are joined as they are."""
+
+    closed_form = True
+    body: StatisticsBody
+    weighted: bool = True
+    """While it is trained: whether words have different weights."""
+
+    def begin(self, inputs: Inputs, mix: Callable[[], Tensor]) -> None:
+        """Note whether words are weighted: then the first component is taken away."""
+        self.weighted = inputs.side is not None and bool((inputs.side != 1).any())
+
+    @property
+    def width(self) -> int:
+        return len(self.body.component)
+
+    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
+        """The weighted mean of the words of each text; `ValueError` where `lengths` do not sum to N."""
+        check_lengths(lengths, len(vectors))
+        words, bounds = vectors.numpy(force=True), sentence_starts(lengths.numpy(force=True))
+        return torch.from_numpy(np.stack([pool_words(words[a:b, :-1], words[a:b, -1]) for a, b in pairwise(bounds)]))
+
+    @torch.no_grad()
+    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor) -> None:
+        """Set the component and the transform; `ValueError` for fewer than two texts with words."""
+        means = pooled.numpy()[lengths.numpy(force=True) > 0]
+        if len(means) < LEAST_TEXTS:
+            raise ValueError(f"statistics need at least {LEAST_TEXTS} texts with words; got {len(means)}")
+        if self.weighted:
+            component = first_component(means)
+            self.body.component.copy_(torch.from_numpy(component))
+            means = remove_component(means, component)
+        self.body.transform.fit(means)
+
+    def embed(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
+        pooled = remove_component(self.pool(vectors, lengths).numpy(), self.body.component.cpu().numpy())
+        return torch.from_numpy(self.body.transform.transform.apply(pooled)).to(vectors.device)
+
+
+def pool_words(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(d,) the mean of the words (N, d) of one text, weighted by (N,); zeros without words."""
+    if not len(vectors):
+        return np.zeros(vectors.shape[1], np.float32)
+    return (vectors.astype(np.float32) * weights[:, None]).mean(0)
+
+
+def first_component(vectors: np.ndarray) -> np.ndarray:
+    """(d,) the first right singular vector of vectors (S, d), which are not centred, as in the paper."""
+    wide = vectors.astype(np.float64)
+    return np.linalg.eigh(wide.T @ wide)[1][:, -1].astype(np.float32)
+
+
+def remove_component(vectors: np.ndarray, component: np.ndarray) -> np.ndarray:
+    """The vectors (S, d) without their part along a unit vector (d,)."""
+    return vectors - (vectors @ component)[:, None] * component
+
 
 SCALE = 20.0
 """s."""

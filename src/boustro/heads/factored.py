@@ -21,7 +21,7 @@ import numpy as np
 
 from boustro.heads.crf.tags import entity_forms
 from boustro.heads.decoding import per_sentence
-from boustro.heads.rows import sentence_starts
+from boustro.heads.inputs import sentence_starts
 
 
 class Runs(NamedTuple):

@@ -3,17 +3,29 @@
     sentences 0 1 2, examples (0, 1) and (2, 1)    the words of a batch: sentence 0, sentence 1, sentence 2, sentence 1
 
 The features are end to end, (words, L, D) per stream, each sentence once, however many examples it is part of.
+
+Side features of words are the last columns of a head's input, as many as its kind has them. One of them is how far a
+word is from where the reading of its right side began (`fit --live`):
+
+    words behind it   0   1   2   3–4   5–8   9–16   more, or all that there are
+    column            0   1   2   3     4     5      6
+
+Features may hold each sentence several times, read in another way each time; a batch has one of them, drawn anew:
+
+    two sentences, of 3 words and of 1; two ways      streams: a a a b | A A A B     a batch: a a a b, or a a a B, …
+
+So a head sees every sentence in every way in the course of its epochs, and an epoch is as long as before. torch is not
+imported here: an exported head reads its rows with the same functions.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from boustro.heads.rows import sentence_rows, sentence_starts
-
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 Streams = Sequence[np.ndarray]
 Targets = Callable[[np.ndarray, Any], Any]
@@ -102,3 +114,86 @@ class Inputs:
         rows = sentence_rows(self._starts, sentences)[0]
         side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
         return rows, self.lengths[sentences], side
+
+
+def length_blocks(lengths: np.ndarray, max_words: int) -> list[np.ndarray]:
+    """Sentence numbers sorted by length and split into blocks of about `max_words` words."""
+    order = np.argsort(lengths, kind="stable")
+    blocks = np.cumsum(lengths[order]) // max_words
+    return np.split(order, np.flatnonzero(np.diff(blocks)) + 1) if len(order) else []
+
+
+def sentence_starts(lengths: np.ndarray) -> np.ndarray:
+    """(sentences + 1,) where each sentence begins."""
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the words of these sentences, end to end, and where each sentence begins among them (sentences + 1,).
+
+    `starts` (all sentences + 1,) is where each sentence begins among all words.
+    """
+    first = starts[sentences]
+    own = sentence_starts(starts[sentences + 1] - first)
+    return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own
+
+
+def each_step(lengths: np.ndarray, backwards: bool = False) -> Iterator[np.ndarray]:
+    """For t = 0, 1, … the rows of the words t of the sentences that have one, the longest sentences first.
+
+    `backwards` counts words from the end of their sentence. `[2, 0, 1]` → `[0, 2]`, `[1]`; backwards `[1, 2]`, `[0]`.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    sizes, starts = lengths[order], sentence_starts(lengths)[order]
+    for step in range(int(lengths.max(initial=0))):
+        going = int(np.searchsorted(-sizes, -step))  # sizes > step
+        yield starts[:going] + (sizes[:going] - 1 - step if backwards else step)
+
+
+PAIR = 4
+"""In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.labellings.pairs`)."""
+SENSE = 2
+"""Where the candidates of a word begin and end among the labels; 0 and 0 for a word without candidates."""
+WEIGHT = 1
+"""The weight of a word."""
+BOUNDS = np.array([0, 1, 2, 4, 8, 16])
+COLUMNS = len(BOUNDS) + 1
+ALL = 1 << 30
+"""The distance of a word whose right side was read to the end of the text."""
+
+
+def encode_distances(distances: Sequence[int] | np.ndarray) -> np.ndarray:
+    """(W, 7) float32, a one in the column of each distance."""
+    return np.eye(COLUMNS, dtype=np.float32)[np.searchsorted(BOUNDS, np.asarray(distances, np.int64))]
+
+
+class Versions(Inputs):
+    """V ways of reading; `streams` (V · words, L, D) and `sides` (V · words, F) have one behind the other, `lengths`
+    and `parts` are those of one. An example is one sentence."""
+
+    def __init__(
+        self, streams: Streams, lengths: np.ndarray, sides: np.ndarray, seed: int, parts: np.ndarray | None = None
+    ) -> None:
+        super().__init__(streams, lengths, parts)
+        self._sides, self._seed = sides, seed
+        self._draw = np.random.default_rng(seed)
+
+    @property
+    def side_width(self) -> int:
+        return self._sides.shape[1]
+
+    def select(self, examples: np.ndarray) -> "Versions":
+        return Versions(self.streams, self.lengths, self._sides, self._seed, self.parts[examples])
+
+    def keep(self, examples: np.ndarray) -> "Versions":
+        numbers = self.parts[examples, 0]
+        rows, total = sentence_rows(self.starts, numbers)[0], int(self.starts[-1])
+        rows = np.concatenate([rows + first for first in range(0, len(self._sides), total)])
+        return Versions([s[rows] for s in self.streams], self.lengths[numbers], self._sides[rows], self._seed)
+
+    def arrays(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        rows, lengths, _ = super().arrays(examples)
+        total = int(self.starts[-1])
+        drawn = self._draw.integers(len(self._sides) // total, size=len(examples))
+        rows = rows + np.repeat(drawn * total, lengths)
+        return rows, lengths, self._sides[rows]

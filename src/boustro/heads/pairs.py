@@ -20,11 +20,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.dropout import Dropout
+from boustro.heads.bodies import Dropout
+from boustro.heads.inputs import PAIR as SIDE_FEATURES
 from boustro.heads.layout import pad, unpad
 from boustro.heads.options import PairOptions
 from boustro.heads.pooled import PooledHead, PooledScoreHead, pool_max, pool_mean
-from boustro.heads.sides import PAIR as SIDE_FEATURES
 
 NEGLIGIBLE = -1e4
 

@@ -23,8 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.bodies import BiLSTM
-from boustro.heads.dropout import Dropout
+from boustro.heads.bodies import BiLSTM, Dropout
 from boustro.heads.layout import check_lengths, texts_of
 from boustro.heads.options import HiddenOptions
 

@@ -25,12 +25,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from boustro.heads.answers import Found, read_scores
 from boustro.heads.base import Head
-from boustro.heads.dropout import Dropout
+from boustro.heads.bodies import Dropout, both_ways, weights_of
+from boustro.heads.decoding import Found, read_scores
 from boustro.heads.layout import check_lengths, pad, texts_of, unpad
 from boustro.heads.options import SpanOptions
-from boustro.heads.recurrent import both_ways, weights_of
 
 SPAN_WIDTH = 32
 Spans = list[tuple[int, int]]

@@ -10,7 +10,7 @@
     relation                       a class of two places `heads.relation`
     answer                         answers to questions  `heads.questions`
     centroids                      the sense of a word   `heads.centroids`
-    embedding, statistics          a vector of a text    `heads.embedding`, `heads.statistics`
+    embedding, statistics          a vector of a text    `heads.embedding`, `heads.embedding`
 
 A new kind is a body or a subclass of `Head`, and one line in `HEADS`. torch is not imported here: command lines list
 the kinds and their options, so a kind names what it is made of, which is imported when it is made.
@@ -81,7 +81,7 @@ HEADS: dict[str, HeadKind] = {
     "relation": HeadKind("relation", ".relation:RelationHead", ".relation:MarkedPlaces", RelationOptions),
     "centroids": HeadKind("senses", ".centroids:CentroidHead", ".centroids:CentroidBody", CentroidOptions),
     "embedding": HeadKind("pair-vectors", ".embedding:EmbeddingHead", ".embedding:EmbeddingBody", EmbeddingOptions),
-    "statistics": HeadKind("vectors", ".statistics:StatisticsHead", ".statistics:StatisticsBody", StatisticsOptions),
+    "statistics": HeadKind("vectors", ".embedding:StatisticsHead", ".embedding:StatisticsBody", StatisticsOptions),
 }
 
 

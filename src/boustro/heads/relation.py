@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from boustro.heads.dropout import Dropout
+from boustro.heads.bodies import Dropout
 from boustro.heads.options import HiddenOptions
 from boustro.heads.pooled import PooledHead, pool_max, pool_mean
 

@@ -21,9 +21,9 @@ from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
 from boustro.heads.crf.tags import entity_forms
 from boustro.heads.factored import Runs, find_runs, mean_vectors, read_runs
+from boustro.heads.inputs import sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
-from boustro.heads.rows import sentence_starts
 
 INSIDE, TYPE = 0, 1
 

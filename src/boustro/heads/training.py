@@ -19,9 +19,8 @@ from torch import Tensor
 
 from boustro.hardware import mixed_precision
 from boustro.heads.base import Head
-from boustro.heads.inputs import Batch, Inputs, Streams, Targets
+from boustro.heads.inputs import Batch, Inputs, Streams, Targets, length_blocks
 from boustro.heads.options import TrainedOptions
-from boustro.heads.rows import length_blocks
 from boustro.progress import Progress
 
 BLOCK_WORDS = 8192
@@ -97,7 +96,7 @@ def train_head(
     log, best, best_state = TrainLog(batch_sentences=batch_sentences), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
     precision = mixed_precision(device, head.mixed_precision and bf16)
-    num_words = int(inputs.starts[-1])  # of one version, where features have several (`heads.versions`)
+    num_words = int(inputs.starts[-1])  # of one version, where features have several (`heads.inputs`)
     progress = Progress("training", "steps", total=steps)
     for epoch in range(1, options.epochs + 1):
         if epoch > options.mix_epochs or not learns_mix:

@@ -25,8 +25,8 @@ from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from boustro.models.blocks import Lengths, TowerStates
 from boustro.models.loss import lm_loss
-from boustro.models.towers import Lengths, TowerStates
 from boustro.names import FUSION
 from boustro.store import read_folder, read_json, write_file
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import TrainerCallback
 
-from boustro.models.peak_memory import PeakMemory
+from boustro.hardware import PeakMemory
 from boustro.output import duration
 from boustro.pretrain.distributed import is_rank0, say
 from boustro.pretrain.output import refuse_not_finite

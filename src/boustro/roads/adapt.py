@@ -65,8 +65,7 @@ from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import AdaptConfig, TextOptions
-from boustro.roads.training import finish, open_segments, train
-from boustro.roads.words import WordReader, make_batches, row_tensors
+from boustro.roads.training import WordReader, finish, make_batches, open_segments, row_tensors, train
 from boustro.tasks import read_examples
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint

@@ -11,18 +11,22 @@ The LM has the vocabulary of the other one and its embeddings, frozen, through a
 `tokenize` and `pretrain` do. A step is skipped when its folder is complete.
 
 Sources: backward-LM paper, section 3.1, for the pair.
+
+To fit into its minutes, some steps are measured, and what follows from them is kept in the plan. A run that is
+continued keeps to its plan, which belongs to the run's inputs and options, its `key`.
 """
 
 import contextlib
+import json
 import math
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from transformers import AutoConfig
 
@@ -32,13 +36,66 @@ from boustro.names import locate_model
 from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
-from boustro.pretrain.plan import FILE, LEAST_STEPS, Plan, keep_plan, kept_plan, measure
+from boustro.pretrain.progress import PROBE_STEPS, DryRun
 from boustro.pretrain.run import KIND, pretrain
 from boustro.roads.options import BackwardConfig
-from boustro.store import claim, fingerprint, open_folder, read_json, reading, remove_folder, write_folder
+from boustro.store import claim, fingerprint, open_folder, read_json, reading, remove_folder, write_file, write_folder
 from boustro.text.documents import read_documents
 from boustro.text.shards import Shards, write_shards
 from boustro.text.tokenizers import load_tokenizer
+
+FILE = "plan.json"
+LEAST_STEPS = 10
+"""With fewer a training is not begun."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is decided before a training; `key` is of the inputs and options."""
+
+    key: str
+
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+def keep_plan(folder: Path, plan: AnyPlan) -> AnyPlan:
+    """Write the plan into a folder."""
+    write_file(folder / FILE, json.dumps(asdict(plan), indent=1))
+    return plan
+
+
+def kept_plan(folder: Path, kind: type[AnyPlan], key: str) -> AnyPlan | None:
+    """The plan of a run that is continued; None for none, `ValueError` for a damaged one and that of other inputs."""
+    if not (folder / FILE).is_file():
+        return None
+    with reading(folder / FILE, "give --overwrite to start again"):
+        plan = kind(**read_json(folder / FILE))
+    if plan.key != key:
+        raise ValueError(
+            f"{folder} was begun with other files or options; give the same ones to continue, --overwrite to start "
+            "again, or another --out"
+        )
+    return plan
+
+
+class Measured(NamedTuple):
+    """Seconds of a step, and of all that comes before the first one."""
+
+    step: float
+    start: float
+
+
+def measure(config: PretrainConfig) -> Measured | None:
+    """Take some steps of a training; None where its text is too short for that."""
+    began, tokens = time.monotonic(), PROBE_STEPS * config.segment_length * config.batch_segments
+    try:
+        pretrain(replace(config, tokens=tokens, dry_run=True))
+    except DryRun as run:
+        if run.step_seconds is not None:
+            return Measured(run.step_seconds, max(0.0, time.monotonic() - began - PROBE_STEPS * run.step_seconds))
+    return None
+
 
 HELD_OUT, MADE_BY = "held-out", "backward"
 HELD_OUT_CHARACTERS, ONE_IN = 400_000, 20

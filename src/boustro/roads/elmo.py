@@ -18,8 +18,7 @@ from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
 from boustro.roads.options import ElmoConfig
-from boustro.roads.training import finish, train
-from boustro.roads.words import make_batches, steps_for
+from boustro.roads.training import finish, make_batches, steps_for, train
 from boustro.store import fingerprint
 
 NUM_TARGETS = 10_000

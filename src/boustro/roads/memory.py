@@ -6,10 +6,11 @@
 A run that was stopped goes on after the last document in the sums, and ends with the same bytes.
 """
 
+import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,10 +25,12 @@ from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import Signals, say
 from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
 from boustro.pretrain.progress import DryRun
-from boustro.roads.corpus import read_sentences
-from boustro.roads.options import MemoryConfig
+from boustro.progress import Progress
+from boustro.roads.options import CorpusOptions, MemoryConfig, RawTextOptions
 from boustro.store import MANIFEST, fingerprint, reading, remove_folder, write_file, write_folder
 from boustro.tasks.data import read_raw
+from boustro.text.documents import read_documents
+from boustro.text.words import split_text
 from boustro.types import Sentence
 
 SUMS, SUM_FILES = "sums", (WEIGHTS,)
@@ -132,3 +135,21 @@ def _probe(config: MemoryConfig, sums: MeanSums, encoder: Encoder, record: dict[
     say(f"dry run: {words:,} words, {record['different']:,} different; {time_needed}")
     say(f"disk: {kept * size / 2**20:,.1f} MB; a checkpoint has {4 * kept * sum(widths) / 2**20:,.1f} MB")
     raise DryRun(None)
+
+
+def train_and_held_out(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
+    """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
+    if not options.corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
+    held_out = read_sentences(options, [str(options.validation)], None) if options.validation else iter(())
+    return read_sentences(options, options.corpus, options.max_documents), held_out
+
+
+def read_sentences(
+    options: RawTextOptions, corpora: Sequence[str], most: int | None, bar: bool = True
+) -> Iterator[list[Sentence]]:
+    """The sentences of each document, of the first `most`; `bar` shows how far it has come."""
+    documents = itertools.islice(read_documents(corpora, options.text_key, options.split), most)
+    progress = Progress("splitting", "documents", total=most, shown=None if bar else False)
+    for number, text in enumerate(progress.over(documents)):
+        yield [placed.sentence for placed in split_text(text, f"document {number}")]

@@ -20,7 +20,7 @@ import numpy as np
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import head_class
-from boustro.metrics.calibration import reliability
+from boustro.metrics.score import reliability
 from boustro.tasks.answers import Answer
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling

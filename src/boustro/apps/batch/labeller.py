@@ -136,7 +136,7 @@ class Labeller:
         if not self.shown.explain:
             return [(answer, {}) for answer in answers]
         self.model.refuse_exported("does not say what decided its answers")
-        from boustro.tasks.explain import explain
+        from boustro.apps.explain import explain
 
         return list(zip(answers, explain(self.model, answers), strict=True))
 

@@ -10,6 +10,8 @@ because its manifest holds the options that it was made with:
 
 boustro fit --train train.conll --output ner
 boustro: there is no option --output; did you mean --out? `boustro fit --help` lists the options
+
+Which task labelled data are for is guessed from a file as a whole, or from its first record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +38,15 @@ from boustro.options import OptionError, option_name, problem_of
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
+from boustro.tasks.data.annotations import guess_wanted
+from boustro.tasks.data.dialect import columns_of, is_table
+from boustro.tasks.data.named import under_names
+from boustro.tasks.data.pairs import KEYS
+from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
+from boustro.text.documents import read_lines
 from boustro.text.places import Place, check_model, refuse_swapped
+from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
 
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
@@ -98,7 +108,7 @@ class Line:
         if "task" not in hints:
             task = DEFAULT_TASK
         elif task not in TASKS:  # an unknown one is refused with its option
-            from boustro.tasks.data.guess import guess_task
+            from boustro.apps.cli.arguments import guess_task
 
             bare = [word for name, own in words for word in own[_most(plain.option(name), own) :]]
             train = value("train") or (bare[0] if bare and plain.positional else None)
@@ -365,3 +375,39 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
         return [_plain(part) for part in value]
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
+
+
+JSON_NAMED = (*JSON_LINES, JSON)
+
+
+def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column: str | None = None) -> str:
+    """The first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other file,
+    and where no record says more.
+
+    A file whose columns of texts or labels are named is for texts or pairs.
+    """
+    texts = min(len(text_column) or 1, 2) if text_column or label_column else None
+    named = next((name for name, entry in TASKS.items() if entry.num_texts == texts), DEFAULT_TASK)
+    if path is None or not path.is_file():
+        return named
+    table = is_table(path)
+    try:
+        if not table and file_ending(path) not in JSON_NAMED and not begins_rows(first_line(read_lines(path))[0]):
+            return named
+        if not table and (whole := [name for name, entry in TASKS.items() if entry.suits_file(path)]):
+            return whole[0]
+        if not table and (wanted := guess_wanted(records_of(path, read_lines(path)))):
+            return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
+        record = dict.fromkeys(columns_of(path), "1") if table else _first(path)
+        keys = KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
+        chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
+        ((_, record),) = under_names([(str(path), record)], chosen, keys, LABEL_KEY)
+    except (OSError, ValueError, StopIteration):
+        return named
+    suited = (name for name, entry in TASKS.items() if isinstance(record, Mapping) and entry.suits(record))
+    return next(suited, named)
+
+
+def _first(path: Path) -> Any:
+    _, record = next(iter(records_of(path, read_lines(path))))
+    return record

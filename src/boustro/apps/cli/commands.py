@@ -1,10 +1,22 @@
 """`boustro fit`, `evaluate` and `predict`, for every task.
 
 torch is imported when a command runs, so that its help does not wait for it.
+
+`fit --documents` puts labelled sentences into the documents that they were taken from, so that LMs read what stands
+around them:
+
+    labelled     Ada left .
+    document     It rained. Ada left. Nobody knew.
+    →            It rained .  |  Ada left . (labelled)  |  Nobody knew .
+
+A sentence of a document is a labelled one if both have the same characters, whatever the spaces and the words. Each
+labelled sentence stands in one place, the first that is free.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +31,8 @@ from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, Data, Model, TextToLabel
+from boustro.text.words import split_text
+from boustro.types import Sentence
 
 
 def fit(
@@ -72,7 +86,7 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             sentences = read_examples(model, train, reading, training=True)
             if reading.documents:
-                from boustro.tasks.data.around import in_documents
+                from boustro.apps.cli.commands import in_documents
 
                 texts = read_documents(reading.documents, split="line")
                 sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
@@ -82,7 +96,7 @@ def fit(
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
             model.plan = model.plan.suited_to(sentences)
-            from boustro.encoders.described import CHEAP, advice
+            from boustro.apps.cli.described import CHEAP, advice
 
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
@@ -288,3 +302,42 @@ def _print_scores(scores: Mapping[str, Any]) -> None:
     if own := scores.get("calibration"):
         before = f" ({own['error_before']:.3f} without its temperature)" if "error_before" in own else ""
         print(f"calibration error  {own['error']:.3f}{before}")
+
+
+NOT_FOUND = "training sentences that stand in none of the documents, read as they are"
+AROUND = "sentences of documents around them, read as context only"
+
+
+def in_documents(
+    labelled: Sequence[Sentence], texts: Iterable[str], every: bool = False
+) -> tuple[list[Sentence], dict[str, int]]:
+    """The sentences of all texts with a labelled one, in order, then labelled ones that no text has; and counts.
+
+    Args:
+        labelled: Sentences; those of texts keep their words and labels, and get the text as their document.
+        texts: Documents.
+        every: Keep the sentences of texts without a labelled one, too.
+    """
+    free: dict[str, list[int]] = defaultdict(list)
+    for number in reversed(range(len(labelled))):
+        free[_letters(labelled[number])].append(number)
+    found: list[Sentence] = []
+    placed: set[int] = set()
+    around = 0
+    for place, text in enumerate(texts, start=1):
+        sentences, own = [], set()
+        for part in split_text(text, f"text {place}"):
+            if left := free.get(_letters(part.sentence)):
+                own.add(number := left.pop())
+                sentences.append(replace(labelled[number], document=part.sentence.document))
+            else:
+                sentences.append(part.sentence)
+        found += sentences if own or every else []
+        around += len(sentences) - len(own) if own else 0
+        placed |= own
+    rest = [sentence for number, sentence in enumerate(labelled) if number not in placed]
+    return [*found, *rest], {AROUND: around, NOT_FOUND: len(rest)}
+
+
+def _letters(sentence: Sentence) -> str:
+    return "".join("".join(sentence.words).split())

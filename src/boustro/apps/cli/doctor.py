@@ -47,7 +47,7 @@ def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | N
 
 
 def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
-    from boustro.encoders.described import advice, describe
+    from boustro.apps.cli.described import advice, describe
     from boustro.encoders.spec import load_encoder
 
     opened = load_encoder(spec, start_piece=start_piece, device=device)

@@ -72,7 +72,7 @@ def compare(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any
 
 
 def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
-    """`ValueError` for a model that answers an example otherwise alone, with the others of its document, than in all."""
+    """`ValueError` for a model that answers an example otherwise, with its document alone, than among all."""
     documents: dict[Any, list[Any]] = {}
     for number, example in enumerate(examples[:ALONE]):
         named = (part.document for part in model.parts(example) if part.document)

@@ -2,7 +2,7 @@
 
 Of int8, the weights of a product have a scale for each column, and its inputs are rounded as they come, with a scale
 for each row: one for all rows would be faster, but then an answer would depend on the texts beside its own. Embeddings
-are rows of int8, each with its scale. All of it is standard operators; that of `heads.recurrent.both_ways` is LSTM.
+are rows of int8, each with its scale. All of it is standard operators; that of `heads.bodies.both_ways` is LSTM.
 
 Source: the operators' specification of ONNX, LSTM (version 14).
 """

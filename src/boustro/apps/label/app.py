@@ -18,11 +18,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from boustro.apps.drawing import DARK, LIGHT, STYLE, variables
 from boustro.apps.label.background import Background, folder_beside
 from boustro.apps.label.session import Session, Stale
 from boustro.apps.label.taggers import session_curve
 from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app
-from boustro.drawing.svg import DARK, LIGHT, STYLE, variables
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
 from boustro.text.words import apart, join_words

@@ -23,11 +23,11 @@ from boustro.apps.label.answers import Answer, Form, Text, holds_documents, read
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import SPANS, Manner, Session
 from boustro.apps.label.taggers import Finished, Point, finish, is_due, make_tagger, measure, retrace
+from boustro.apps.label.vectors import VectorReader, Vectors, reading_context, vector_source
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
 from boustro.errors import reason
-from boustro.features.vectors import VectorReader, Vectors, reading_context, vector_source
 from boustro.heads.registry import head_kind
 from boustro.options import OptionError
 from boustro.output import RunOptions

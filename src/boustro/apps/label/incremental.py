@@ -14,7 +14,7 @@ whole texts: each is one vector, the mean and the maximum over its words, and on
 
 `Pool` holds the sentences that are ready to be suggested, with scores that follow what the tagger learns.
 
-Sources: `heads.updated_ridge` (updates), `heads.factored` (why two regressions), `heads.closed_form` (held-out scores);
+Sources: `label.updated_ridge` (updates), `heads.factored` (why two regressions), `heads.closed_form` (held-out scores);
 Settles 2009, sections 3.1 and 3.7 (information density); MacKay 1992 (variance of a linear model).
 Letters: N words, of a sentence or of a chunk of the pool, d width, T types.
 """
@@ -28,11 +28,11 @@ from typing import Literal
 import numpy as np
 import torch
 
-from boustro.features.vectors import Vectors
+from boustro.apps.label.updated_ridge import BIAS, Change, UpdatedRidge, times
+from boustro.apps.label.vectors import Vectors
 from boustro.heads.closed_form import best_scale
 from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
-from boustro.heads.updated_ridge import BIAS, Change, UpdatedRidge, times
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.types import Entity, Sentence

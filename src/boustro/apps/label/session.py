@@ -22,8 +22,8 @@ import numpy as np
 
 from boustro.apps.label.answers import Answer, AnswerFile, Beside, Text, TopicAnswer, TopicSetAnswer, check_label
 from boustro.apps.label.incremental import ORDERS, LiveTagger, LiveTopics, LiveTopicSets, Order, Pool, pool_texts
+from boustro.apps.label.vectors import Vectors
 from boustro.choose import choose
-from boustro.features.vectors import Vectors
 from boustro.heads.registry import head_kind
 from boustro.options import OptionError
 from boustro.tasks import TASKS

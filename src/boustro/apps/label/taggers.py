@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.apps.drawing import AXIS, WIDTH, Panel, Scale, dots, path, picture, text
 from boustro.apps.label.answers import Answer, Text
 from boustro.apps.label.incremental import LiveTagger
-from boustro.drawing.frames import AXIS, Panel
-from boustro.drawing.svg import WIDTH, Scale, dots, path, picture, text
+from boustro.apps.label.vectors import VectorReader
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
 from boustro.features.reader import itself
-from boustro.features.vectors import VectorReader
 from boustro.heads.bodies import PerWord
 from boustro.heads.factored import factored_tags
 from boustro.heads.mix import LayerMix

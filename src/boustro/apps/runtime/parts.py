@@ -21,13 +21,11 @@ from boustro.apps.runtime.graph import Session
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows
-from boustro.heads.answers import read_scores
 from boustro.heads.crf.decode import Chain, softmax
-from boustro.heads.decoding import TagDecoder
+from boustro.heads.decoding import TagDecoder, read_scores
 from boustro.heads.factored import mean_vectors, read_runs
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import Inputs, length_blocks
 from boustro.heads.options import SequenceOptions
-from boustro.heads.rows import length_blocks
 from boustro.heads.span.decoding import FLOOR, read_spans
 
 CHAIN = ("crf.starts", "crf.transitions", "crf.ends")

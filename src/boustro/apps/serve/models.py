@@ -65,7 +65,7 @@ class Served:
         """The input that a JSON value stands for; `ValueError`, with the place, for what is none."""
         given = self.model.parse_value(value, place)
         if self.explains:
-            from boustro.tasks.explain import refuse_long
+            from boustro.apps.explain import refuse_long
 
             refuse_long(list(self.model.split(given, place)), self.model, place)
         return given
@@ -76,7 +76,7 @@ class Served:
         words = sum(len(part.example) for answer in answers for part, _ in answer.parts)
         outputs = [self.model.to_record(answer) for answer in answers]
         if self.explains:
-            from boustro.tasks.explain import explain
+            from boustro.apps.explain import explain
 
             why = explain(self.model, answers)
             outputs = [output | {"explained": reasons} for output, reasons in zip(outputs, why, strict=True)]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boustro.heads.crf.tags import Transitions, valid_transitions
-from boustro.heads.rows import each_step
+from boustro.heads.inputs import each_step
 
 TINY = 1e-300
 """Instead of 0, so that there is no log 0 and no 0 / 0."""

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from boustro.heads.base import Head
+from boustro.heads.inputs import sentence_rows
 from boustro.heads.options import TrainedOptions
-from boustro.heads.rows import sentence_rows
 
 
 class Member(NamedTuple):

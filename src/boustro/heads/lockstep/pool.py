@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import Inputs, sentence_starts
 from boustro.heads.lockstep.batches import Member, TrainingWords
 from boustro.heads.lockstep.train import takes_steps_with_others, train_together
 from boustro.heads.options import TrainedOptions
-from boustro.heads.rows import sentence_starts
 from boustro.heads.training import mix_all
 
 if TYPE_CHECKING:

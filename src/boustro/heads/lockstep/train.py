@@ -12,9 +12,30 @@ are always the first ones. The numbers are those of `heads.training.train_head` 
 CPU only; on a GPU use `train_head`.
 
 M heads, N words, d width of a vector, C tags.
+
+The forward and backward pass of several groups of heads, linear and mlp:
+
+    linear   s = x W₁ᵀ + b₁
+    mlp      z = dropout(relu(x W₁ᵀ + b₁)),  s = z W₂ᵀ + b₂
+
+x is the words' vectors after dropout. Given g, the gradient of the losses by the scores s:
+
+    ∂W₂ = gᵀ z    ∂b₂ = Σ g    g' = g W₂ · [z > 0]    ∂W₁ = g'ᵀ x    ∂b₁ = Σ g'      (linear: g' = g)
+
+Dropout only sets to zero; the scale of the kept elements is applied in the products. Scores and hidden units of all
+groups are end to end in one matrix, (P, C) and (P, h), for the operations that run once for all groups.
+
+g is the mean over the words of a head's batch:
+
+    softmax   (probability of each tag - 1 for the gold one) / words
+    CRF       (expected count of each tag - 1 for the gold one) / words; likewise for the CRF's own parameters
+
+H heads, k of a group and n of its words, N words of all sentences, P pairs (word, head) of all groups; d width of a
+vector, h hidden width, C tags.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby, pairwise
@@ -22,16 +43,217 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from boustro.heads.base import Head
-from boustro.heads.bodies import PerWord
-from boustro.heads.lockstep.batches import BatchGroup, Member, TrainingWords, join
-from boustro.heads.lockstep.passes import PASSES, CRFGradient, SoftmaxGradient
+from boustro.heads.bodies import PerWord, draw_kept, kept_scale
+from boustro.heads.crf.decode import TINY, Chain
+from boustro.heads.crf.layer import exact, make_chain, scaled, valid_tensors
+from boustro.heads.layout import by_length, edges, time_major
+from boustro.heads.lockstep.batches import BatchGroup, JointBatch, Member, TrainingWords, join
 from boustro.heads.options import TrainedOptions
 from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import WEIGHT_DECAY
 from boustro.progress import Progress
+
+
+class SoftmaxGradient:
+    """Of the cross-entropy: (P, C) from scores (P, C)."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._onehot = torch.eye(len(labels))
+
+    def __call__(self, scores: Tensor, batch: JointBatch) -> Tensor:
+        onehot = self._onehot.index_select(0, batch.tags)
+        return scores.softmax(-1).sub_(onehot).mul_(batch.weights[batch.heads].unsqueeze(1))
+
+
+class CRFGradient:
+    """Of a CRF's negative log-likelihood; writes the gradients of the CRFs' own parameters (H, ...) as well.
+
+    The latter are given in the order of `crf.layer.CRF`: starts, transitions, ends.
+    """
+
+    def __init__(self, labels: Sequence[str], parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        self._valid, self._onehot = valid_tensors(labels), torch.eye(len(labels), dtype=torch.float64)
+        self._parameters, self._gradients = parameters, gradients
+
+    def __call__(self, scores: Tensor, batch: JointBatch) -> Tensor:
+        num_heads, num_tags = len(batch.lengths), scores.shape[1]
+        lengths = torch.from_numpy(np.concatenate(batch.lengths))
+        heads = torch.from_numpy(np.repeat(np.arange(num_heads), [len(own) for own in batch.lengths]))
+        chains = make_chain(self._valid, *(parameter[:num_heads] for parameter in self._parameters))
+        expected, counts = expected_counts(exact(scores), lengths, heads, chains)
+
+        at = edges(lengths, len(scores))
+        cells = batch.heads * num_tags + batch.tags  # (head, tag) as one number
+        pairs = cells[at.followed] * num_tags + batch.tags[at.followed + 1]
+        gold = (cells[at.first], pairs, cells[at.last])
+        for gradient, mean, used in zip(self._gradients, counts, gold, strict=True):
+            excess = mean - torch.bincount(used, minlength=mean.numel()).view_as(mean)
+            gradient[:num_heads] = excess * batch.weights.view(-1, *[1] * (excess.dim() - 1))
+        onehot = self._onehot.index_select(0, batch.tags)
+        return expected.sub_(onehot).mul_(batch.weights[batch.heads].unsqueeze(1)).float()
+
+
+def expected_counts(
+    scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], heads: Int[Tensor, " S"], chains: Chain
+) -> tuple[Float[Tensor, "N C"], Chain]:
+    """How often each score is used, in expectation over all sequences: per word, and the rest summed by head.
+
+    This is `crf.layer.expectations` for all heads at once: their sentences are processed together, each with a copy of
+    its head's links (C² numbers per word and per sentence, which suits small batches):
+
+        head 0  a0 a1 a2 | b0      →  t = 0  a0 b0 c0,  t = 1  a1 c1,  t = 2  a2
+        head 1  c0 c1                 links  L₀ L₀ L₁          L₀ L₁          L₀
+
+    `scores` (float64) are those of sentences end to end, `heads` the chain of each, `chains` have a first axis H.
+    """
+    head_of = heads.repeat_interleave(lengths)  # (N,)
+    ahead, back = _messages(scores, lengths, head_of, chains).unbind(1)
+    tags = (ahead + back - scores).softmax(-1)
+    at = edges(lengths, len(scores))
+    own = head_of.index_select(0, at.followed)
+    left = scaled(ahead.index_select(0, at.followed)).unsqueeze(2)  # (p, C, 1)
+    right = scaled(back.index_select(0, at.followed + 1)).unsqueeze(1)  # (p, 1, C)
+    links = chains.transitions.exp()
+    pairs = links.index_select(0, own).mul_(left).mul_(right)  # (p, C, C)
+    pairs.div_(pairs.sum((1, 2), keepdim=True).clamp_min_(TINY))
+
+    def by_head(counts: Tensor, numbers: Tensor) -> Tensor:
+        return counts.new_zeros(len(links), *counts.shape[1:]).index_add_(0, numbers, counts)
+
+    first, last = (by_head(tags[rows], head_of[rows]) for rows in (at.first, at.last))
+    return tags, Chain(first, by_head(pairs, own), last)
+
+
+def _messages(
+    scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], head_of: Int[Tensor, " N"], chains: Chain
+) -> Float[Tensor, "N 2 C"]:
+    """As in `crf.layer`, for all heads at once: a sentence and its reversal are adjacent rows."""
+    (group,) = by_length(lengths, len(scores), max(1, len(lengths)))
+    order = time_major(group.lengths)
+    rows = torch.stack([group.rows[order.rows], group.rows[order.flipped]], 1).flatten()
+    sizes = [2 * size for size in order.sizes.tolist()]
+    own = head_of[rows[: sizes[0] : 2]] if sizes else head_of
+    reached = torch.stack([chains.starts, chains.ends], 1)[own].flatten(0, 1)  # (2s, C)
+    links = torch.stack([chains.transitions.mT, chains.transitions], 1).exp()[own].flatten(0, 1)  # (2s, to, from)
+    messages = []
+    for words, num_going_on in zip(scores[rows].split(sizes), [*sizes, 0][1:], strict=True):
+        messages.append(words.add_(reached))
+        message = messages[-1][:num_going_on]
+        peak = message.amax(-1, keepdim=True)
+        ways = torch.bmm(links[:num_going_on], (message - peak).exp_().unsqueeze(2)).squeeze(2)
+        reached = ways.clamp_min_(TINY).log_().add_(peak)
+    result = torch.empty(len(scores), 2, scores.shape[1], dtype=scores.dtype)
+    ahead = torch.cat(messages).view(-1, 2, scores.shape[1]) if messages else result
+    for side in range(2):
+        result[:, side].index_copy_(0, rows[side::2], ahead[:, side])
+    return result
+
+
+ScoreGradient = Callable[[Tensor, JointBatch], Tensor]
+"""The gradient of the losses by scores (P, C), of a batch."""
+
+
+class _Pass(ABC):
+    """Writes the gradients of a batch's losses, with memory for the largest batch; what linear and mlp share."""
+
+    def __init__(
+        self,
+        groups: Sequence[BatchGroup],
+        words: TrainingWords,
+        parameters: Sequence[Tensor],
+        gradients: Sequence[Tensor],
+        score_gradient: ScoreGradient,
+    ) -> None:
+        """`parameters` (heads, …) are weight and bias of each map in turn, `gradients` those by them."""
+        self.score_gradient, self.num_heads = score_gradient, [*map(len, groups)]
+        weights, biases, weight_gradients = (
+            [stack.split(self.num_heads) for stack in stacks]
+            for stacks in (parameters[::2], parameters[1::2], gradients[::2])
+        )  # per map, per group (k, out, in), (k, out), (k, out, in)
+        self.second = [*zip(weights[1], biases[1], weight_gradients[1], strict=True)] if len(weights) > 1 else []
+        self._weights = [weight.flatten(0, 1).T for weight in weights[0]]  # (in, k · out)
+        self._biases = [bias.flatten() for bias in biases[0]]
+        self._weight_gradients = [gradient.flatten(0, 1) for gradient in weight_gradients[0]]
+        self.bias_gradients = gradients[1::2]
+        self.dropouts = [group.dropout for group in groups]
+        self.scales, self._generators = [*map(kept_scale, self.dropouts)], [group.generator for group in groups]
+        most, width = [group.max_batch_words(words.starts) for group in groups], words.vectors.shape[1]
+        pairs = int(np.dot(most, self.num_heads))
+        self.outputs = [torch.empty(pairs, gradient.shape[1]) for gradient in self.bias_gradients]
+        self._back = torch.empty_like(self.outputs[0])
+        self._vectors = words.vectors.view(torch.int16)
+        self._bits, self._x = torch.empty(sum(most), width, dtype=torch.int16), torch.empty(sum(most), width)
+        self._drawn = torch.empty(-(-max(most) * max(width, self.outputs[0].shape[1]) // 4), dtype=torch.int64)
+
+    @abstractmethod
+    def __call__(self, batch: JointBatch) -> None: ...
+
+    def draw(self, group: int, numel: int) -> Tensor:
+        """(numel,) int16, 1 where an element is kept; valid until the next call."""
+        return draw_kept(numel, self.dropouts[group], self._generators[group], self._drawn)
+
+    def drop(self, batch: JointBatch) -> Sequence[Tensor]:
+        """The vectors after dropout, (n, d) float32 of each group."""
+        bits = torch.index_select(self._vectors, 0, batch.rows, out=self._bits[: batch.rows.shape[0]])
+        for group, own in enumerate(bits.split(batch.num_words)):
+            if self.dropouts[group]:
+                own.mul_(self.draw(group, own.numel()).view_as(own))  # times 0 or 1: the bits of 0, or unchanged
+        return self._x[: bits.shape[0]].copy_(bits.view(torch.float16)).split(batch.num_words)
+
+    def first_map(self, group: int, x: Tensor) -> Tensor:
+        """(n, k · out)"""
+        return torch.addmm(self._biases[group], x, self._weights[group], alpha=self.scales[group])
+
+    def first_gradients(self, words: Sequence[Tensor], gradient: Tensor, batch: JointBatch) -> None:
+        """Of the first map, from the gradient (P, out) by its output."""
+        self.bias_gradients[0].zero_().index_add_(0, batch.heads, gradient)
+        parts = zip(words, self.by_group(gradient, batch), self._weight_gradients, self.scales, strict=False)
+        for x, own, result, scale in parts:
+            by_output = own.mT.reshape(result.shape[0], x.shape[0])
+            torch.addmm(result, by_output, x, beta=0, alpha=scale, out=result)
+
+    def by_group(self, pairs: Tensor, batch: JointBatch) -> list[Tensor]:
+        """(k, n, out) of each group, from (P, out)."""
+        parts = zip(pairs.split(batch.num_pairs), self.num_heads, batch.num_words, strict=False)
+        return [own.view(heads, words, pairs.shape[1]) for own, heads, words in parts]
+
+
+class _LinearPass(_Pass):
+    def __call__(self, batch: JointBatch) -> None:
+        words, scores = self.drop(batch), self.outputs[0][: batch.tags.shape[0]]
+        for group, (x, s) in enumerate(zip(words, self.by_group(scores, batch), strict=True)):
+            s.transpose(0, 1).copy_(self.first_map(group, x).view(s.shape[1], s.shape[0], s.shape[2]))
+        self.first_gradients(words, self.score_gradient(scores, batch), batch)
+
+
+class _MlpPass(_Pass):
+    def __call__(self, batch: JointBatch) -> None:
+        words, (inner, scores) = self.drop(batch), (room[: batch.tags.shape[0]] for room in self.outputs)
+        zs = self.by_group(inner, batch)
+        for group, (x, z, s) in enumerate(zip(words, zs, self.by_group(scores, batch), strict=True)):
+            k, n, h = z.shape
+            hidden = self.first_map(group, x).relu_().view(n, k, h)
+            if self.dropouts[group]:
+                hidden.mul_(self.draw(group, n * h).view(n, 1, h).float())
+            z.transpose(0, 1).copy_(hidden)
+            weight, bias, _ = self.second[group]
+            torch.baddbmm(bias.unsqueeze(1), z, weight.mT, alpha=self.scales[group], out=s)
+        gradient = self.score_gradient(scores, batch)
+        self.bias_gradients[1].zero_().index_add_(0, batch.heads, gradient)
+        back = self._back[: inner.shape[0]]
+        by_group = zip(self.by_group(gradient, batch), self.by_group(back, batch), zs, strict=True)
+        for (g, g_before, z), (weight, _, result), scale in zip(by_group, self.second, self.scales, strict=False):
+            torch.baddbmm(result, g.mT, z, beta=0, alpha=scale, out=result)
+            torch.baddbmm(g_before, g, weight, beta=0, alpha=scale, out=g_before)
+        self.first_gradients(words, back.mul_(inner.sign_()), batch)  # 0 where ReLU or dropout was
+
+
+PASSES: dict[int, type[_Pass]] = {1: _LinearPass, 2: _MlpPass}
+"""By the number of affine maps from the vectors to the scores."""
 
 CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from boustro.heads.rows import sentence_starts
+from boustro.heads.inputs import sentence_starts
 
 FLOOR = 0.01
 """The lowest threshold that calibration considers."""

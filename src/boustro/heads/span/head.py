@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.dropout import Dropout
+from boustro.heads.bodies import Dropout
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SpanOptions
 from boustro.heads.span.decoding import FLOOR, FoundSpan, Gold, choose_threshold, read_spans

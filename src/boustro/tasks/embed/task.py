@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from boustro.given import iterate
+from boustro.heads.embedding import VectorHead
 from boustro.heads.options import StatisticsOptions
 from boustro.heads.transforms import unit
-from boustro.heads.vectors import VectorHead
 from boustro.options import Count, check_options
 from boustro.progress import Progress
 from boustro.tasks.answers import Answer, InputAnswer, Part

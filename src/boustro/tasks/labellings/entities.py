@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from boustro.heads.inputs import Targets
+from boustro.heads.inputs import ALL, Targets, encode_distances
 from boustro.heads.options import HeadOptions
-from boustro.heads.sides import ALL, encode_distances
 from boustro.heads.span.decoding import FoundSpan, Gold, count_unreachable, propose_max_span
 from boustro.metrics.spans import extract_spans, is_span_tag, score_entities
 from boustro.tasks.answers import Answer
@@ -28,7 +27,7 @@ class EntityLabelling(Labelling):
     units = UnitsOf("EntityUnits")
 
     def __init__(self, scheme: Any, labels: Sequence[str], live: bool = False) -> None:
-        """`live` heads are told how far each word was read on (`heads.sides`); whole text is read to its end."""
+        """`live` heads are told how far each word was read on (`heads.inputs`); whole text is read to its end."""
         super().__init__(scheme, labels)
         self.live = live
 

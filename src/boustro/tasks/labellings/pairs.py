@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.inputs import PAIR as SIDE_FEATURES
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
-from boustro.heads.sides import PAIR as SIDE_FEATURES
 from boustro.metrics.relations import RelationScore, is_no_relation, macro_f1, relation_counts, score_relations
-from boustro.metrics.similarity import CorrelationScore, score_correlation
+from boustro.metrics.score import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.pairs import Pair

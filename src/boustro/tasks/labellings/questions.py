@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boustro.heads.answers import Found
+from boustro.heads.decoding import Found
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers

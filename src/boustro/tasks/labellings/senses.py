@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from boustro.heads.inputs import SENSE as SIDE_FEATURES
 from boustro.heads.inputs import Targets
 from boustro.heads.options import CentroidOptions, HeadOptions
-from boustro.heads.sides import SENSE as SIDE_FEATURES
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name

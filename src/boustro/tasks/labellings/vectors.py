@@ -19,7 +19,7 @@ import numpy as np
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, PoolingOptions
 from boustro.heads.transforms import unit
-from boustro.metrics.similarity import CorrelationScore, score_correlation
+from boustro.metrics.score import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data import data_name

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.metrics.buckets import Training
+from boustro.apps.studies.report.buckets import Training
 from boustro.types import Entity, Sentence
 
 JOINERS = frozenset({"and", "And", "AND", "&"})

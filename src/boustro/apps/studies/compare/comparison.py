@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from rich.table import Table
 
+from boustro.apps.explain import effects
 from boustro.apps.studies.compare.examples import MOST_WORDS, surest_mistakes
 from boustro.apps.studies.compare.report import REPORT, score_table
 from boustro.apps.studies.compare.results import summarise
@@ -30,9 +31,9 @@ from boustro.apps.studies.core.systems import SHOTS, System, find_name, name_sys
 from boustro.encoders.base import Encoder
 from boustro.encoders.cache import PROBE_SENTENCES, num_words
 from boustro.encoders.spec import Spec
+from boustro.hardware import PeakMemory
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
-from boustro.models.peak_memory import PeakMemory
 from boustro.output import as_json
 from boustro.store import write_file
 from boustro.tasks import TASKS
@@ -40,7 +41,6 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.config import AUTO
 from boustro.tasks.data import data_name
-from boustro.tasks.explain import effects
 from boustro.tasks.fitting import fit_many
 from boustro.tasks.plan import Examples, Fitted, Plan
 from boustro.types import Entity

@@ -15,8 +15,8 @@ from boustro.apps.studies.report.blocks import (
     Table,
     TableCell,
 )
+from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, KINDS, START
 from boustro.apps.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
-from boustro.metrics.buckets import DIMENSIONS, ELSEWHERE, KINDS, START
 from boustro.metrics.spans import SpanCounts
 from boustro.text.words import join_words
 from boustro.types import Entity

@@ -21,9 +21,7 @@ from boustro.apps.studies.compare import cases, examples
 from boustro.apps.studies.compare.cases import Answers
 from boustro.apps.studies.core.cells import KIND, Cell, reading_cells
 from boustro.apps.studies.core.systems import SHOTS, System, find_name
-from boustro.errors import shorten
-from boustro.heads.registry import head_kind
-from boustro.metrics.buckets import (
+from boustro.apps.studies.report.buckets import (
     DIMENSIONS,
     ELSEWHERE,
     START,
@@ -33,8 +31,9 @@ from boustro.metrics.buckets import (
     count_kinds,
     match_entities,
 )
-from boustro.metrics.calibration import reliability
-from boustro.metrics.score import spread
+from boustro.errors import shorten
+from boustro.heads.registry import head_kind
+from boustro.metrics.score import reliability, spread
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
 from boustro.store import read_folder
 from boustro.tasks.folds import drawn_together

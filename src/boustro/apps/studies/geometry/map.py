@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boustro.apps.drawing import NUM_SERIES, Scale, number, picture
 from boustro.apps.studies.report.page import stylesheet
-from boustro.drawing.svg import NUM_SERIES, Scale, number, picture
 from boustro.features.reader import distinct_sentences
 from boustro.heads.transforms import TRANSFORMS
 from boustro.store import write_file

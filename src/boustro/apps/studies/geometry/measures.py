@@ -30,7 +30,7 @@ import numpy as np
 from boustro.encoders.base import Encoder
 from boustro.errors import shorten
 from boustro.heads.transforms import TRANSFORMS, Standardised, unit
-from boustro.metrics.similarity import score_correlation
+from boustro.metrics.score import score_correlation
 from boustro.tasks.data.named import read_named
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text

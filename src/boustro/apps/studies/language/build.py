@@ -31,13 +31,13 @@ from typing import Any
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.core.cells import compute_cells
 from boustro.apps.studies.core.run import write_report
-from boustro.apps.studies.language.options import LanguageOptions
+from boustro.apps.studies.language.command import LanguageOptions
 from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
 from boustro.pretrain.checkpoints import remove_checkpoints
 from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.plan import FILE, LEAST_STEPS, Plan, keep_plan, kept_plan, measure
 from boustro.pretrain.run import pretrain
+from boustro.roads.backward import FILE, LEAST_STEPS, Plan, keep_plan, kept_plan, measure
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
 from boustro.store import fingerprint, hash_file, open_folder, read_json, remove_folder, write_file

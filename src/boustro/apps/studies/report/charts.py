@@ -7,11 +7,23 @@ One row per system: `score_dots`, `direction_dots`, `mistake_bars`. One small pa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.apps.drawing import (
+    NUM_SERIES,
+    WIDTH,
+    Panel,
+    Scale,
+    box,
+    boxes,
+    dots,
+    frame_panels,
+    frame_rows,
+    path,
+    text,
+    ticks,
+)
+from boustro.apps.studies.report.buckets import MISTAKES
 from boustro.apps.studies.report.numbers import spread
-from boustro.drawing.frames import Panel, frame_panels, frame_rows
-from boustro.drawing.svg import NUM_SERIES, WIDTH, Scale, box, boxes, dots, path, text, ticks
 from boustro.encoders.options import DEEP
-from boustro.metrics.buckets import MISTAKES
 from boustro.metrics.spans import SpanCounts
 
 Colours = Mapping[str, str]  # name → s0 … s9

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from boustro.apps.drawing import DARK, LIGHT, STYLE, variables
 from boustro.apps.studies.report.blocks import Section, to_html
-from boustro.drawing.svg import DARK, LIGHT, STYLE, variables
 from boustro.tasks.render import css
 
 PAGE_LIGHT = {"soft": "#f3f5f8", "bar": "#d6e6f7", "good": "#17693f", "bad": "#a8321c", "link": "#1f5fa8"}

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.apps.studies.core.cells import CELL_FORMAT, Cell, Cells, is_complete
+from boustro.apps.studies.scaling.command import ScalingOptions
 from boustro.apps.studies.scaling.curve import Run, fit_curve, refusal
-from boustro.apps.studies.scaling.options import ScalingOptions
 from boustro.output import duration
 from boustro.pretrain.config import PretrainConfig
 from boustro.store import fingerprint, remove_folder

@@ -87,7 +87,7 @@ def score(
         return
     if scoring != DEFAULT_SCORING or dtype != "float32" or replace(run, quiet=False) != DEFAULT_LM:
         raise OptionError("options of how an LM scores need --model; without it texts are scored against their targets")
-    from boustro.generation.command import rate
+    from boustro.apps.cli.generate import rate
 
     with only_errors(run.quiet):
         rate(Path(file), text_key, prompt_key, targets)
@@ -146,7 +146,7 @@ def _record(item: Item, keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def rate(file: Path, text_key: str, prompt_key: str, options: TargetOptions) -> None:
-    """Print the scores of the texts of JSON lines, and of their groups; see `boustro.generation.command.score`."""
+    """Print the scores of the texts of JSON lines, and of their groups; see `boustro.apps.cli.generate.score`."""
     target_key, by = options.target_key, options.by
     check_output(options.json)
     from boustro.metrics.generation import constant_text

@@ -5,7 +5,7 @@ torch is imported when a command runs, so that --help is fast.
 
 from typing import Any
 
-from boustro.roads.corpus import train_and_held_out
+from boustro.roads.memory import train_and_held_out
 from boustro.roads.options import (
     AdaptConfig,
     BackwardConfig,

@@ -18,9 +18,8 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import Inputs, sentence_rows
 from boustro.heads.mix import LayerMix
-from boustro.heads.rows import sentence_rows
 
 BLOCK_WORDS = 8192
 

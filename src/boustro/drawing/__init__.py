@@ -1,1 +1,0 @@
-"""Pictures as SVG text, for reports and for the pages of the service."""
