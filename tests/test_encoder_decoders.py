@@ -8,9 +8,9 @@ from transformers import AutoConfig, BartConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from boustro.apps.cli.main import main
+from boustro.apps.judges import open_judge
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.pair import Pair
-from boustro.generation.judges import open_judge
 from boustro.generation.models import open_lm
 from boustro.models.pretrained import architecture_kind, describe
 from boustro.pretrain.recipes import fitting_objectives

@@ -12,11 +12,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from architectures import write_model
 from boustro import load_encoder
+from boustro.apps.judges import open_judge
+from boustro.apps.prompting import PromptClassifier
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.generation.both_ends.pair import Pair
-from boustro.generation.judges import open_judge
 from boustro.generation.models import open_lm
-from boustro.generation.prompts.classifier import PromptClassifier
 from boustro.generation.writer import Writer
 from boustro.models.fusion import load_fusion
 from boustro.models.lora import find_adaptation

@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from boustro.apps.judges import best
 from boustro.generation import draws
 from boustro.generation.canvas import Canvas
 from boustro.generation.draws import Draws
-from boustro.generation.judges import best
 from boustro.generation.models import MaskedLM, open_lm
 from boustro.generation.options import ScoreConfig
 from boustro.generation.scores import SCORES

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from boustro.choose import unknown
 from boustro.generation.models import CausalLM, LengthHead, MaskedLM, OpenedLM, open_lm
-from boustro.generation.prompts.template import FILE, PromptPieces, Template, open_template
+from boustro.generation.templates import FILE, PromptPieces, Template, open_template
 from boustro.hardware import mixed_precision, uses_bf16
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at, encode, prediction_head

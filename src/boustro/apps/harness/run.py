@@ -6,7 +6,7 @@ copied, and a row that lacks a key that the templates use is an error with its l
 
 The model is registered as `boustro`. A forward LM gives the log-probability of a continuation given its context; a
 backward LM that of the context given the continuation, which re-ranks the choices; a pair adds them up
-(`generation.judges`); a masked LM has its own scores (`generation.scores`). What is given to the harness as the
+(`apps.judges`); a masked LM has its own scores (`generation.scores`). What is given to the harness as the
 log-likelihood is the score that was chosen. The controls are the longest choice, and the likeliest without a context;
 where a task puts its choices into the context (WinoGrande), they look at the context.
 """
@@ -30,10 +30,10 @@ from lm_eval.api.registry import register_model
 from lm_eval.api.task import ConfigurableTask
 from lm_eval.evaluator import evaluate
 
+from boustro.apps.judges import best, open_judge
 from boustro.choose import choose
 from boustro.generation.both_ends.pair import nearest_left
 from boustro.generation.both_ends.reader import Ids
-from boustro.generation.judges import best, open_judge
 from boustro.progress import Progress
 from boustro.text.documents import read_values
 from boustro.text.start import AUTO

@@ -86,7 +86,7 @@ def open_judge(
 
 
 class CausalJudge:
-    """A forward LM, a backward LM or one of each; the scores of `generation.judges`."""
+    """A forward LM, a backward LM or one of each; the scores of `apps.judges`."""
 
     def __init__(self, model: str, score: str | None, device: str | None, start_piece: str = AUTO) -> None:
         encoder = load_encoder(model, "last", device=device, dtype="float32", start_piece=start_piece)

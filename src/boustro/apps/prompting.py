@@ -26,9 +26,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from boustro.apps.judges import open_judge
 from boustro.generation.draws import in_order
-from boustro.generation.judges import open_judge
-from boustro.generation.prompts.template import PromptPieces, Template, open_template
+from boustro.generation.templates import PromptPieces, Template, open_template
 from boustro.text.start import AUTO
 
 MASKED_SCORE = "left-to-right"
@@ -50,7 +50,7 @@ class PromptClassifier:
     Args:
         model: A masked LM, a forward LM, a backward LM or a pair, such as `./my-biglm` or `starter`.
         template: A name in the package, a JSON file, or a `Template`.
-        score: How words are scored: of a masked LM one of `boustro score`, of others one of `generation.judges`.
+        score: How words are scored: of a masked LM one of `boustro score`, of others one of `apps.judges`.
         calibrate: Divide out the prior.
         prompt_pieces: Read only the first pieces of each text.
         start_piece: What a causal LM is given before every text (`text.start`).

@@ -1,1 +1,0 @@
-"""Classification by what an LM would write: templates with a gap, and a word for each label."""
