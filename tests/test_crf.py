@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -366,6 +367,14 @@ def random_crf(tags, seed):
     for parameter in crf.parameters():
         torch.nn.init.normal_(parameter)
     return crf
+
+
+def test_spans_that_would_cross_the_end_of_a_sentence_are_not_computed():
+    crf = random_crf(SCHEMES["bio"], 1)
+    scores = torch.cat([torch.zeros(3, 5), torch.full((3, 5), 900.0)])
+    with np.errstate(over="raise"):
+        first, second = spans_of(crf, scores, torch.tensor([3, 3]), 6, 1e-9)
+    assert first and second and max(end for _, end, *_ in first) == 3
 
 
 def by_enumeration(crf, scores, scheme):

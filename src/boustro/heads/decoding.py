@@ -124,10 +124,11 @@ def span_posteriors(
     for kind, form in enumerate(forms):
         into, out = _into(form, ahead, chain, first), _out(form, back, chain, last)
         for size, log_p in enumerate(_log_sums(form, scores, chain, into, out, longest), start=1):
-            p = np.exp(log_p - norm[: len(log_p)])
-            rows = np.flatnonzero((p >= least) & (left[: len(p)] >= size))
+            inside = np.flatnonzero(left[: len(log_p)] >= size)  # the others cross the end of their sentence
+            p = np.exp(log_p[inside] - norm[inside])
+            rows, p = inside[p >= least], np.minimum(p[p >= least], 1)
             places = (rows - begin[rows]).tolist()
-            for s, start, q in zip(sentence[rows].tolist(), places, np.minimum(p[rows], 1).tolist(), strict=True):
+            for s, start, q in zip(sentence[rows].tolist(), places, p.tolist(), strict=True):
                 found[s].append((start, start + size, kind, q))
     return [sorted(own) for own in found]
 

@@ -246,7 +246,7 @@ def translations() -> dict[Any, Callable[..., Any]]:
     """For `torch.onnx.export`."""
     import torch
 
-    from boustro.heads import recurrent  # noqa: F401 (the operator)
+    from boustro.heads import bodies  # noqa: F401 (the operator)
 
     return {torch.ops.boustro.both_ways.default: _both_ways}
 
