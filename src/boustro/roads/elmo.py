@@ -5,7 +5,7 @@ all others are the unknown word (number 0). All sentences are kept in memory.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,9 +17,11 @@ from boustro.pretrain.batches import Batches
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
 from boustro.pretrain.distributed import say
-from boustro.roads.options import ElmoConfig
+from boustro.roads.memory import read_sentences
+from boustro.roads.options import CorpusOptions, ElmoConfig
 from boustro.roads.training import finish, make_batches, steps_for, train
 from boustro.store import fingerprint
+from boustro.types import Sentence
 
 NUM_TARGETS = 10_000
 """Words that can be predicted; all others count as unknown."""
@@ -78,3 +80,11 @@ def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_le
     spelt, rows, lengths, _ = spell_texts(texts, max_letters)
     targets = [[numbers.get(word, 0) for word in text] + [-100] * (rows.shape[1] - len(text)) for text in texts]
     return {"spelt": spelt, "texts": rows, "lengths": lengths, "targets": torch.tensor(targets)}
+
+
+def train_and_held_out(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
+    """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
+    if not options.corpus:
+        raise ValueError("no corpus given; name at least one file, folder or dataset")
+    held_out = read_sentences(options, [str(options.validation)], None) if options.validation else iter(())
+    return read_sentences(options, options.corpus, options.max_documents), held_out

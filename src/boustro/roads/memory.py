@@ -26,7 +26,7 @@ from boustro.pretrain.distributed import Signals, say
 from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
 from boustro.pretrain.progress import DryRun
 from boustro.progress import Progress
-from boustro.roads.options import CorpusOptions, MemoryConfig, RawTextOptions
+from boustro.roads.options import MemoryConfig, RawTextOptions
 from boustro.store import MANIFEST, fingerprint, reading, remove_folder, write_file, write_folder
 from boustro.tasks.data import read_raw
 from boustro.text.documents import read_documents
@@ -135,14 +135,6 @@ def _probe(config: MemoryConfig, sums: MeanSums, encoder: Encoder, record: dict[
     say(f"dry run: {words:,} words, {record['different']:,} different; {time_needed}")
     say(f"disk: {kept * size / 2**20:,.1f} MB; a checkpoint has {4 * kept * sum(widths) / 2**20:,.1f} MB")
     raise DryRun(None)
-
-
-def train_and_held_out(options: CorpusOptions) -> tuple[Iterator[list[Sentence]], Iterator[list[Sentence]]]:
-    """The documents to train on and those to measure on, as sentences; `ValueError` where no corpus is named."""
-    if not options.corpus:
-        raise ValueError("no corpus given; name at least one file, folder or dataset")
-    held_out = read_sentences(options, [str(options.validation)], None) if options.validation else iter(())
-    return read_sentences(options, options.corpus, options.max_documents), held_out
 
 
 def read_sentences(

@@ -5,7 +5,6 @@ torch is imported when a command runs, so that --help is fast.
 
 from typing import Any
 
-from boustro.roads.memory import train_and_held_out
 from boustro.roads.options import (
     AdaptConfig,
     BackwardConfig,
@@ -46,7 +45,7 @@ def elmo(config: ElmoConfig) -> dict[str, Any]:
     """Train an ELMo on raw text."""
     from boustro.models.elmo import KIND
     from boustro.pretrain.output import run_output
-    from boustro.roads.elmo import train_elmo
+    from boustro.roads.elmo import train_and_held_out, train_elmo
 
     train, held_out = train_and_held_out(config)
     with run_output(config, KIND):
