@@ -187,7 +187,8 @@ def make_batch(module, step: int) -> dict:
     from boustro.models.masked import MaskedLMWithLoss
     from boustro.objectives.examples import collate, keyed_generator
     from boustro.objectives.masking import Masking
-    from boustro.objectives.prefix_suffix import Split, prefix_suffix
+    from boustro.objectives.prefix_suffix import prefix_suffix
+    from boustro.objectives.split import Split
 
     if not isinstance(module, MaskedLMWithLoss):
         ids = torch.randint(400, (4, 9), generator=torch.Generator().manual_seed(step))

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -49,12 +48,10 @@ def fails(capsys, *arguments):
     return captured.err.strip().splitlines()[-1]
 
 
-def test_help_is_instant_and_does_not_import_torch():
-    started = time.monotonic()
+def test_help_does_not_import_torch():
     code = "import sys; from boustro.apps.cli.main import main; main(['--help']); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout == usage() + "\n"
-    assert time.monotonic() - started < 5
     for name, command in COMMANDS.items():
         assert (f"\n  {name} " in done.stdout) == bool(command.group)
     assert re.findall(r"^([A-Z].*)\n  ", done.stdout, re.MULTILINE) == [*GROUPS]

@@ -12,7 +12,8 @@ from boustro.models.masked import encode
 from boustro.models.presets import BIGLM, make_masked_config
 from boustro.names import locate_model
 from boustro.objectives.examples import IGNORED, keyed_generator
-from boustro.objectives.prefix_suffix import Split, choose_runs, prefix_suffix, split_point
+from boustro.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
+from boustro.objectives.split import Split
 from pretraining import pretrain_words, write_shards
 from test_masked import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces
 from test_masked_objective import Scripted, make_masking

@@ -12,39 +12,17 @@ is hidden. Special pieces are neither counted nor hidden. A segment may have any
 slots as pieces, and unused ones are 0 with the target -100.
 
 A model so trained understands a prefix and writes what follows it, in any order (`boustro.generation`). Since the
-prefix never sees the suffix, its states can be computed once. Source: Xiao et al. 2025 (BiGLM), section 2.1 and
-appendix C: α = 0.2, λ1 = 0.3, λ2 = 0.2.
+prefix never sees the suffix, its states can be computed once. Source: Xiao et al. 2025 (BiGLM), section 2.1.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from boustro.objectives.examples import IGNORED, document_ids, pad
 from boustro.objectives.masking import Masking
-from boustro.options import Range, check_options
-
-MARGIN = 0.2
-"""α: the least share of a document in its prefix, and in its suffix."""
-PREFIX_RATE, PREFIX_RATE_DROP = 0.3, 0.2
-"""λ1 and λ2: the share of hidden pieces in the prefix if none of the suffix is hidden, and how much lower it is if all
-of the suffix is."""
-LONGEST_SPAN = 3
-"""The longest run of pieces hidden together; a run of n has a probability ∝ 1/n."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """The options of the objective prefix-suffix."""
-
-    prefix_attention: Literal["prefix", "full"] = "prefix"
-    """The prefix sees only itself (prefix), or the suffix too (full)."""
-    least_pieces: Annotated[int, Range(2)] = 12
-    """A document (or the part of one in a segment) of fewer pieces is read, but not hidden."""
-
-    __post_init__ = check_options
+from boustro.objectives.split import LONGEST_SPAN, MARGIN, PREFIX_RATE, PREFIX_RATE_DROP, Split
 
 
 class PrefixSuffix(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from boustro.objectives.prefix_suffix import Split
+from boustro.objectives.split import Split
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
 from boustro.text.places import LM, Folder
 from boustro.types import Direction
