@@ -21,8 +21,7 @@ from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.filling import Close
 from boustro.generation.both_ends.reader import Ids
-from boustro.models.blocks import Towers
-from boustro.models.fusion import CLOZE, KIND, WEIGHTS, Cloze, TiedHead, load_fusion
+from boustro.models.fusion import CLOZE, KIND, WEIGHTS, Cloze, TiedHead, Towers, load_fusion
 from boustro.store import read_folder
 
 BATCH_ROWS = 64

@@ -111,7 +111,7 @@ def test_the_loss_is_the_cross_entropy_of_all_pieces_through_the_frozen_embeddin
     cloze = Cloze(fusion, TiedHead(width, embeddings))
     states = torch.randn(2, 3, 6, 32)
     pieces = torch.randint(50, (3, 5))
-    from boustro.models.blocks import TowerStates
+    from boustro.models.fusion import TowerStates
 
     fused = fusion(*states, torch.full((3,), 5), CLOZE)
     scores = cloze.head.project(fused) @ embeddings.T * cloze.head.scale + cloze.head.bias

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from boustro import Tagger
 from boustro.apps.live.stream import MOST_DELAY, Live, Word
 from boustro.encoders.arriving import Row, Vectors, Words
-from boustro.features.training import cut_inputs
-from boustro.heads.inputs import Versions
+from boustro.features.training import Versions, cut_inputs
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 from labelled import DATA

@@ -21,8 +21,7 @@ from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import open_encoder
 from boustro.encoders.transformer import StateEncoder
-from boustro.models.blocks import Towers
-from boustro.models.fusion import CLOZE, KIND, READING, Fusion, load_fusion
+from boustro.models.fusion import CLOZE, KIND, READING, Fusion, Towers, load_fusion
 from boustro.store import fingerprint, kind_of
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id

@@ -6,7 +6,7 @@ large training set finds names that are new less well than one without a memory.
 
 `fit --live`: the vectors of training words as a stream would have given them, with fewer words behind them. Every
 sentence is read in three ways: whole; with no word behind each word; with 1, 2, 4, 8 or 16 words behind, which is drawn
-once. Each time that it is learned from, one of the three is drawn (`heads.inputs`). A word is read as `live` reads a
+once. Each time that it is learned from, one of the three is drawn (`Versions`). A word is read as `live` reads a
 word that becomes final, and the head is told how many words are behind it (`heads.inputs`). So one head serves every
 delay.
 """
@@ -25,7 +25,7 @@ from boustro.encoders.options import KEPT_WORDS
 from boustro.encoders.reading import group_numbers, group_sentences
 from boustro.encoders.word_means import MeanSums, WordMeans
 from boustro.features.reader import Reader
-from boustro.heads.inputs import ALL, Inputs, Versions, encode_distances
+from boustro.heads.inputs import ALL, Inputs, Streams, encode_distances, sentence_rows
 from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
@@ -96,6 +96,38 @@ DELAYS = (1, 2, 4, 8, 16)
 BLOCK_WORDS = 4096
 """Words of the rows that are read at once."""
 CUT = "training sentences read with fewer words behind each word"
+
+
+class Versions(Inputs):
+    """V ways of reading; `streams` (V · words, L, D) and `sides` (V · words, F) have one behind the other, `lengths`
+    and `parts` are those of one. An example is one sentence."""
+
+    def __init__(
+        self, streams: Streams, lengths: np.ndarray, sides: np.ndarray, seed: int, parts: np.ndarray | None = None
+    ) -> None:
+        super().__init__(streams, lengths, parts)
+        self._sides, self._seed = sides, seed
+        self._draw = np.random.default_rng(seed)
+
+    @property
+    def side_width(self) -> int:
+        return self._sides.shape[1]
+
+    def select(self, examples: np.ndarray) -> "Versions":
+        return Versions(self.streams, self.lengths, self._sides, self._seed, self.parts[examples])
+
+    def keep(self, examples: np.ndarray) -> "Versions":
+        numbers = self.parts[examples, 0]
+        rows, total = sentence_rows(self.starts, numbers)[0], int(self.starts[-1])
+        rows = np.concatenate([rows + first for first in range(0, len(self._sides), total)])
+        return Versions([s[rows] for s in self.streams], self.lengths[numbers], self._sides[rows], self._seed)
+
+    def arrays(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        rows, lengths, _ = super().arrays(examples)
+        total = int(self.starts[-1])
+        drawn = self._draw.integers(len(self._sides) // total, size=len(examples))
+        rows = rows + np.repeat(drawn * total, lengths)
+        return rows, lengths, self._sides[rows]
 
 
 def cut_inputs(

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from boustro.models.blocks import Lengths, after, both_readings, in_text_order
+from boustro.models.fusion import Lengths, after, both_readings, in_text_order
 from boustro.models.loss import lm_loss
 from boustro.names import ELMO
 from boustro.store import read_folder, read_json, write_file

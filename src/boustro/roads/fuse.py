@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.hardware import best_device, uses_bf16
-from boustro.models.blocks import Towers
-from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, save_fusion
+from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, Towers, save_fusion
 from boustro.models.loss import find_finish, lm_loss
 from boustro.pretrain.batches import Batches, HeldOut, stack
 from boustro.pretrain.checkpoints import finished_run
