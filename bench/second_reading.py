@@ -9,10 +9,12 @@ nothing but the start piece, or a run-up too ("+ run-up"). Adapters and the back
 sentence of the data, the sentence's own words in another order, the half of its pieces that the LM predicts worst.
 Columns: F1, the gain over the LM with its start piece (95% interval over sentences and seeds), F1 of entities that
 begin at a sentence's first word and elsewhere, pieces computed a word, minutes trained. A cell in --figures is not
-computed again.
+computed again. --draw makes a picture of the gains against the pieces, of the first of the sets and of all LMs in the
+figures.
 """
 
 import hashlib
+import statistics
 import time
 from collections.abc import Sequence
 from functools import cache, cached_property, partial
@@ -24,6 +26,7 @@ import numpy as np
 import torch
 import tyro
 
+from boustro.drawing import svg
 from boustro.encoders.base import Identity
 from boustro.encoders.lm import RepeatedEncoder
 from boustro.encoders.loading import load_config
@@ -32,6 +35,7 @@ from boustro.encoders.spec import KINDS, Kind, open_encoder
 from boustro.roads import adapt
 from boustro.roads.backward import build_backward
 from boustro.roads.options import AdaptConfig, BackwardConfig, TextOptions
+from boustro.store import write_file
 from boustro.text.shards import tokenize
 from llm import PLACES, SETS, gain, run
 from ner import Figures, read_part, spread
@@ -127,6 +131,7 @@ def main(
     seeds: tuple[int, ...] = (1, 2, 3),
     tokens: int = 500_000,
     minutes: float = 30,
+    draw: Path | None = None,
 ) -> None:
     """Print a row per way of reading and set as it is ready.
 
@@ -141,6 +146,7 @@ def main(
         seeds: Random seeds of the head.
         tokens: Pieces that an adapter learns from.
         minutes: Of the backward half.
+        draw: Where to write the picture.
     """
     cells, name = Figures(figures), Path(llm).name
     depth = load_config(llm, None).get_text_config().num_hidden_layers
@@ -169,6 +175,53 @@ def main(
             shown += [spread([cell[place] for cell in found]) for place in PLACES]
             shown += [f"{cells[f'{name} {row} {chosen} pieces']:.2f}", f"{trained:.1f}"]
             print(f"| {row} | " + " | ".join(shown) + " |", flush=True)
+    if draw is not None:
+        write_file(draw, svg.standalone(drawing(cells, sets[0])))
+
+
+HEIGHT, LEFT, TOP, BETWEEN, LINE = 200, 34, 40, 58, 16
+SIDES = ((10, 0), (-10, 0), (9, 9), (9, -9), (-9, 9), (-9, -9))
+"""Where a letter may stand beside its dot."""
+
+
+def drawing(cells: dict[str, Any], chosen: str) -> str:
+    """A panel an LM: points above the LM with its start piece, by pieces computed a word; a letter for each row."""
+    end, found = f" {chosen} pieces", dict[str, list[tuple[float, float, str]]]()
+    for key in (key for key in cells if key.endswith(end)):
+        name, _, row = key.removesuffix(end).partition(" ")
+        values = [[c["f1"] for n in range(9) if (c := cells.get(f"{name} {r} {chosen} {n}"))] for r in (row, BASE)]
+        if all(values):
+            value, base = map(statistics.fmean, values)
+            found.setdefault(name, []).append((cells[key], value - base, row))
+    costs, gains = ([point[axis] for own in found.values() for point in own] for axis in (0, 1))
+    up, across = svg.ticks(min(gains), max(gains)), svg.Scale(1, max(costs) + 0.1, LEFT + 4, svg.WIDTH)
+    shown = [row for row in ROWS if any(row in point[2] for own in found.values() for point in own)]
+    letters, parts = {row: chr(ord("a") + n) for n, row in enumerate(shown)}, list[str]()
+    for x, style, when in ((LEFT, "s0", "after the start piece"), (LEFT + 160, "s1", "after the run-up too")):
+        parts += [svg.dots([(x + 6, 8)], style, 7), svg.text(x + 14, 12, when)]
+    for number, (name, own) in enumerate(found.items()):
+        top, taken = TOP + number * (HEIGHT + BETWEEN), list[tuple[float, float]]()
+        height = svg.Scale(up[0], up[-1], top + HEIGHT, top)
+        parts.append(svg.text(LEFT, top - 8, name, style="b"))
+        for mark in up:
+            parts.append(svg.path([(LEFT, height(mark)), (svg.WIDTH, height(mark))], "g"))
+            parts.append(svg.text(LEFT - 6, height(mark) + 4, f"{mark:g}", "end", "m"))
+        for mark in svg.ticks(1, max(costs), 5)[:-1]:
+            parts.append(svg.text(across(mark), top + HEIGHT + 16, f"{mark:g}", "middle", "m"))
+        parts.append(svg.text((LEFT + svg.WIDTH) / 2, top + HEIGHT + 32, "pieces computed a word", "middle", "m"))
+        places = {row: (across(cost), height(gain)) for cost, gain, row in own}
+        for row, (x, y) in places.items():
+            sides = [(x + right, y + down) for right, down in SIDES]
+            others = [*places.values(), *taken]
+            free = [(a, b) for a, b in sides if all(abs(a - c) > 8 or abs(b - d) > 8 for c, d in others)]
+            taken.append((free or sides)[0])
+            letter = svg.text(taken[-1][0], taken[-1][1] + 4, letters[row.removesuffix(PREPARED)], "middle")
+            parts += [svg.dots([(x, y)], f"s{int(row.endswith(PREPARED))}", 7), letter]
+    below = TOP + len(found) * (HEIGHT + BETWEEN)
+    for number, (row, letter) in enumerate(letters.items()):
+        parts.append(svg.text(LEFT + 160 * (number % 2), below + LINE * (number // 2), f"{letter}  {row}"))
+    title = f"F1 gained on {chosen}, by pieces computed a word"
+    return svg.picture(svg.WIDTH, below + LINE * (len(letters) + 1) // 2, title, *parts)
 
 
 def pieces_a_word(encoder: str, options: dict[str, Any], sentences: Sequence[Any]) -> float:
