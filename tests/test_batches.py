@@ -230,10 +230,10 @@ def test_another_run_is_not_resumed_and_nothing_is_replaced(folder, tmp_path, ca
     before = out.read_bytes()
     assert main([*arguments, "--overwrite"]) == 0 and out.read_bytes() == before
     with grow(tmp_path / "held", "x"), ThreadPoolExecutor(1) as elsewhere:  # a thread may take its own lock again
-        assert elsewhere.submit(main, [*arguments[:-1], str(tmp_path / "held")]).result() == 1
+        assert elsewhere.submit(main, [*arguments[:-1], str(tmp_path / "held"), "--format", "jsonl"]).result() == 1
     assert "another run is writing here" in capsys.readouterr().err
     for place in ("/dev/null", str(tmp_path)):  # a device would become a file
-        assert main([*arguments[:-1], place, "--overwrite"]) == 1
+        assert main([*arguments[:-1], place, "--overwrite", "--format", "jsonl"]) == 1
     assert not Path("/dev/null").is_file()
     for option in ("--out", "--errors"):
         assert main([*arguments, "--overwrite", option, str(source)]) == 2

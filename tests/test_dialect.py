@@ -8,11 +8,12 @@ from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.options import OptionError
 from boustro.tasks import read_counted
-from boustro.tasks.data import dialect, load_data
+from boustro.tasks.data import load_data
 from boustro.tasks.data.annotations import ADDRESSES
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts
+from boustro.text import tables as dialect
 from boustro.text.documents import read_documents
 
 
@@ -213,11 +214,3 @@ def test_check_says_the_dialect_and_takes_the_columns(write, capsys):
     assert "2 texts, 4 words" in shown and "2 rows with semicolons between their cells" in shown
     assert main(["check", str(path)]) == 1
     assert "message, topic" in capsys.readouterr().out
-
-
-def test_predict_says_that_it_reads_a_table_line_by_line(write, tmp_path, capsys):
-    (tmp_path / "no-model").mkdir()
-    (tmp_path / "no-model" / "manifest.json").write_text("{}")
-    for name, said in (("a.csv", True), ("a.txt", False)):
-        assert main(["predict", str(tmp_path / "no-model"), str(write(name, "text,label\n"))]) == 1
-        assert ("a.csv: read line by line, with its separators" in capsys.readouterr().err) is said

@@ -8,7 +8,6 @@ from boustro.apps.batch.rows import read_rows as read_inputs
 from boustro.apps.cli.weak import Gazetteer
 from boustro.apps.label.answers import read_to_label
 from boustro.tasks.data import load_data
-from boustro.tasks.data.dialect import HEAD_AGAIN
 from boustro.tasks.data.named import read_named
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
@@ -17,6 +16,7 @@ from boustro.tasks.embed.data import read_rows
 from boustro.tasks.sense.data import read_keys
 from boustro.tasks.sense.examples import read_wordnet
 from boustro.text.documents import read_documents, read_lines, read_values
+from boustro.text.tables import HEAD_AGAIN
 from labelled import UD, rows
 
 MARK = "\ufeff"

@@ -20,7 +20,7 @@ from boustro.encoders.reading import group_sentences
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.conll import format_conll, format_document
-from boustro.tasks.data.reading import DEFAULT_OPTIONS
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.types import Entity
 from children import finish, start
 from labelling import answer, right, texts
@@ -251,7 +251,7 @@ def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     ],
 )
 def test_texts_are_read_as_what_they_are(file, name, content, documents, gold):
-    read = read_to_label(file(name, content), "auto", DEFAULT_OPTIONS)
+    read = read_to_label(file(name, content), "auto", DEFAULT_OPTIONS, sentences=True)
     assert all((text.gold is not None) == gold and text.sentence.where for text in read)
     sentences = [text.sentence for text in read]
     assert [len(group) for group in group_sentences(sentences, "document")] == documents
@@ -259,8 +259,43 @@ def test_texts_are_read_as_what_they_are(file, name, content, documents, gold):
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "column", "gold"),
+    [
+        ("a.txt", "Ada left.\u2028So. She\n\n\nMarie Str. 5.\n", (), None),
+        ("a.jsonl", '{"text": "Ada left.\\nSo. She"}\n"Marie Str. 5."\n', (), None),
+        ("a.csv", 'id,message\n1,"Ada left.\nSo. She"\n2,\n3,Marie Str. 5.\n', ("message",), None),
+        ("a.tsv", "id\ttext\n1\tAda left. So. She\n3\tMarie Str. 5.\n", (), None),
+        (
+            "a.jsonl",
+            '{"text": "Ada left. So. She", "spans": [[4, 12, "X"]]}\n{"text": "Marie Str. 5.", "spans": []}\n',
+            (),
+            "X",
+        ),
+    ],
+)
+def test_a_text_is_labelled_as_a_whole(file, name, content, column, gold):
+    read = read_to_label(file(name, content), "auto", DataOptions(text_column=column))
+    assert [text.text.split() for text in read] == ["Ada left. So. She".split(), "Marie Str. 5.".split()]
+    assert all(text.sentence.document for text in read) and len({text.sentence.where for text in read}) == 2
+    for text in read:
+        assert "".join(g + w for g, w in zip(text.gaps, text.sentence.words, strict=True)) == text.text
+    if gold:
+        assert [text.gold for text in read] == [(Entity("X", 1, 4),), ()]
+    else:
+        assert [text.gold for text in read] == [None, None]
+    answer = Answer.of(read[0], (Entity("PER", 0, 1), Entity("X", 1, 4)), "why")
+    record = json.loads(answer.line)
+    assert record["text"] == read[0].text and record["note"] == "why"
+    assert [record["text"][e["start"] : e["end"]].split() for e in record["entities"]] == [["Ada"], ["left.", "So"]]
+    again = Answer.parse(record, "a:1")
+    assert again.to_dict() == record and again.entities == answer.entities
+    assert again.sentence.words == read[0].sentence.words  # so that a session finds it again
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
+        ("a.csv", "id,message\n1,hi\n", "found: id, message.; name the one of the texts: --text-column"),
         ("a.txt", "", "there is no text"),
         ("a.txt", " \n\n", "there is no text"),
         ("a.jsonl", '{"title": "x"}\n', r"a.jsonl:1: no text and no words"),
@@ -315,28 +350,27 @@ def test_the_tagger_is_saved_when_the_session_ends(tmp_path, tiny_lm, monkeypatc
 
 
 def test_the_next_command_has_the_settings_of_the_page(tiny_lm, tmp_path):
-    texts, out, lm = tmp_path / "a.txt", tmp_path / "some answers.jsonl", str(tiny_lm("llama"))
-    texts.write_text("Ada left Vellmar. It rained.\nOkonkwo saw Lisse. Nobody knew.\n")
+    lines, out, lm = tmp_path / "a.txt", tmp_path / "some answers.jsonl", str(tiny_lm("llama"))
+    lines.write_text("Ada left Vellmar. It rained.\nOkonkwo saw Lisse. Nobody knew.\n")
     (tmp_path / "b.conll").write_text(format_document(GOLD[:2]))
     for path, given, wanted in (
-        (texts, {}, ["--documents", str(texts), "--pool-mentions", "--encoder", lm]),
+        (lines, {}, ["--pool-mentions", "--encoder", lm]),
+        (lines, {"sentences": True}, ["--documents", str(lines), "--pool-mentions", "--encoder", lm]),
         (
-            texts,
+            lines,
             {"context": "sentence", "spelling": True, "epochs": 3},
-            ["--spelling", "--encoder", lm, "--epochs", "3"],
+            ["--context", "sentence", "--spelling", "--encoder", lm, "--epochs", "3"],
         ),
-        (
-            texts,
-            {"head": "linear"},
-            ["--documents", str(texts), "--pool-mentions", "--head", "linear", "--encoder", lm],
-        ),
+        (lines, {"context": "sentence", "sentences": True}, ["--encoder", lm]),
+        (lines, {"head": "linear"}, ["--pool-mentions", "--head", "linear", "--encoder", lm]),
         (tmp_path / "b.conll", {"pool_mentions": False}, ["--encoder", lm]),
     ):
         options = LabelOptions(**given)
         with AnswerFile(out).open() as file:
-            session = Session(read_to_label(path, "auto", DEFAULT_OPTIONS), file, ["PER"])
+            texts = read_to_label(path, "auto", DEFAULT_OPTIONS, options.sentences)
+            session = Session(texts, file, ["PER"])
             work = Background(session, make_source(lm, options, DEFAULT_OPTIONS, DEFAULT_RUN))
-            command = shlex.split(next_command(path, options.form, session, work))
+            command = shlex.split(next_command(path, options, DEFAULT_OPTIONS, session, work))
         assert command[:4] == ["boustro", "fit", "--train", str(out)] and command[4:-2] == wanted
         assert command[-2:] == ["--out", str(tmp_path / "some answers-tagger")]
 

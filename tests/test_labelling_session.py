@@ -132,7 +132,7 @@ def test_of_equal_texts_each_is_one_of_its_own(tmp_path):
 @pytest.mark.parametrize("read", [read_to_label, read_whole])
 def test_equal_sentences_of_one_line_have_places_of_their_own(tmp_path, read):
     (tmp_path / "t.txt").write_text("It rained. It rained. Ada left.\nIt rained.\n")
-    found = read(tmp_path / "t.txt", "text", DEFAULT_OPTIONS if read is read_to_label else True)
+    found = read(tmp_path / "t.txt", "text", DEFAULT_OPTIONS, True)
     wheres = [one.sentence.where.removeprefix(f"{tmp_path}/") for one in found]
     assert wheres == ["t.txt:1", "t.txt:1 (2)", "t.txt:1", "t.txt:2"]
     with AnswerFile(tmp_path / "a.jsonl").open() as file:

@@ -171,7 +171,7 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
                 assert time.monotonic() < until
                 time.sleep(0.05)
             assert not work.finish_problem and work.finished.sentences == 11
-            command = next_command(messages, "auto", session, work)
+            command = next_command(messages, LabelOptions(), DEFAULT_OPTIONS, session, work)
     model.save(folder_beside(out, "classify"))
     assert (tmp_path / "topics-classifier").is_dir()
     assert folder_beside(out, "classify").name == "topics-classifier-2"

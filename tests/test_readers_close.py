@@ -22,11 +22,12 @@ from boustro.apps.cli.generate import _records as prompts_of
 from boustro.apps.cli.prompt import _records as records_to_prompt
 from boustro.apps.label.answers import read_whole
 from boustro.tasks import TASKS, read_counted
-from boustro.tasks.data import annotations, dialect, load_data, records
+from boustro.tasks.data import annotations, load_data, records
 from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
 from boustro.tasks.embed.data import read_rows, read_vectors
+from boustro.text import tables as dialect
 from boustro.text.documents import read_documents, read_items, read_values
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task

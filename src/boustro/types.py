@@ -77,6 +77,18 @@ class Sentence:
         return any(given is not None for given in (self.tags, self.entities, self.label, self.labels, self.score))
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One change to the data: its kind (in the plural, for counts), its place, and the detail."""
+
+    what: str
+    where: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.detail or self.what}"
+
+
 def label_set(text: Any) -> tuple[str, ...]:
     """The labels of a text, whether it may have several or one."""
     if text.labels is not None:

@@ -21,6 +21,7 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.given import as_sentences
 from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
+from boustro.output import as_json
 from boustro.store import read_json, write_file
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
 from boustro.tasks.base import Task
@@ -56,8 +57,7 @@ class Classifier(Task[str, Label]):
     """
 
     name = "classify"
-    formats = (*Task.formats, "csv", *TOOLS)
-    columns = ("label", "score", "text")
+    formats = (*Task.formats, *TOOLS)
 
     @classmethod
     def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
@@ -123,9 +123,9 @@ class Classifier(Task[str, Label]):
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         return self.result(answer).to_dict()
 
-    def rows(self, answer: InputAnswer[str]) -> list[tuple[Any, ...]]:
+    def cells(self, answer: InputAnswer[str]) -> list[Any]:
         label = self.result(answer)
-        return [(_named(label), round(label.score, 4), answer.input)]
+        return [_named(label), round(label.score, 4), as_json(label.to_dict()["probabilities"])]
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)
@@ -169,8 +169,8 @@ class TextRegressor(Task[str, float]):
     """
 
     name = "regress"
-    formats = ("text", "jsonl", "csv")
-    columns = ("score", "text")
+    formats = ("text", "jsonl")
+    columns = ("score",)
 
     @classmethod
     def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
+from boustro.output import as_json
 from boustro.tasks.answers import Input, InputAnswer, Part
 from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
-from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
+from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.plan import Beside
 from boustro.types import Sentence
@@ -32,8 +33,12 @@ class Contract(ABC, Generic[Input, Result]):
     formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
     """How `boustro predict` can print its answers."""
 
-    columns: ClassVar[tuple[str, ...]] = ()
-    """Of the table of its answers that the format csv prints, see `rows`."""
+    columns: "ClassVar[tuple[str, ...]] | property" = ("label", "score", "probabilities")
+    """What a table says of an answer, see `cells`."""
+    texts: ClassVar[tuple[str, ...]] = TEXT_KEYS[:1]
+    """The keys of an input's texts, which columns of a table may be named for."""
+    text_keys: ClassVar[tuple[tuple[str, ...], ...]] = tuple((key,) for key in TEXT_KEYS)
+    """All keys that they may have, each time together."""
     in_documents: ClassVar[bool] = False
     """Whether its examples are sentences, read in the documents that they stand in."""
     offsets: ClassVar[Offsets | None] = None
@@ -118,9 +123,10 @@ class Contract(ABC, Generic[Input, Result]):
     def parse_value(cls, value: Any, place: str) -> Any:
         """The input that a JSON value stands for: a text, or an object with a `text`; `ValueError` for others."""
         if isinstance(value, Mapping):
-            if "text" not in value:
+            key = next((key for key in TEXT_KEYS if key in value), None)
+            if key is None:
                 raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
-            value = value["text"]
+            value = value[key]
         return cls.as_input(value, place)
 
     @staticmethod
@@ -140,10 +146,11 @@ class Contract(ABC, Generic[Input, Result]):
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
         """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
 
-    def rows(self, answer: InputAnswer[Input]) -> list[tuple[Any, ...]]:
-        """The rows of `columns` for an input; by default one, of what jsonl has under these names."""
-        shown = self.show(answer, "jsonl")
-        return [tuple(shown[name] for name in self.columns)]
+    def cells(self, answer: InputAnswer[Input]) -> list[Any]:
+        """What a table says of the answer, one for each of `columns`; what is no text and no number is JSON."""
+        record: Any = self.to_record(answer)
+        found = [record[name] for name in self.columns]  # type: ignore[union-attr]
+        return [own if own is None or isinstance(own, (str, int, float)) else as_json(own) for own in found]
 
     @staticmethod
     def beside(config: Any) -> tuple[Beside, ...]:

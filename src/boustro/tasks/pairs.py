@@ -36,6 +36,7 @@ class PairTask(Task[Texts, Result]):
     example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
     gold: ClassVar[Gold]
+    texts, text_keys = KEYS[0], KEYS
 
     @classmethod
     def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
@@ -125,6 +126,7 @@ class PairRegressor(PairTask[float]):
 
     name = "similarity"
     gold = "score"
+    columns = ("score",)
 
     def result(self, answer: InputAnswer[Texts]) -> float:
         """The score."""

@@ -59,6 +59,8 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
 
     name = "qa"
     given = "a question and its context"
+    columns = ("answer", "start", "end", "score", "best")
+    texts, text_keys = ("question", "context"), (("question", "context"),)
     example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from boustro.given import as_sentence, as_sentences
 from boustro.options import Recall, check_options
+from boustro.output import as_json
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
@@ -55,8 +56,7 @@ class Tagger(Task[str, Entities]):
 
     name = "tag"
     in_documents = True
-    formats = ("text", "jsonl", "csv", "conll", "html", *TOOLS)
-    columns = ("label", "entity", "start", "end", "score", "text")
+    formats = ("text", "jsonl", "conll", "html", *TOOLS)
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
@@ -185,11 +185,15 @@ class Tagger(Task[str, Entities]):
             return f"<p dir=auto>{as_html(*shown)}</p>"
         return (as_terminal if colour else as_text)(*shown)
 
-    def rows(self, answer: InputAnswer[str]) -> list[tuple[Any, ...]]:
-        """One an entity; one without an entity where there is none."""
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """A column for each label, with the texts of its entities, and one for all of them with their places."""
+        return (*self.types, "entities")
+
+    def cells(self, answer: InputAnswer[str]) -> list[Any]:
         found = self.result(answer)
-        rows = [(e.label, e.text, e.start, e.end, e.score, found.text) for e in found]
-        return rows or [("",) * (len(self.columns) - 1) + (found.text,)]
+        own = ["; ".join(" ".join(e.text.split()) for e in found if e.label == label) for label in self.types]
+        return [*own, as_json([e.to_dict() for e in found])]
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""

@@ -27,7 +27,6 @@ from boustro.text.rows import (
     DELIMITERS,
     JSON,
     JSON_LINES,
-    TABLES,
     Row,
     column_rows,
     file_ending,
@@ -40,6 +39,8 @@ from boustro.text.rows import (
     sniffed_rows,
     table_rows,
 )
+from boustro.text.tables import is_table, read_table
+from boustro.types import Note
 
 T = TypeVar("T")
 Split = Literal["blank-line", "line", "file"]
@@ -160,23 +161,29 @@ class Item(NamedTuple):
 
 
 def read_items(
-    file: str, form: Literal["text", "json", "columns"] | None = None, keys: Sequence[str] = KEYS
+    file: str,
+    form: Literal["text", "json", "columns"] | None = None,
+    keys: Sequence[str] = KEYS,
+    notes: list[Note] | None = None,
 ) -> Iterator[Item | None]:
     """What a file holds, in order, and `None` whenever the next has not arrived yet: what all commands read texts by.
 
     Lines of text, blank ones too, unless the name or the first line says JSON (lines, or an array or objects over
-    several lines) or the first bytes say parquet or Arrow. A line that cannot be read is an item with a `problem`.
+    several lines), or the name or the first bytes say a table (`tables`), whose rows are objects. A line that cannot be
+    read is an item with a `problem`.
 
     Args:
         file: A file, compressed or not, or - for standard input.
         form: What it holds; by default it is looked at.
         keys: What an object has that says that a file of any name is JSON.
+        notes: What to say of how a table was read.
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array.
     """
     path, shown = Path(file), Path(_name(Path(file)))
-    if form == "columns" or (form is None and (file_ending(path) in TABLES or kind_of_file(path) in COLUMNS)):
-        yield from (Item(*row) for row in column_rows(path))
+    if form == "columns" or (form is None and is_table(path)):
+        rows = column_rows(path) if form == "columns" else read_table(path, None, notes)
+        yield from (Item(*row) for row in rows)
         return
     arriving: Iterator[tuple[int, bytes] | None] = read_raw(path)
     begun, first = [], ""

@@ -14,6 +14,7 @@ from pathlib import Path
 START = 512
 """The number of bytes that show the kind."""
 
+EXCEL = "save it as CSV (UTF-8), or install what reads it: pip install 'boustro[excel]'"
 SHEET, DOCUMENT, UNPACK = "save it as CSV (UTF-8)", "save it as plain text (UTF-8)", "unpack it first"
 CONVERT, DATA = "convert it to text first", "give text or labelled data"
 FRAME = "read it with pandas, and give the data frame from Python or write it with to_csv"
@@ -56,12 +57,14 @@ KINDS: tuple[tuple[bytes, str, str], ...] = (
 """(a pattern of the first bytes, kind, the way on); the first that matches."""
 
 INSIDE: tuple[tuple[str, str, str], ...] = (
-    ("xl/", "an Excel workbook (xlsx)", SHEET),
+    ("xl/", "an Excel workbook (xlsx)", EXCEL),
     ("word/", "a Word document (docx)", DOCUMENT),
     ("ppt/", "a PowerPoint file (pptx)", DOCUMENT),
     ("META-INF/container.xml", "an e-book (epub)", CONVERT),
 )
 """(the start of a name in a zip archive, kind, the way on)."""
+NAMED = {".xlsx": 0, ".docx": 1, ".pptx": 2}
+"""Which of these a damaged archive was to be, by its name."""
 PATTERNS = [(re.compile(pattern, re.DOTALL | re.IGNORECASE), kind, way) for pattern, kind, way in KINDS]
 
 
@@ -89,5 +92,6 @@ def _look(path: Path, start: bytes) -> tuple[str, str] | None:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        return found
-    return next(((kind, way) for begin, kind, way in INSIDE for name in names if name.startswith(begin)), found)
+        names = []
+    inside = ((kind, way) for begin, kind, way in INSIDE for name in names if name.startswith(begin))
+    return next(inside, INSIDE[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else found)

@@ -10,6 +10,7 @@ it; here it is only looked whether it is there, and whether it can be what is me
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from boustro.store import MANIFEST, kind_of
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
 NO_TEXT = re.compile("zip archive|workbook|spreadsheet|document|PDF|Office|PowerPoint")
-"""Kinds of files, of `kinds`, that no reader takes."""
+"""Kinds of files, of `kinds`, that no reader takes; a workbook only where openpyxl is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,8 @@ def look_at(value: str, advice: str) -> Path:
     path = Path(value)
     if not path.exists():
         raise missing(value, "file", advice)
-    if NO_TEXT.search(kind_of_file(path) or ""):
+    kind = kind_of_file(path) or ""
+    if NO_TEXT.search(kind) and not ("workbook" in kind and path.suffix.lower() == ".xlsx" and find_spec("openpyxl")):
         with path.open("rb") as file:
             refuse_kind(path, file.read(1 << 16))
     return path

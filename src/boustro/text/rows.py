@@ -12,7 +12,7 @@ Only the column of the text is read of parquet and Arrow files, batch by batch; 
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ from boustro.errors import reason
 
 Row = tuple[str, Any]
 """Where it is, such as file:line, and what it holds."""
+Lines = Sequence[tuple[int, str]]
+"""The input of a file's reader: line numbers, from 1, and lines."""
+SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+"""The names that --delimiter has for them."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), ".json"
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 TABLES = (".parquet", ".arrow", ".feather")

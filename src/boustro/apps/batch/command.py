@@ -21,8 +21,8 @@ class OutputOptions:
     """Where answers go."""
 
     out: Path | None = None
-    """File to write, complete or absent: .jsonl, .csv, .conll, .html, .parquet, .arrow, else text; by default standard
-    output."""
+    """File to write, complete or absent: .csv, .tsv, .xlsx, .jsonl, .json, .parquet, .arrow, .conll, .html or .txt; by
+    default standard output."""
     resume: bool = False
     """Go on where an interrupted or killed run that wrote --out was."""
     overwrite: bool = False
@@ -49,7 +49,7 @@ def batch(
     engine: Literal["local", "ray"] = "local",
     workers: Workers = 1,
     format: Literal["jsonl", "parquet", "arrow"] = "jsonl",
-    text: str = "text",
+    text_column: str | None = None,
     encoder: LM | None = None,
     device: str | None = None,
     json: Path | None = None,
@@ -59,12 +59,13 @@ def batch(
 
     Args:
         folder: A folder that boustro fit, wsd fit or embed-fit wrote.
-        source: Folder of shards: .jsonl, .parquet, .arrow, .conll (taggers), or lines of text; .gz, .bz2, .xz too.
+        source: Folder of shards: .jsonl, .csv, .parquet, .arrow, .conll (taggers), or lines of text; .gz, .bz2, .xz
+            too.
         out: Folder to write: a file for each shard, errors.jsonl with the rows that have no answer, job.json.
         engine: local, or ray for Ray Data: the cluster that $RAY_ADDRESS names, or one that is started here.
         workers: Processes, or actors, each with the model.
         format: Of the answers.
-        text: The key or column with the text.
+        text_column: The key or column with the text. By default text or sentence.
         encoder: Where the encoder is now, if it has moved.
         device: cpu, cuda, mps or auto (spread over GPUs, CPU memory and disk). By default the best one.
         json: Write what was done to this file (- for standard output).
@@ -77,7 +78,9 @@ def batch(
         raise NotADirectoryError(f"{source} is no folder; name a folder of shards, or use boustro predict for a file")
     with only_errors(quiet):
         check_output(json)
-        job = make_job(Predictor(folder, text=text, encoder=encoder, device=device), source, out, format)
+        job = make_job(
+            Predictor(folder, text=text_column or "text", encoder=encoder, device=device), source, out, format
+        )
         shards, missing = job.shards(), job.missing()
         job.begin()
         rows, seconds, notes = 0, 0.0, Counter()

@@ -6,8 +6,8 @@
 
 `.progress` is there before `.part`, and always describes a beginning of it. A resumed run checks the sizes, cuts off
 what was written after the last whole batch, leaves out as many rows, and goes on; its file has the bytes of a run that
-was never killed. Without being asked, no run goes on and none starts again. Parquet and Arrow, which cannot grow, are
-made from JSON lines in the end, in constant memory, by pyarrow, which comes with `datasets`.
+was never killed. Without being asked, no run goes on and none starts again. Parquet, Arrow and workbooks, which cannot
+grow, are made from JSON lines in the end, in constant memory, by pyarrow, which comes with `datasets`, and openpyxl.
 """
 
 import json
@@ -24,11 +24,13 @@ from boustro.errors import reason
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
+from boustro.text.tables import SHEET
 
 SAVE_SECONDS = 1.0
 KEPT = "are kept; the same command with --resume goes on"
 ROWS = 1024
 Table = Literal["parquet", "arrow"]
+CELL, SHEET_ROWS = 32_767, 1_048_576
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,10 @@ def _name(part: Path, out: Path, table: bool) -> None:
         sweep(out)
         made = staging_path(out)
         try:
-            write_table(part, made, "parquet" if out.suffix == ".parquet" else "arrow")
+            if out.suffix.lower() == SHEET:
+                write_sheet(part, made, out)
+            else:
+                write_table(part, made, "parquet" if out.suffix == ".parquet" else "arrow")
             sync(made)
             made.replace(out)
         finally:
@@ -234,6 +239,39 @@ def write_table(lines: Path, target: Path, form: Table) -> int:
     except pa.ArrowException as error:
         raise ValueError(f"{target}: the answers do not fit into one table ({reason(error)}); write .jsonl") from None
     return rows
+
+
+def write_sheet(lines: Path, target: Path, name: Path) -> None:
+    """Write a file of JSON lines, which all have the same keys, as a workbook, in which no cell is a formula.
+
+    Raises `ValueError` for what a workbook cannot hold; `name` is what it will be called.
+    """
+    import openpyxl
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.utils.exceptions import IllegalCharacterError
+
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+
+    def cell(value: Any, number: int) -> Any:
+        value = as_json(value) if isinstance(value, (list, dict)) else value
+        if isinstance(value, str) and len(value) > CELL:
+            raise ValueError(f"{name}: row {number} has {len(value):,} characters in a cell of {CELL:,}; write .csv")
+        try:
+            made = WriteOnlyCell(sheet, value)
+        except IllegalCharacterError as error:
+            raise ValueError(f"{name}: row {number} has a control character; write .csv") from error
+        made.data_type = "s" if isinstance(value, str) else made.data_type
+        return made
+
+    number = 0
+    for number, row in enumerate((row for some in _records(lines) for row in some), start=1):
+        if number == 1:
+            sheet.append([cell(head, 0) for head in row])
+        if number == SHEET_ROWS:
+            raise ValueError(f"{name}: a workbook holds {SHEET_ROWS:,} rows; write .csv")
+        sheet.append([cell(value, number) for value in row.values()])
+    book.save(target)
 
 
 def _with_all_keys(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

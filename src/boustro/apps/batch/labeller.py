@@ -6,15 +6,16 @@
     predictor({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
 Both can be pickled: the folder is opened by the process that uses it, when it uses it. Answers as CSV for a spreadsheet
-have one row an entity, or one a text; the first line names the columns:
+have the columns of the rows, in order, and behind them those of the answer (`Contract.cells`):
 
-    place,label,entity,start,end,score,text
-    a.txt:1,PER,Ada,0,3,0.98,Ada left Vellmar.
-    a.txt:2,,,,,,It rained.                          a text without an entity has a row, too
+    place,text,LOC,PER,entities
+    a.txt:1,Ada left Vellmar.,Vellmar,Ada,"[{""label"": ""PER"", ""start"": 0, ""end"": 3, …}, …]"
+    a.txt:2,It rained.,,,[]
 
 A file is UTF-8 with a byte order mark, without which Excel takes it for another encoding; pandas, Boustro and most
-programs leave the mark out. A cell of text that a spreadsheet would run as a formula, because it begins with = + - @, a
-tab or a line end, gets an apostrophe before it. Cells and line ends are those of RFC 4180.
+programs leave the mark out. The cells of a table come back as they are. Another cell that a spreadsheet would run as a
+formula, because it begins with = + - @, a tab or a line end, gets an apostrophe before it. Cells and line ends are
+those of RFC 4180.
 
 Source: OWASP, *CSV Injection*.
 """
@@ -34,7 +35,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from boustro.apps.batch.rows import Row, refuse_half_characters
+from boustro.apps.batch.rows import Columns, Row, refuse_half_characters
 from boustro.apps.runtime import load
 from boustro.apps.serve.models import Served, name_folders, open_model
 from boustro.errors import lacks_memory, reason
@@ -46,14 +47,19 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.conll import DOCUMENT_START
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
-from boustro.text.documents import BYTE_ORDER_MARK
+from boustro.text.tables import is_table
+from boustro.text.words import join_words
+from boustro.types import Sentence
 
 AHEAD = 3
 """Batches that wait for each process."""
 _running: dict[str, Callable[[Any], Any]] = {}
 Item = TypeVar("Item")
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-PLACE = "place"
+PLACE, FILE = "place", "file"
+TABULAR = {"csv": ",", "tsv": "\t", "sheet": ""}
+"""Forms that are tables, with what separates their cells."""
+LEFT_OUT = "rows with fields that the first row does not have, left out of the table: {}"
 
 
 class Labelled(NamedTuple):
@@ -79,12 +85,13 @@ class Opened:
 @dataclass(frozen=True)
 class Shown:
     """How answers are shown: in one of the task's formats, in colour, in JSON with the file of a row and with what
-    decided the answer."""
+    decided the answer; as a table with these columns of the rows before it."""
 
     form: str
     colour: bool = False
     with_file: bool = False
     explain: bool = False
+    columns: tuple[str, ...] = ()
 
 
 @dataclass
@@ -142,8 +149,8 @@ class Labeller:
 
     def _show(self, row: Row, answer: Any, explained: dict[str, Any]) -> Any:
         form = self.shown.form
-        if form == "csv":
-            return csv_rows(row.place, self.model.rows(answer))
+        if form in TABULAR:
+            return self._cells(row, answer)
         shown = self.model.show(answer, form, colour=self.shown.colour)
         if form == "jsonl":
             own = row.fields | self.model.to_record(answer) if row.fields else shown
@@ -154,6 +161,32 @@ class Labeller:
         if form == "conll":
             return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown
         return shown if self.shown.colour else f"{shown}\n"
+
+    @cached_property
+    def heads(self) -> list[str]:
+        """The columns of a table of answers, without repeating a name."""
+        heads = [*self.shown.columns]
+        for name in (*([FILE] if self.shown.with_file else []), *self.model.columns):  # type: ignore[not-iterable]
+            while name in heads:
+                name = f"answer_{name}"
+            heads.append(name)
+        return heads
+
+    def _cells(self, row: Row, answer: Any) -> str:
+        fields = row.fields or {PLACE: row.place, "text": _written(row.value)}
+        own = [fields.pop(name, None) for name in self.shown.columns]
+        if fields:
+            self._noted[LEFT_OUT.format(", ".join(fields))] += 1
+        cells = [*own, *([row.file] if self.shown.with_file else []), *self.model.cells(answer)]
+        if self.shown.form == "sheet":
+            return as_json(dict(zip(self.heads, cells, strict=True)), default=str) + "\n"
+        kept = len(own) if row.fields and is_table(Path(row.file)) else 0
+        return separated([*cells[:kept], *map(_no_formula, cells[kept:])], TABULAR[self.shown.form])
+
+
+def _written(value: Any) -> str:
+    """A line of text, or words as their script is written."""
+    return join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
 
 
 def model_fingerprint(folder: Path) -> str:
@@ -237,19 +270,15 @@ def _alone(answer: Callable[[list[Any]], list[Any]], inputs: list[Any]) -> list[
         return [error] if len(inputs) == 1 else [_alone(answer, [given])[0] for given in inputs]
 
 
-def csv_head(columns: Sequence[str]) -> str:
-    """The byte order mark and the line of names."""
-    return BYTE_ORDER_MARK + csv_rows(PLACE, [columns])
-
-
-def csv_rows(place: str, rows: Iterable[Sequence[Any]]) -> str:
-    """The lines of an answer, each with the place of its text before it."""
+def separated(cells: Sequence[Any], separator: str) -> str:
+    """A line of a table."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\r\n").writerows([_cell(place), *map(_cell, row)] for row in rows)
+    shown = [as_json(cell, default=str) if isinstance(cell, (list, dict)) else cell for cell in cells]
+    csv.writer(file, delimiter=separator, lineterminator="\r\n").writerow(shown)
     return file.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _no_formula(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
@@ -283,6 +312,11 @@ class Predictor:
 
     def __repr__(self) -> str:
         return f"Predictor({str(self.folder)!r})"
+
+    @property
+    def columns(self) -> Columns:
+        """Which column is the text."""
+        return Columns({} if self.text == "text" else {"text": self.text})
 
     @property
     def offsets(self) -> Offsets | None:

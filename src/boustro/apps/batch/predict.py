@@ -10,7 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from importlib.util import find_spec
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,39 @@ from rich.console import Console
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import Labeller, Opened, Shown, csv_head, label_batches, model_fingerprint
-from boustro.apps.batch.rows import FORMS, Form, Row, in_batches, read_rows
+from boustro.apps.batch.labeller import (
+    PLACE,
+    TABULAR,
+    Labeller,
+    Opened,
+    Shown,
+    label_batches,
+    model_fingerprint,
+    separated,
+)
+from boustro.apps.batch.rows import FORMS, Columns, Form, Row, in_batches, read_rows
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, check_target, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks import task_class, task_of
 from boustro.tasks.data.annotations import TOOLS
+from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Offsets
 from boustro.tasks.render import html_head
-from boustro.text.documents import check_input, is_stream, open_binary, read_items
+from boustro.text.documents import BYTE_ORDER_MARK, OPENERS, check_input, is_stream, open_binary, read_items
+from boustro.text.kinds import EXCEL
 
 ROWS = 1024
-TABLES = ("parquet", "arrow")
-OWN = {".html": "html", ".htm": "html", ".csv": "csv"}
+BINARY = (".parquet", ".arrow", ".feather", ".xlsx")
+"""Files that are made of JSON lines in the end."""
+OUT: dict[str, str] = {
+    **{ending: form for ending, form in FORMS.items() if form in ("jsonl", "conll")},
+    **dict.fromkeys((".html", ".htm"), "html"),
+    **{".txt": "text", ".csv": "csv", ".tsv": "tsv", ".json": "jsonl", ".xlsx": "sheet"},
+    **dict.fromkeys(BINARY[:3], "jsonl"),
+}
+"""How answers are shown, by the ending of --out."""
 PROBLEMS = "rows without an answer"
 STATE_FORMS = ("text", "jsonl", "conll", "html")
 MOST_BYTES = 1 << 16
@@ -42,8 +62,7 @@ class _Run:
     """Rows on their way to answers."""
 
     labeller: Labeller
-    files: Sequence[str]
-    reads: Form | None
+    rows: "Rows"
     output: OutputOptions
     bar: Progress
     begun: bool = False
@@ -52,9 +71,6 @@ class _Run:
     """By each process, since it began."""
     problems: int = 0
     """Rows without an answer."""
-
-    def rows(self) -> Iterator[Row | None]:
-        return read_rows(self.files, self.reads, self.labeller.task.offsets)
 
     def answers(self, rows: Iterable[Row | None], between: str) -> Iterator[tuple[int, Iterator[Any], Sequence[Any]]]:
         """(rows, what is printed for them, with what stands between answers, problems) of every batch."""
@@ -77,7 +93,7 @@ class _Run:
                 check_target(output.errors, output.overwrite, "--errors")
                 errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
             print(head, end="")
-            for _, shown, problems in self.answers(self.rows(), between):
+            for _, shown, problems in self.answers(self.rows, between):
                 for answer in shown:
                     console.print(answer) if self.labeller.shown.colour else print(answer, end="")
                 sys.stdout.flush()
@@ -87,15 +103,15 @@ class _Run:
 
     def write(self, out: Path, head: str, between: str, end: str, table: bool) -> None:
         output, shown, opened = self.output, self.labeller.shown, self.labeller.opened
-        sized = [(file, Path(file).stat().st_size if Path(file).is_file() else -1) for file in self.files]
-        asked = [shown.form, shown.explain, opened.recall, self.reads, sized]
+        sized = [(file, Path(file).stat().st_size if Path(file).is_file() else -1) for file in self.rows.files]
+        asked = [shown.form, shown.explain, opened.recall, self.rows.reads, self.rows.columns, sized]
         key = fingerprint(model_fingerprint(opened.folder), asked)
         how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
         with self.bar, grow(out, key, end=end, **how) as growing:
             if head and not growing.size:
                 growing.add(0, [head], [])
             self.begun = growing.size > len(head.encode())
-            rows = self.rows()
+            rows = iter(self.rows)
             if growing.done:
                 self.bar.skip(growing.done)
                 present = (row for row in rows if row is not None)
@@ -112,18 +128,18 @@ def predict_files(
     form: str | None,
     reads: Form | None,
     explain: bool,
+    text_column: Sequence[str],
     output: OutputOptions,
     run: RunOptions,
 ) -> None:
     """See `boustro.apps.cli.commands.predict`."""
     for file in files:
         check_input(file)
-    kind, made = task_class(task_of(opened.folder)), _form_of(output.out)
-    table = made in TABLES
-    form = form or ("jsonl" if table or explain else made if made in kind.formats else "text")
-    if form not in kind.formats or (table and form != "jsonl"):
-        allowed = ("jsonl",) if table else kind.formats
-        raise OptionError(f"--format {form}: {f'a {kind.__name__}' if not table else made} has {', '.join(allowed)}")
+    kind, ending = task_class(task_of(opened.folder)), "" if output.out is None else output.out.suffix.lower()
+    form = _form_of(kind, output.out, form, ending, explain)
+    columns = Columns.of(kind, text_column)
+    for file in files if reads is None else ():
+        columns.check(file, kind)
     if opened.recall is not None and form == "conll":
         raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
     if explain and form != "jsonl":
@@ -136,45 +152,88 @@ def predict_files(
         check_target(output.errors, output.overwrite, "--errors")
     console = Console(highlight=False, soft_wrap=True)
     colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
-    shown = Shown(form, colour, with_file=len(files) > 1, explain=explain)
+    rows = Rows(files, reads, kind.offsets, columns)
+    heads = rows.heads() if form in TABULAR else ()
+    shown = Shown(form, colour, with_file=len(files) > 1, explain=explain, columns=heads)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     showing = output.out is None and console.is_terminal
     with only_errors(run.quiet):
         if output.workers == 1:
             _ = labeller.model  # errors in the folder come before the output is touched
-        total = None if run.quiet or showing else _count(files, reads)
+        total = None if run.quiet or showing else rows.count()
         bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
-        answering = _Run(labeller, files, reads, output, bar)
-        frame = _frame(labeller, files)
+        answering = _Run(labeller, rows, output, bar)
+        frame = _frame(labeller, files, ending)
         if output.out is None:
             answering.print(*frame, console)
         else:
-            answering.write(output.out, *frame, table)
+            answering.write(output.out, *frame, ending in BINARY)
+        print_notices(Counter(note.what for note in rows.notes))
         print_notices(sum(map(Counter, answering.noticed.values()), Counter({PROBLEMS: answering.problems})))
 
 
-def _count(files: Sequence[str], reads: Form | None) -> int | None:
-    """How many rows there are; `None` where they can be read only once, or not to the end."""
-    if any(file == "-" or is_stream(file) for file in files):
+def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain: bool) -> str:
+    """How answers are shown; `OptionError` where the file cannot have them so."""
+    if out is not None and ending not in OUT and (form is None or ending in OPENERS):
+        endings = f"{', '.join(OUT)}"
+        raise OptionError(f"--out {out}: no file of answers ends so; end it in one of {endings}, or name a --format")
+    if ending == ".xlsx" and find_spec("openpyxl") is None:
+        raise ImportError(f"--out {out}: {EXCEL}")
+    form = form or ("jsonl" if explain else OUT.get(ending, "text"))
+    known = kind.formats if ending not in BINARY else ("sheet" if ending == ".xlsx" else "jsonl",)
+    if form not in (*known, *(["csv", "tsv"] if ending not in BINARY else [])):
+        what = f"a {kind.__name__}" if ending not in BINARY else f"a file {ending}"
+        raise OptionError(f"--format {form}: {what} has {', '.join(known if ending not in BINARY else ('jsonl',))}")
+    return form
+
+
+@dataclass
+class Rows:
+    """What is answered: the rows of files."""
+
+    files: Sequence[str]
+    reads: Form | None
+    offsets: Offsets | None
+    columns: Columns
+    notes: list[Note] = field(default_factory=list)
+    """How tables were read."""
+    begun: list[Row | None] = field(default_factory=list)
+    rest: Iterator[Row | None] | None = None
+
+    def __iter__(self) -> Iterator[Row | None]:
+        """All of them, once."""
+        begun, self.begun = self.begun, []
+        return chain(begun, self.rest or self._read(self.notes))
+
+    def _read(self, notes: list[Note] | None = None) -> Iterator[Row | None]:
+        return read_rows(self.files, self.reads, self.offsets, self.columns, notes)
+
+    def heads(self) -> tuple[str, ...]:
+        """The names in the first row, for which it waits; of a line of text its place and the text."""
+        self.rest = self._read(self.notes)
+        for row in self.rest:
+            self.begun.append(row)
+            if row is not None:
+                return tuple(row.fields) or (PLACE, "text")
+        return (PLACE, "text")
+
+    def count(self) -> int | None:
+        """How many there are; `None` where they can be read only once, or not to the end."""
+        if any(file == "-" or is_stream(file) for file in self.files):
+            return None
+        with contextlib.suppress(ValueError, OSError):
+            return sum(1 for row in Progress("counting", "rows").over(self._read()) if row is not None)
         return None
-    with contextlib.suppress(ValueError, OSError):
-        return sum(1 for row in Progress("counting", "rows").over(read_rows(files, reads)) if row is not None)
-    return None
 
 
-def _form_of(out: Path | None) -> str:
-    """The format that an ending names; text for any other."""
-    ending = out.suffix.lower() if out else ""
-    return OWN.get(ending) or str(FORMS.get(ending, "text"))
-
-
-def _frame(labeller: Labeller, files: Sequence[str]) -> tuple[str, str, str]:
+def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, str, str]:
     """What stands before, between and after the answers."""
-    if labeller.shown.form in TOOLS:
+    form = labeller.shown.form
+    if form in TOOLS or (form == "jsonl" and ending == ".json"):
         return "[\n", ",", "]\n"
-    if labeller.shown.form == "csv":
-        return csv_head(labeller.task.columns), "", ""
-    if labeller.shown.form != "html":
+    if form in ("csv", "tsv"):
+        return BYTE_ORDER_MARK + separated(labeller.heads, TABULAR[form]), "", ""
+    if form != "html":
         return "", "", ""
     names = ("Standard input" if file == "-" else file for file in files)
     return html_head(", ".join(names), labeller.model.types) + "\n", "", ""

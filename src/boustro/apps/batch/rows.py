@@ -3,7 +3,7 @@
     notes.txt                   a line is a row, as the task reads it
     notes.jsonl, notes.json     {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
     notes.conll, notes.conllu   a sentence of words is a row (taggers)
-    notes.parquet, notes.arrow  a row of the table, as a line of JSON lines
+    notes.csv, notes.parquet    a row of a table (`text.tables`), as a line of JSON lines
     corpus.data.xml             where that is asked for: a sentence with words whose sense is asked for, as JSON lines
                                 have it (Raganato et al. 2017)
 
@@ -11,17 +11,23 @@ A row that cannot be read is not an end: it comes with its `problem`.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from boustro.choose import suggestion
+from boustro.options import OptionError
 from boustro.tasks.contract import Contract
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
-from boustro.tasks.data.reading import Note
+from boustro.tasks.data.reading import TEXT_KEYS, Note
+from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
 from boustro.text.documents import Item, decode_line, is_stream, read_items, read_raw
 from boustro.text.rows import file_ending
+from boustro.text.tables import SHEET, columns_of, is_separated, is_table
 from boustro.types import Sentence
 
 Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
@@ -39,6 +45,50 @@ ITEMS: Any = {"text": "text", "jsonl": "json", "parquet": "columns", "arrow": "c
 """What `read_items` calls these forms."""
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Which keys or columns are read as what: `{"text": "message"}`."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    texts: tuple[str, ...] = TEXT_KEYS[:1]
+    """Those that hold a text, which in a table may be empty, or a number."""
+
+    @classmethod
+    def of(cls, task: Any, chosen: Sequence[str] = ()) -> "Columns":
+        """Those of a task with the columns of its texts that were chosen; `OptionError` for another number of them."""
+        if len(chosen) not in (0, len(task.texts)):
+            raise OptionError(f"--text-column names {len(chosen)} columns; a {task.__name__} reads {len(task.texts)}")
+        return cls(dict(zip(task.texts, chosen, strict=False)), task.texts)
+
+    def check(self, file: str, task: Any) -> None:
+        """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
+        path = Path(file)
+        if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys:
+            return
+        found, wanted = columns_of(path), tuple(self.names.values())
+        known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS)]
+        if not any(set(keys) <= set(found) for keys in known):
+            lacks = " and ".join(map(repr, next(iter(known))))
+            near = next(filter(None, (suggestion(name, found) for name in known[0])), "")
+            raise ValueError(
+                f"{file}: no column {lacks}{near} (found: {', '.join(found) or 'nothing'}); name the column of the "
+                f"texts, such as --text-column {shlex.quote((found or ['message'])[-1])}"
+            )
+
+    def named(self, value: Any, place: str, table: bool) -> Any:
+        """A row under the names that the task reads; `ValueError` where it lacks a chosen one."""
+        if not isinstance(value, Mapping) or not (self.names or table):
+            return value
+        for name in self.names.values():
+            if name not in value:
+                raise ValueError(f"{place}: no {name!r} (found: {', '.join(map(str, value)) or 'nothing'})")
+        value = {**value, **{name: value[column] for name, column in self.names.items()}}
+        if table:  # a cell may be empty, or look like a number
+            cells = ((name, value[name]) for name in (*self.texts, *TEXT_KEYS) if name in value)
+            value |= {name: "" if cell is None else str(cell) for name, cell in cells if not isinstance(cell, list)}
+        return value
+
+
 class Row(NamedTuple):
     """A row of a file.
 
@@ -50,6 +100,7 @@ class Row(NamedTuple):
         problem: Why there is none, with the place.
         opens: Whether it is the first sentence of a document of a CoNLL file.
         unit: What the places in its value count, where the file proves it.
+        given: The row as it stands in the file, where it has names.
     """
 
     file: str
@@ -59,11 +110,13 @@ class Row(NamedTuple):
     problem: str = ""
     opens: bool = False
     unit: Unit | None = None
+    given: Mapping[str, Any] | None = None
 
     @property
     def fields(self) -> dict[str, Any]:
         """What is repeated in the answer."""
-        return dict(self.value) if isinstance(self.value, Mapping) else {}
+        given = self.value if self.given is None else self.given
+        return dict(given) if isinstance(given, Mapping) else {}
 
     def converted(self, offsets: Offsets | None, notes: list[Note]) -> Any:
         """The value with its places in code points, which are noted."""
@@ -96,24 +149,37 @@ def form_of(file: str | Path) -> Form | None:
     return WORDS.get(file_ending(Path(file)))
 
 
-def _read_as(item: Item) -> tuple[Form, str]:
-    return "text" if item.is_line else "jsonl", item.problem
+def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
+    form, problem, value = "text" if item.is_line else "jsonl", item.problem, item.value
+    try:
+        value = columns.named(value, item.place, table)
+    except ValueError as error:
+        problem = str(error)
+    return Row(file, item.place, value, form, problem, given=item.value if isinstance(item.value, Mapping) else None)
 
 
-def read_rows(files: Iterable[str], form: Form | None = None, offsets: Offsets | None = None) -> Iterator[Row | None]:
+def read_rows(
+    files: Iterable[str],
+    form: Form | None = None,
+    offsets: Offsets | None = None,
+    columns: Columns | None = None,
+    notes: list[Note] | None = None,
+) -> Iterator[Row | None]:
     """The rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
 
     Args:
         files: Files, compressed or not, or - for standard input.
         form: What they hold; by default as they say.
         offsets: Where the values have places, whose unit each file proves; a stream, by each row alone.
+        columns: Which keys or columns are read.
+        notes: What to say of how a table was read.
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
     for file in files:
         if offsets is not None and file != "-" and not is_stream(file):
             unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
-            yield from (row and row._replace(unit=unit) for row in read_rows([file], form))
+            yield from (row and row._replace(unit=unit) for row in read_rows([file], form, None, columns, notes))
             continue
         if is_stream(file):  # opening it may take long
             yield None
@@ -123,8 +189,9 @@ def read_rows(files: Iterable[str], form: Form | None = None, offsets: Offsets |
         elif own == "xml":
             yield from (Row(file, str(value.pop("where")), value, own) for value in corpus_records(Path(file)))
         else:
-            items = read_items(file, None if own is None else ITEMS[own])
-            yield from (item and Row(file, item.place, item.value, *_read_as(item)) for item in items)
+            items = read_items(file, None if own is None else ITEMS[own], notes=notes)
+            table = own is None and is_table(Path(file))
+            yield from (item and _row(file, item, columns or Columns(), table) for item in items)
 
 
 def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:

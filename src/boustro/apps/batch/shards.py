@@ -137,7 +137,8 @@ class Job:
             again=f"remove {part} to start this shard again",
         )
         with grown as growing:
-            rows = (row for row in read_rows([path], offsets=self.predictor.offsets) if row is not None)
+            some = read_rows([path], None, self.predictor.offsets, self.predictor.columns, notes)
+            rows = (row for row in some if row is not None)
             for _ in range(growing.done):
                 next(rows, None)
             for batch in in_batches(rows, ROWS):

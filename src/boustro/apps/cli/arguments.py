@@ -39,7 +39,7 @@ from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
 from boustro.tasks.data.annotations import guess_wanted
-from boustro.tasks.data.dialect import columns_of, is_table
+from boustro.text.tables import columns_of, is_table
 from boustro.tasks.data.named import under_names
 from boustro.tasks.data.pairs import KEYS
 from boustro.tasks.data.reading import DataOptions

@@ -27,7 +27,6 @@ from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, Data, Model, TextToLabel
@@ -210,8 +209,9 @@ def evaluate(
 def predict(
     folder: Positional[Model],
     files: Positional[tuple[TextToLabel, ...]] = ("-",),
-    format: Literal["text", "jsonl", "csv", "conll", "html", "labelstudio", "argilla"] | None = None,
+    format: Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla"] | None = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
+    text_column: tuple[str, ...] = (),
     recall: Recall | None = None,
     explain: bool = False,
     states: tuple[Path, ...] = (),
@@ -222,17 +222,20 @@ def predict(
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
-    """Label text, one document per line, each line as soon as it is read.
+    """Label text, one document per line or per row of a table, each as soon as it is read.
 
     Args:
         folder: A folder that boustro fit wrote.
-        files: Text files (.gz, .bz2, .xz too), streams such as /dev/stdin, or - for standard input.
+        files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
+            for standard input.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
-            where there are several), csv (for a spreadsheet: one row an entity, or one a text), conll (each line a
-            document; taggers only), html, or labelstudio or argilla (a list of records with suggestions, to import
-            there; entities and labels only). By default as --out ends, else text.
-        reads: What the files hold. By default as they end (.jsonl, .conll, .conllu, .parquet, .arrow), else lines of
-            text; xml: a corpus with words whose sense is asked for.
+            where there are several), csv or tsv (the rows that were read, with the answers in columns behind them),
+            conll (each line a document; taggers only), html, or labelstudio or argilla (a list of records with
+            suggestions, to import there; entities and labels only). By default as --out ends, else text.
+        reads: What the files hold. By default as they end (.csv, .tsv, .xlsx, .jsonl, .conll, .conllu, .parquet,
+            .arrow), else lines of text; xml: a corpus with words whose sense is asked for.
+        text_column: Column or key of the text, or the two of a pair of texts. By default text or sentence, sentence1
+            and sentence2, and so on.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
             so that on average this share of all entities is among them, such as 0.95. They may then overlap.
         explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
@@ -254,6 +257,7 @@ def predict(
         others = [
             format not in (None, "jsonl"),
             reads,
+            text_column,
             recall,
             explain,
             states,
@@ -261,15 +265,12 @@ def predict(
         ]
         _predict_live(Opened(folder, encoder, run.device, run.cache), files, live and not any(others), delay, run)
         return
-    if isinstance(kind.example, str) and (tables := [f for f in files if reads is None and is_table(Path(f))]):
-        what = "read line by line, with its separators and the names of its columns; JSON lines keep a text whole"
-        print(f"note: {', '.join(tables)}: {what}", file=sys.stderr)
     from boustro.apps.batch.predict import predict_files, predict_states
 
     opened = Opened(folder, encoder, run.device, run.cache, recall)
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
-    predict_files(opened, files, format, reads, explain, output, run)
+    predict_files(opened, files, format, reads, explain, text_column, output, run)
 
 
 def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int | None, run: RunOptions) -> None:

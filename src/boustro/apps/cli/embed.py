@@ -29,6 +29,7 @@ def embed(
     encoder: LM = "starter",
     model: Model | None = None,
     fit: TextPath | None = None,
+    text_column: str | None = None,
     normalize: bool = False,
     embedding: VectorOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
@@ -36,11 +37,13 @@ def embed(
     """Write one vector per text: an array (texts, width), float32, rows in the order of the texts.
 
     Args:
-        file: Texts, one a line, or JSON lines with a text each; - is standard input.
+        file: Texts, one a line, or JSON lines or a table (.csv, .tsv, .xlsx, .parquet) with a text each; - is standard
+            input.
         out: The array to write (.npy).
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward; with --model, where it is now.
         model: A folder that boustro fit --task embed wrote; it has its own encoder and options.
         fit: Texts to take statistics of. By default those of the file itself.
+        text_column: Key or column of the text. By default text or sentence.
         normalize: Divide each vector by its length.
     """
     import numpy as np
@@ -48,7 +51,7 @@ def embed(
     with only_errors(run.quiet):
         check_file(out)
         _refuse_other_file(out)
-        texts, made = _open(file, encoder, model, fit, embedding, run)
+        texts, made = _open(file, text_column, encoder, model, fit, embedding, run)
         vectors = made.encode(texts, normalize_embeddings=normalize)
         content = io.BytesIO()
         np.save(content, vectors)
@@ -73,19 +76,21 @@ def similarity(
     encoder: LM = "starter",
     model: Model | None = None,
     fit: TextPath | None = None,
+    text_column: str | None = None,
     embedding: VectorOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Find the texts of a corpus that are most like a query, by the cosine of their vectors.
 
     Args:
-        corpus: Texts, one a line, or JSON lines with a text each.
+        corpus: Texts, one a line, or JSON lines or a table (.csv, .tsv, .xlsx, .parquet) with a text each.
         query: A text; - reads queries from standard input, one a line.
         top: Texts to show for each query.
         json: Write the results to this file (- for standard output).
         encoder: Spec of the encoder; with --model, where it is now.
         model: A folder that boustro fit --task embed wrote; it has its own encoder and options.
         fit: Texts to take statistics of. By default those of the corpus itself.
+        text_column: Key or column of the text. By default text or sentence.
     """
     if query == "-" and str(corpus) == "-":
         raise OptionError("standard input cannot be both the corpus and the queries; name a file of texts")
@@ -94,7 +99,7 @@ def similarity(
 
     with only_errors(run.quiet):
         check_output(json)
-        texts, made = _open(corpus, encoder, model, fit, embedding, run)
+        texts, made = _open(corpus, text_column, encoder, model, fit, embedding, run)
         queries = list(read_rows(query)) if query == "-" else [query]
         found = nearest_texts(made, texts, queries, top)
         print_notices(made.notices())
@@ -102,7 +107,13 @@ def similarity(
 
 
 def _open(
-    file: Path, encoder: str, model: Path | None, fit: Path | None, options: VectorOptions, run: RunOptions
+    file: Path,
+    column: str | None,
+    encoder: str,
+    model: Path | None,
+    fit: Path | None,
+    options: VectorOptions,
+    run: RunOptions,
 ) -> "tuple[list[str], SentenceEncoder]":
     """The texts of a file, and what embeds them: a folder, or statistics of `fit` or of the texts themselves."""
     from itertools import islice
@@ -115,9 +126,9 @@ def _open(
             raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
         moved = None if encoder == "starter" else encoder
         opened = SentenceEncoder.from_pretrained(model, encoder=moved, cache=False, device=run.device)
-        return list(read_rows(file)), opened
+        return list(read_rows(file, column)), opened
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
-    texts = list(read_rows(file))
+    texts = list(read_rows(file, column))
     if options.needs_texts:
-        made.fit(texts if fit is None else islice(read_rows(fit), FIT_TEXTS))
+        made.fit(texts if fit is None else islice(read_rows(fit, column), FIT_TEXTS))
     return texts, made

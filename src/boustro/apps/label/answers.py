@@ -1,18 +1,20 @@
 """What is labelled, and the file of answers: JSON lines that `boustro fit` reads, complete after every answer.
 
-    Ada left. It rained.                       texts: a line is a document
-    {"text": "Ada left."}                      JSON lines: also with entities; or words, with tags or entities
+    Ada left. It rained.                       texts: a line is a text
+    {"text": "Ada left."}                      JSON lines, rows of a table: also with entities; or words with tags
     Ada B-PER                                  CoNLL columns or CoNLL-U: words and gold tags
 
-    {"words": ["Ada", "left"], "spaces": [true, true], "entities": [{"start": 0, "end": 1, "label": "PER"}],
-     "note": "", "source": "news.txt:7"}                                                       an answer: entities
+    {"text": "Ada left.", "entities": [{"start": 0, "end": 3, "label": "PER"}], "note": "",
+     "source": "news.txt:7"}                                                                   an answer: entities
     {"text": "Where is my parcel?", "label": "delivery", "note": "", "source": "mail.txt:7"}   one label of a text
     {"text": "Late, and broken.", "labels": ["delivery", "damage"], …}                         several, or none
 
-Entities are over words, half-open; a label of a whole text is one that covers all of its words (`tasks.units`), so all
-else treats both alike. Sentences of one text follow each other and name it as their document, as do those of a CoNLL
-document and JSON lines with an equal `document`. What a file is, is told by its name, and else by its first lines:
-lines with the same number of columns of which the last is a tag are CoNLL. Labels in it are kept aside as gold.
+What is labelled is a whole text, or on request a sentence of it; CoNLL has sentences. In a file the entities of a text
+are over its characters, those of words that have no text over words. In memory all are over words, half-open; a label
+of a whole text is one that covers all of its words (`tasks.units`), so all else treats both alike. Sentences of one
+text follow each other and name it as their document, as do those of a CoNLL document and JSON lines with an equal
+`document`. What a file is, is told by its name, and else by its first lines: lines with the same number of columns of
+which the last is a tag are CoNLL. Labels in it are kept aside as gold.
 
 The file of answers is written anew beside itself and renamed, so that after kill -9 or a full disk it is as it was
 before the answer or after it. Beside it lies what a training set has no place for: labels without an entity so far, and
@@ -23,10 +25,10 @@ import contextlib
 import errno
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import count
+from itertools import accumulate, count, groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -39,7 +41,8 @@ from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, hash_file, read_json, write_file
 from boustro.tasks.data import load_data, read_conllu, sniff
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.reading import DataOptions, Note, missing_file
+from boustro.tasks.data.named import under_names
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import (
     ALL_LETTERS,
@@ -50,10 +53,11 @@ from boustro.tasks.data.schemes import (
     respell,
 )
 from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, read_texts, suits_labels, whole_text
-from boustro.tasks.data.units import read_spans
+from boustro.tasks.data.units import parse_spans, read_spans, to_words
 from boustro.text.documents import OPENERS, read_lines
-from boustro.text.rows import begins_rows, parse_record, records_of
-from boustro.text.words import join_words, split_text
+from boustro.text.rows import begins_rows, file_ending, parse_record, records_of
+from boustro.text.tables import columns_of, is_table, read_table
+from boustro.text.words import apart, split_text
 from boustro.types import Entity, Sentence, label_set
 
 LONGEST_LABEL = 60
@@ -62,31 +66,34 @@ NO_ANSWER = "this is not an answer that boustro label wrote; choose another --ou
 
 @dataclass(frozen=True)
 class Answer:
-    """A sentence as a person labelled it."""
+    """A text or a sentence as a person labelled it."""
 
     sentence: Sentence
     entities: tuple[Entity, ...]
     note: str = ""
-    fields: ClassVar[frozenset[str]] = frozenset({"words", "spaces", "entities", "note", "source"})
+    text: str = ""
+    """As it is written; empty for words of which that is not known."""
+    fields: ClassVar[frozenset[str]] = frozenset({"text", "words", "spaces", "entities", "note", "source"})
     """Of a record."""
 
     @classmethod
     def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
         """The answer for a `texts.Text`."""
-        return cls(text.sentence, entities, note)
+        return cls(text.sentence, entities, note, text.text)
 
     @classmethod
     def parse(cls, record: Any, where: str) -> Self:
         """The answer of a record of the file; `ValueError`, with the place, for what is none."""
+        if isinstance(record, dict) and "source" in record and isinstance(text := record.get("text"), str):
+            entities = tuple(map(_checked(where), _over_words(record.get("entities"), text, where)))
+            return cls(_whole_sentence(text, str(record["source"])), entities, str(record.get("note") or ""), text)
         words = record.get("words") if isinstance(record, dict) and "source" in record else None
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
             raise ValueError(f"{where}: {NO_ANSWER}")
         spaces = record.get("spaces")
         if spaces is not None and (not isinstance(spaces, list) or len(spaces) != len(words)):
             raise ValueError(f"{where}: spaces must be a list of {len(words)} true or false, one per word")
-        entities = read_spans(record.get("entities"), len(words), where)
-        for entity in entities:
-            check_label(entity.label, f"{where}: ")
+        entities = map(_checked(where), read_spans(record.get("entities"), len(words), where))
         sentence = Sentence(
             tuple(words), spaces=None if spaces is None else tuple(map(bool, spaces)), where=str(record["source"])
         )
@@ -94,6 +101,11 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """A record of the file."""
+        if self.text:
+            places = whole_text(self.text).places
+            over = [(places[e.start][0], places[e.end - 1][1], e.label) for e in sorted(self.entities)]
+            spans = [{"start": start, "end": end, "label": label} for start, end, label in over]
+            return {"text": self.text, "entities": spans, "note": self.note, "source": self.sentence.where}
         spans = [{"start": e.start, "end": e.end, "label": e.label} for e in sorted(self.entities)]
         words, spaces = list(self.sentence.words), self.sentence.spaces
         return {
@@ -121,19 +133,14 @@ class Answer:
 class TopicAnswer(Answer):
     """A text with the one label that a person gave it."""
 
-    text: str = ""
     fields = frozenset({"text", "label", "labels", "note", "source"})
-
-    @classmethod
-    def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
-        return cls(text.sentence, entities, note, text.text)
 
     @classmethod
     def parse(cls, record: Any, where: str) -> Self:
         text = record.get("text") if isinstance(record, Mapping) and "source" in record else None
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{where}: {NO_ANSWER}")
-        sentence = replace(whole_text(text).sentence, where=str(record["source"]))
+        sentence = _whole_sentence(text, str(record["source"]))
         labels = [check_label(name, f"{where}: ") for name in cls._labels(record, where)]
         return cls(sentence, over(sentence, labels), str(record.get("note") or ""), text)
 
@@ -170,6 +177,27 @@ class TopicSetAnswer(TopicAnswer):
 
     def labelled(self) -> Sentence:
         return replace(self.sentence, labels=tuple(self.names))
+
+
+def _whole_sentence(text: str, where: str) -> Sentence:
+    return replace(whole_text(text).sentence, where=where)
+
+
+def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
+    """Entities over characters as entities over words; `ValueError` for one that words cannot hold."""
+    notes: list[Note] = []
+    for label, start, end, _ in (spans := parse_spans(given, where)):
+        if not 0 <= start < end <= len(text):
+            raise ValueError(f"{where}: the entity {label} [{start}, {end}) is outside the {len(text)} characters")
+    found = to_words(spans, whole_text(text).places, text, where, notes)
+    if notes:
+        raise ValueError(f"{notes[0]}; {NO_ANSWER}")
+    return found
+
+
+def _checked(where: str) -> Callable[[Entity], Entity]:
+    """An entity whose label can be one."""
+    return lambda entity: replace(entity, label=check_label(entity.label, f"{where}: "))
 
 
 def over(sentence: Sentence, labels: Iterable[str]) -> tuple[Entity, ...]:
@@ -304,8 +332,8 @@ LOOKED_AT = 200  # lines
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A sentence to label, or a whole text, with `where` as file:line, and its gold entities over words where the file
-    has them; `text` is a whole text as it is written."""
+    """A whole text to label, or a sentence, with `where` as file:line, and its gold entities over words where the file
+    has them; `text` is how it is written, where that is known."""
 
     sentence: Sentence
     gold: tuple[Entity, ...] | None = None
@@ -316,46 +344,88 @@ class Text:
         """A fingerprint of its words, and its place."""
         return f"{fingerprint(self.sentence.words)} {self.sentence.where}"
 
+    @property
+    def gaps(self) -> list[str]:
+        """What stands before each word."""
+        if not self.text:
+            return [" " * space for space in self.sentence.spaces or apart(self.sentence.words)]
+        places = whole_text(self.text).places
+        return [self.text[end:start] for (_, end), (start, _) in pairwise(((0, 0), *places))]
 
-def read_to_label(path: Path, form: Form, options: DataOptions) -> list[Text]:
-    """All sentences of a file that have a word; what was repaired is printed on standard error.
+
+def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool = False) -> list[Text]:
+    """All texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
     """
-    kind, lines = _open(path, form)
-    texts = [_refuse_half_characters(text) for text in READERS[kind](path, lines, options)]
-    return [*_numbered(_without_lone(_some(texts, path)))]
+    kind, records = _open(path, form, options)
+    keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
+    labelled = kind == "json" and bool(records) and all(isinstance(r, dict) and keys & r.keys() for _, r in records)
+    if kind == "conll" or labelled:
+        given = {} if sentences else {where: _text_of(record, options) for where, record in records}
+        texts = _labelled(path, options, given)
+    else:
+        texts = (text for where, record in records for text in _unlabelled(record, where, sentences))
+    return [*_numbered(_without_lone(_some([_refuse_half_characters(text) for text in texts], path), not sentences))]
 
 
-def read_whole(path: Path, form: Form, sentences: bool = False) -> list[Text]:
+def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False) -> list[Text]:
     """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
 
-    A line of text, or a record of JSON lines with a text, is one. Raises as `read_to_label`, and `ValueError` for
-    CoNLL.
+    A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
+    `ValueError` for CoNLL.
     """
-    kind, lines = _open(path, form)
+    kind, records = _open(path, form, options)
     if kind == "conll":
         raise ValueError(
             f"{path}: whole texts are lines of text or JSON lines with a text, and these are CoNLL columns"
         )
-    records = records_of(path, lines) if kind == "jsonl" else lines
-    texts = [t for n, record in records for t in _whole(record, f"{path}:{n}", sentences) if len(t.sentence)]
+    texts = [t for where, record in records for t in _whole(record, where, options, sentences) if len(t.sentence)]
     return [*_numbered(map(_refuse_half_characters, _some(texts, path)))]
 
 
-def holds_documents(path: Path, form: Form) -> bool:
+def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
     """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
-    kind, lines = _open(path, form)
-    _, first = next(iter(records_of(path, lines)), (0, None)) if kind == "jsonl" else (0, None)
-    return kind == "text" or (isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
+    kind, records = _open(path, form, options)
+    _, first = next(iter(records), ("", None))
+    return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
 
 
-def _open(path: Path, form: Form) -> tuple[str, list[tuple[int, str]]]:
-    """The form of a file, and its numbered lines."""
+def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple[str, Any]]]:
+    """The form of a file, and (place, record or line) of all that it holds, the text under its own key."""
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
+    if form == "auto" and _is_table(path, options):
+        notes: list[Note] = []
+        rows = list(read_table(path, options.delimiter, notes))
+        print_notices(Counter(note.what for note in notes))
+        found = under_names(rows, options, TEXT_KEYS[:1], "label")
+        columns = [*next((row for _, row in rows), {})]
+        if found and not any(key in found[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
+            shown = ", ".join(columns)
+            raise ValueError(
+                f"{path}: no column {TEXT_KEY!r} (found: {shown}); name the one of the texts: --text-column"
+            )
+        return "table", [(where, _plain(record)) for where, record in found]
     lines = list(read_lines(path))
-    return form if form != "auto" else _form(path, lines), lines
+    kind = _form(path, lines) if form == "auto" else form
+    if kind == "jsonl":
+        records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
+        return "json", under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
+    return kind, [(f"{path}:{number}", line) for number, line in lines]
+
+
+def _is_table(path: Path, options: DataOptions) -> bool:
+    """Whether the columns have names; a .tsv file may be CoNLL's."""
+    if file_ending(path) != ".tsv":
+        return is_table(path)
+    return bool({*options.text_column, *TEXT_KEYS} & {*columns_of(path, options.delimiter)})
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose text may be empty, or look like a number; an empty label is none."""
+    cells = {key: "" if record[key] is None else str(record[key]) for key in TEXT_KEYS if key in record}
+    return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
 
 
 def _some(texts: list[Text], path: Path) -> list[Text]:
@@ -364,26 +434,29 @@ def _some(texts: list[Text], path: Path) -> list[Text]:
     return texts
 
 
-def _whole(record: Any, where: str, sentences: bool) -> Iterator[Text]:
+def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> Iterator[Text]:
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
     text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
     if text is None:
-        raise ValueError(f"{where}: no {TEXT_KEY} in {shorten(record)}")
+        raise ValueError(f"{where}: no {TEXT_KEY} in {shorten(record)}; name it with --text-column")
     if sentences:
-        for sentence in _sentences(text, where):
-            yield Text(replace(sentence, document=""), None, join_words(sentence.words, sentence.spaces))
+        yield from (replace(own, sentence=replace(own.sentence, document="")) for own in _sentences(text, where))
         return
     gold = None
     if suits_labels(given) or given.get("labels") == []:
         gold = gold_labels(read_texts([given])[0])
-    yield Text(replace(whole_text(text).sentence, where=where), gold, text)
+    yield Text(_whole_sentence(text, where), gold, text)
 
 
-def _without_lone(texts: Sequence[Text]) -> Iterator[Text]:
-    """The same; a document of one sentence has no name, as there is nothing to read around it."""
+def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
+    """The same; a document of one sentence has no name, as there is nothing to read around it; a whole text has."""
     for numbers in group_numbers([text.sentence for text in texts], "document"):
         for text in (texts[n] for n in numbers):
-            yield text if len(numbers) > 1 else replace(text, sentence=replace(text.sentence, document=""))
+            yield (
+                text
+                if len(numbers) > 1 or (whole and text.text)
+                else replace(text, sentence=replace(text.sentence, document=""))
+            )
 
 
 def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
@@ -412,42 +485,28 @@ def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
     return "conll" if tagged or sniff(lines) is read_conllu else "text"
 
 
-def _from_text(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
-    for number, line in lines:
-        yield from map(Text, _sentences(line, f"{path}:{number}"))
-
-
-def _from_conll(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
-    yield from _labelled(path, options)
-
-
-def _from_jsonl(path: Path, lines: Sequence[tuple[int, str]], options: DataOptions) -> Iterator[Text]:
-    records = list(records_of(path, lines))
-    keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
-    if records and all(isinstance(record, dict) and keys & record.keys() for _, record in records):
-        yield from _labelled(path, options)
-        return
-    for number, record in records:
-        yield from map(Text, _unlabelled(record, f"{path}:{number}"))
-
-
-def _unlabelled(record: Any, where: str) -> Iterator[Sentence]:
-    """The sentences of a record: a text, or an object with a text or with words."""
+def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:
+    """The text of a record or a line, or the words of a record; or its sentences."""
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
     document = "" if given.get("document") is None else str(given["document"])
     words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
+    text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
     if words is not None:
         words = tidy_words(words, f"{where}, word")
-        yield from [Sentence(words, document=document, where=where)] if words else []
-    elif isinstance(text := given.get(TEXT_KEY), str):
+        yield from [Text(Sentence(words, document=document, where=where))] if words else []
+    elif text is None:
+        raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}; name it with --text-column")
+    elif sentences:
         yield from _sentences(text, where, document)
-    else:
-        raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}")
+    elif len(whole := whole_text(text, document or where).sentence):
+        yield Text(replace(whole, where=where), None, text)
 
 
-def _sentences(text: str, where: str, document: str = "") -> Iterator[Sentence]:
+def _sentences(text: str, where: str, document: str = "") -> Iterator[Text]:
     """Those of a text, which is their document unless that is named."""
-    return (replace(placed.sentence, where=where) for placed in split_text(text, document or where))
+    for placed in split_text(text, document or where):
+        written = text[placed.places[0][0] : placed.places[-1][1]]
+        yield Text(replace(placed.sentence, where=where), None, written)
 
 
 def _refuse_half_characters(text: Text) -> Text:
@@ -458,16 +517,36 @@ def _refuse_half_characters(text: Text) -> Text:
     return text
 
 
-def _labelled(path: Path, options: DataOptions) -> Iterator[Text]:
+def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None]) -> Iterator[Text]:
+    """Sentences with their gold, or where the text of a place is given, the whole of it."""
     data = load_data(path, options)
     counts = {what: count for what, count in data.counts().items() if what != UNLABELLED}  # these are to be labelled
     print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in counts.items()})
     if data.scheme in WHOLE_WORDS:
         raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
-    for sentence in data.sentences:
-        if sentence.words:
+    for (where, _), own in groupby(data.sentences, key=lambda s: (s.where, s.document)):
+        sentences = [s for s in own if s.words]
+        text = texts.get(where)
+        if text is not None and sentences:
+            words = tuple(word for s in sentences for word in s.words)
+            starts = accumulate(map(len, sentences), initial=0)
+            gold = [
+                replace(e, start=e.start + n, end=e.end + n)
+                for n, s in zip(starts, sentences, strict=False)
+                for e in gold_entities(s)
+            ]
+            whole = whole_text(text, sentences[0].document).sentence
+            if whole.words == words:
+                known = all(s.is_labelled for s in sentences)
+                yield Text(replace(whole, where=where), tuple(gold) if known else None, text)
+                continue
+        for sentence in sentences:
             gold = gold_entities(sentence) if sentence.is_labelled else None
             yield Text(replace(sentence, tags=None, entities=None), gold)
 
 
-READERS = {"text": _from_text, "jsonl": _from_jsonl, "conll": _from_conll}
+def _text_of(record: Any, options: DataOptions) -> str | None:
+    """The text of a record that has no words of its own."""
+    key = TEXT_KEY if options.word_column is None else str(options.word_column)
+    has_words = isinstance(record, dict) and any(isinstance(record.get(own), list) for own in WORD_KEYS)
+    return record[key] if isinstance(record, dict) and isinstance(record.get(key), str) and not has_words else None

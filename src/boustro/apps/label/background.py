@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.apps.label.answers import Answer, Form, Text, holds_documents, read_to_label, read_whole
+from boustro.apps.label.answers import Answer, Text, holds_documents, read_to_label, read_whole
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import SPANS, Manner, Session
 from boustro.apps.label.taggers import Finished, Point, finish, is_due, make_tagger, measure, retrace
@@ -336,12 +336,9 @@ def make_source(
 
 
 def read_texts(texts: Path, options: LabelOptions, reading: DataOptions, manner: Manner) -> list[Text]:
-    """What is labelled: sentences, or whole texts; raises as `texts.read_to_label` and `read_whole`."""
-    if manner.whole:
-        return read_whole(texts, options.form, options.sentences)
-    if options.sentences:
-        raise OptionError("--sentences is for labels of whole texts; entities are labelled sentence by sentence")
-    return read_to_label(texts, options.form, reading)
+    """What is labelled: whole texts, or sentences; raises as `answers.read_to_label` and `read_whole`."""
+    read = read_whole if manner.whole else read_to_label
+    return read(texts, options.form, reading, options.sentences)
 
 
 def starting_labels(given: Iterable[str], source: Source) -> list[str]:
@@ -358,11 +355,14 @@ def folder_beside(answers: Path, task: str) -> Path:
     return next(place for name in names if not (place := answers.with_name(name)).exists())
 
 
-def next_command(texts: Path, form: Form, session: Session, work: Background) -> str:
-    """The command that trains on the answers as the session read them; `form` is that of the file of texts."""
+def next_command(texts: Path, options: LabelOptions, reading: DataOptions, session: Session, work: Background) -> str:
+    """The command that trains on the answers as the session read them; `reading` is how the texts were read."""
     source, out = work.source, session.file.path
     words = ["boustro", "fit", "--train", str(out)]
-    words += ["--documents", str(texts)] if work.context == "document" and holds_documents(texts, form) else []
+    parts = work.context == "document" and options.sentences and holds_documents(texts, options.form, reading)
+    words += ["--documents", str(texts)] if parts else []
+    apart = work.context == "sentence" and not session.manner.whole and any(text.text for text in session.texts)
+    words += ["--context", "sentence"] if apart and not options.sentences else []
     config = TASKS[source.task].config
     words += ["--pool-mentions"] if source.pool_mentions and work.context == "document" else []
     words += ["--spelling"] if source.spelling else []
@@ -383,7 +383,7 @@ def _examples(path: Path | None, reading: DataOptions, manner: Manner) -> tuple[
     """Labelled sentences or texts; `ValueError` where they have no labels."""
     if path is None:
         return ()
-    texts = read_whole(path, "auto") if manner.whole else read_to_label(path, "auto", reading)
+    texts = (read_whole if manner.whole else read_to_label)(path, "auto", reading)
     if any(text.gold is None for text in texts):
         raise ValueError(f"{path}: --train needs labelled sentences; these have no labels")
     return tuple(manner.answer.of(text, text.gold or (), "") for text in texts)

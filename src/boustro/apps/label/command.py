@@ -26,13 +26,14 @@ class LabelOptions:
     """A labelling session."""
 
     task: str = "tag"
-    """What is labelled: tag for entities in sentences, classify for the topics of whole texts."""
+    """What is labelled: tag for entities, classify for the topics of texts."""
     labels: tuple[str, ...] = ()
     """Labels to start with, with spaces or commas between them; more can be added on the page."""
     several: bool = False
     """Whole texts: a text may have several labels, or none. By default it has one."""
     sentences: bool = False
-    """Whole texts: label each of their sentences as a text. By default a line, or a JSON object, is one text."""
+    """Label each sentence of a text by itself. By default a line, a JSON object or a row of a table is one text, which
+    is labelled as a whole."""
     order: Literal["uncertain", "diverse", "in-order"] = "uncertain"
     """Which sentence comes next: the one from which the tagger learns most, one unlike those answered, or the next."""
     form: Literal["auto", "text", "jsonl", "conll"] = "auto"
@@ -83,7 +84,8 @@ def label(
     Every answer is on the disk before the next sentence shows, and the same command goes on where a session ended.
 
     Args:
-        texts: Texts to label: plain text, JSON lines or CoNLL columns; labels in them are kept aside as gold.
+        texts: Texts to label: plain text, JSON lines, a table (.csv, .tsv, .xlsx, .parquet) or CoNLL columns; labels in
+            them are kept aside as gold.
         out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter-memory, or that of
             --tagger.
@@ -136,9 +138,10 @@ def _serve(
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     source = make_source(encoder, options, reading, run, manner)
     labels = starting_labels(options.labels, source)
-    session = Session(found, file, labels, options.order, nested, manner)
+    unit = "texts" if all(text.text for text in found) and not options.sentences else "sentences"
+    session = Session(found, file, labels, options.order, nested, manner, unit)
     print(
-        f"{texts}: {len(found):,} {'texts' if manner.whole else 'sentences'}; {out}: "
+        f"{texts}: {len(found):,} {unit}; {out}: "
         f"{session.resumed['answers']:,} answers so far"
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,
@@ -154,7 +157,7 @@ def _serve(
         if session.answers:
             if options.out_tagger:
                 _save(work, options.out_tagger)
-            print(f"next: {next_command(texts, options.form, session, work)}", file=sys.stderr)
+            print(f"next: {next_command(texts, options, reading, session, work)}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:

@@ -30,7 +30,7 @@ from boustro.tasks import TASKS
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.text.documents import read_lines
 from boustro.text.rows import parse_record
-from boustro.text.words import apart, join_words
+from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
 
@@ -133,9 +133,13 @@ class Session:
         order: Order = "uncertain",
         nested: bool = False,
         manner: Manner = SPANS,
+        unit: str = "texts",
     ) -> None:
-        """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`."""
-        self.texts, self.file, self.nested, self.manner = list(texts), file, nested, manner
+        """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`.
+
+        `unit` is what the page calls what is labelled: texts or sentences.
+        """
+        self.texts, self.file, self.nested, self.manner, self.unit = list(texts), file, nested, manner, unit
         self.order: Order = order
         self.lock = threading.RLock()
         self.pool = Pool()
@@ -190,6 +194,7 @@ class Session:
             "order": self.order,
             "nested": self.nested,
             "whole": self.manner.whole,
+            "unit": self.unit,
             "several": self.manner.several,
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
@@ -203,7 +208,7 @@ class Session:
             "number": number,
             "words": list(sentence.words),
             "text": self.texts[number].text,
-            "spaces": list(sentence.spaces or apart(sentence.words)),
+            "gaps": self.texts[number].gaps,
             "entities": [{"start": e.start, "end": e.end, "label": e.label, "score": e.score} for e in entities],
             "is": "suggested" if known is None else "answered" if number in self.answers else "undone",
             "note": "" if known is None else known.note,

@@ -79,7 +79,7 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
     try:
         return label(read_raw(data, options), options.scheme)
     except ValueError as error:
-        from boustro.tasks.data.dialect import maybe_texts
+        from boustro.text.tables import maybe_texts
 
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
             advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
@@ -167,7 +167,11 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
         raise missing_file(path, expected)
     from boustro.text.documents import OPENERS, read_lines
+    from boustro.text.tables import is_separated, is_table, read_table
 
+    if is_table(path) and not is_separated(path):
+        rows = ((number, row) for number, (_, row) in enumerate(read_table(path), start=1))
+        return read_records(rows, str(path), "table", options)
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
     lines = list(read_lines(path))  # once, because a stream cannot be read again
     reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)

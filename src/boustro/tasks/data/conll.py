@@ -16,13 +16,12 @@ from pathlib import Path
 
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData, note_unread
-from boustro.text.rows import after_declaration
+from boustro.text.rows import SEPARATORS, after_declaration
 from boustro.types import Sentence
 
 DOCUMENT_START = "-DOCSTART-"
 COMMENT = re.compile(r"#(\s|begin document|end document)")
 NEW_DOCUMENT = re.compile(r"#\s*(begin document|newdoc)")
-DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
 
 def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
@@ -36,7 +35,7 @@ def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     if options.delimiter == "":
         raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
     wanted = options.delimiter or declared or ("tab" if "\t" in line else "space")
-    delimiter = DELIMITERS.get(wanted, wanted)
+    delimiter = SEPARATORS.get(wanted, wanted)
     num_columns = len(_split(line, delimiter))
     if num_columns < 2:
         raise ValueError(f"{path}:{first}: expected a word and a tag, got {line!r}")

@@ -30,10 +30,14 @@ from boustro.tasks.data.schemes import (
     to_bio,
 )
 from boustro.text.places import Corpus, Data, missing
+from boustro.text.rows import Lines as Lines
+from boustro.types import Note as Note
 from boustro.types import Sentence
 
 PREFIX = "hf:"
 """Of the name of a data set of the Hugging Face Hub, or of a saved one."""
+TEXT_KEYS = ("text", "sentence")
+"""Of a whole text, in a record or a row."""
 RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
 PADDED = "words with white space around them, read without it"
@@ -121,25 +125,9 @@ def _refuse(options: DataOptions, names: Sequence[str], why: str) -> None:
         raise OptionError(f"{', '.join(flags)} and {last} {why}; leave them out")
 
 
-Lines = Sequence[tuple[int, str]]
-"""The input of a file's reader: line numbers, from 1, and lines."""
-
-
 def missing_file(path: Path, expected: str) -> FileNotFoundError:
     """The error for a file that does not exist, with the most similar name in its folder."""
     return missing(str(path), "file", expected)
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One change to the data: its kind (in the plural, for counts), its place, and the detail."""
-
-    what: str
-    where: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.detail or self.what}"
 
 
 def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str]:

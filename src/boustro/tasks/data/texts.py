@@ -19,12 +19,12 @@ from typing import Any, Literal, TypeAlias
 from boustro.errors import shorten
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
 
-TEXT_KEYS, LABEL_KEY, LABELS_KEY, SCORE_KEY = ("text", "sentence"), "label", "labels", "score"
+LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 WORDLESS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
 Gold = Literal["label", "score"]

@@ -1,7 +1,7 @@
 """What sentence embeddings learn from: texts alone, pairs of texts with or without a score, neighbouring sentences.
 
     texts.txt               a text a line; an empty line is a text without words
-    texts.jsonl             {"text": "Ada left."} a line
+    texts.jsonl, texts.csv  {"text": "Ada left."} a line, or a row; all tables of `text.tables`
     pairs.jsonl             {"sentence1": "It rained.", "sentence2": "Rain fell.", "score": 4.6} a line; also CSV, TSV
     neighbours:texts.txt    sentences that follow each other in a text: pairs without a score, which belong together
 
@@ -18,13 +18,13 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.config import NEIGHBOURS
-from boustro.tasks.data.dialect import is_table
 from boustro.tasks.data.named import read_named, under_names
 from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
 from boustro.text.documents import read_items
 from boustro.text.rows import JSON, JSON_LINES, file_ending
+from boustro.text.tables import is_table
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -89,8 +89,11 @@ def _example(record: Any, where: str) -> Pair:
     return replace(pair, score=as_score(record[SCORE_KEY], where))
 
 
-def read_rows(file: str | Path) -> Iterator[str]:
-    """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines.
+def read_rows(file: str | Path, column: str | None = None) -> Iterator[str]:
+    """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines or of rows of a table.
+
+    Args:
+        column: The key or column of the text; by default text or sentence.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text.
     """
@@ -99,12 +102,19 @@ def read_rows(file: str | Path) -> Iterator[str]:
         raise ValueError(f"{path} is a folder; name a text file, one text a line")
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
+    tabular = is_table(path)
     for item in filter(None, read_items(str(path), keys=TEXT_KEYS)):
         if item.problem:
             raise ValueError(item.problem)
         text = item.value
         if isinstance(text, Mapping):
-            text = next((text[key] for key in TEXT_KEYS if key in text), None)
+            key = next((key for key in ((column,) if column else TEXT_KEYS) if key in text), None)
+            if key is None:
+                looked, found = column or " or ".join(TEXT_KEYS), ", ".join(map(str, text)) or "nothing"
+                raise ValueError(f"{item.place}: no text under {looked} (found: {found}); name it with --text-column")
+            text = text[key]
+            if tabular and not isinstance(text, (str, list)):
+                text = "" if text is None else str(text)
         if not isinstance(text, str):
             raise ValueError(f"{item.place}: no text under {' or '.join(TEXT_KEYS)}, got {shorten(item.value)}")
         yield text

@@ -55,6 +55,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
     name = "embed"
     formats = ("text", "jsonl")
+    columns = ("vector",)
     num_empty = 0
     """Texts without a word that were encoded."""
 

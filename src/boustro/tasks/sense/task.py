@@ -66,6 +66,8 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
 
     name = "sense"
     formats = ("text", "jsonl")
+    columns = ("senses",)
+    text_keys = ()
     given = "a sentence with the words that are asked for"
     example = {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}  # noqa: RUF012 (never changed)
 

@@ -1,4 +1,4 @@
-"""CSV and TSV files whose first line names their columns: which dialect one has, and its rows.
+"""Tables of texts: CSV, TSV, Excel, parquet and Arrow files whose columns have names, to rows by these names.
 
     text,label                             .csv: commas, .tsv: tabs; where the first line has none of them,
     "Ada said ""no"", twice.",news         semicolons, commas, tabs or bars; a line `sep=;` before it says another
@@ -6,20 +6,23 @@
 Quotes are those of RFC 4180: a cell that begins with one is quoted to its end, and holds it doubled. What is against
 this rule is an error. Between tabs mostly nothing is quoted, and a quote is a letter like others, unless the whole file
 follows the rule and shows it: some row fits the columns in no other way, or, where no cell has a line break, some
-quoted cell holds a doubled quote or all cells are quoted.
+quoted cell holds a doubled quote or all cells are quoted. Of a workbook (.xlsx) the first sheet is read.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from boustro.tasks.data.conll import DELIMITERS as NAMED
-from boustro.tasks.data.reading import Lines, Note
-from boustro.text.documents import OPENERS, read_lines
-from boustro.text.rows import after_declaration
+from boustro.errors import reason
+from boustro.text.kinds import EXCEL, kind_of_file
+from boustro.text.rows import COLUMNS, SEPARATORS, TABLES, Lines, after_declaration, column_rows, file_ending
+from boustro.types import Note
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SEPARATED_BY = {".csv": ",", ".tsv": "\t"}
+SHEET = ".xlsx"
 OTHERS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "bars"}
 SEPARATED = "rows with {} between their cells"
 LITERAL = "rows with cells that begin with a quote, which was read as a letter"
@@ -45,43 +48,41 @@ class Row:
         return len(self.cells) == 1 and not self.quoted[0] and not self.cells[0].strip()
 
 
-def is_table(path: Path) -> bool:
+def is_separated(path: Path) -> bool:
     """Whether the name is that of a CSV or TSV file, compressed or not."""
-    return _suffix(path) in SEPARATORS
+    return file_ending(path) in SEPARATED_BY
 
 
-def read_table(path: Path, delimiter: str | None, notes: list[Note]) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """(file:line, row) of a table; a cell that a short row lacks is `None`.
+def is_table(path: Path) -> bool:
+    """Whether this is a table whose columns have names, by the name or, of parquet and Arrow, by the first bytes."""
+    return file_ending(path) in (*SEPARATED_BY, SHEET, *TABLES) or kind_of_file(path) in COLUMNS
+
+
+def read_table(
+    path: Path, delimiter: str | None = None, notes: list[Note] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, row) of a table; a cell that a short row lacks, or that is empty in a workbook, is `None`.
 
     Args:
         delimiter: What separates the cells; by default as the first line has it.
         notes: What to say of the dialect, with each row that has it.
 
-    Raises `ValueError` with file:line for a cell that is not quoted well, a row with too many cells, and for names that
-    several columns have.
+    Raises `ValueError` with its place for a cell that is not quoted well, a row with too many cells, and for names that
+    several columns have; `ImportError` for a workbook where openpyxl is not installed.
     """
-    separator, lines = _separated(path, delimiter)
-    head, *rows = _read(path, lines, separator, notes) or [Row(1, (), ())]
-    columns = _names(head)
-    if twice := [name for name in dict.fromkeys(columns) if name and columns.count(name) > 1]:
-        shown = ", ".join(map(repr, twice))
-        raise ValueError(f"{path}:{head.line}: several columns are named {shown}; give each column its own name")
-    for row in rows:
-        where = f"{path}:{row.line}"
-        if row.cells == head.cells and len(columns) > 1:
-            notes.append(Note(HEAD_AGAIN, where))
-            continue
-        if len(row.cells) > len(columns):
-            advice = f"quote a cell with {OTHERS.get(separator, repr(separator))}"
-            raise ValueError(f"{where}: more cells than columns ({', '.join(columns)}); {advice}")
-        if delimiter is None and separator != SEPARATORS[_suffix(path)]:
-            notes.append(Note(SEPARATED.format(OTHERS.get(separator, repr(separator))), where))
-        cells = dict.fromkeys(columns) | dict(zip(columns, row.cells, strict=False))
-        yield where, {name: cell for name, cell in cells.items() if name}
+    notes = [] if notes is None else notes
+    if file_ending(path) == SHEET:
+        yield from _sheet_rows(path)
+    elif is_separated(path):
+        yield from _separated_rows(path, delimiter, notes)
+    else:
+        yield from column_rows(path)
 
 
 def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
-    """The names in the first line of a table, without blank ones; raises as `read_table`."""
+    """The names of the columns of a table, without blank ones; raises as `read_table`."""
+    if not is_separated(path):
+        return [*next((row for _, row in islice(read_table(path), 1)), {})]
     separator, lines = _separated(path, delimiter)
     head = next((pair for pair in lines if pair[1].strip()), None)
     if head is None:
@@ -92,25 +93,72 @@ def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
 
 def maybe_texts(path: Path) -> list[str]:
     """The names in the first line of a table that may have a text in each row: CoNLL columns have blank lines."""
-    if not is_table(path) or not path.is_file():
+    if not is_separated(path) or not path.is_file():
         return []
+    from boustro.text.documents import read_lines
+
     lines = [line.strip() for _, line in read_lines(path)]
     return [] if "" in lines[:-1] else columns_of(path)
 
 
-def _suffix(path: Path) -> str:
-    return next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
+def _sheet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ImportError(f"{path} is an Excel workbook; {EXCEL}") from error
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except Exception as error:  # a damaged file makes the library raise anything
+        raise ValueError(f"{path}: the workbook cannot be read ({reason(error)}); {EXCEL}") from error
+    columns: list[str] = []
+    rows: Iterator[Sequence[Any]] = book.worksheets[0].iter_rows(values_only=True)
+    for number, cells in enumerate(rows, start=1):
+        values = [cell.isoformat() if hasattr(cell, "isoformat") else cell for cell in cells]
+        if all(value is None for value in values):
+            continue
+        if not columns:
+            columns = ["" if value is None else str(value).strip() for value in values]
+            _refuse_twice(columns, f"{path}: row {number}")
+            continue
+        yield f"{path}: row {number}", {name: value for name, value in zip(columns, values, strict=False) if name}
+
+
+def _separated_rows(path: Path, delimiter: str | None, notes: list[Note]) -> Iterator[tuple[str, dict[str, Any]]]:
+    separator, lines = _separated(path, delimiter)
+    head, *rows = _read(path, lines, separator, notes) or [Row(1, (), ())]
+    columns = _names(head)
+    _refuse_twice(columns, f"{path}:{head.line}")
+    for row in rows:
+        where = f"{path}:{row.line}"
+        if row.cells == head.cells and len(columns) > 1:
+            notes.append(Note(HEAD_AGAIN, where))
+            continue
+        if len(row.cells) > len(columns):
+            advice = f"quote a cell with {OTHERS.get(separator, repr(separator))}"
+            raise ValueError(f"{where}: more cells than columns ({', '.join(columns)}); {advice}")
+        if delimiter is None and separator != SEPARATED_BY[file_ending(path)]:
+            notes.append(Note(SEPARATED.format(OTHERS.get(separator, repr(separator))), where))
+        cells = dict.fromkeys(columns) | dict(zip(columns, row.cells, strict=False))
+        yield where, {name: cell for name, cell in cells.items() if name}
+
+
+def _refuse_twice(columns: Sequence[str], where: str) -> None:
+    if twice := [name for name in dict.fromkeys(columns) if name and columns.count(name) > 1]:
+        shown = ", ".join(map(repr, twice))
+        raise ValueError(f"{where}: several columns are named {shown}; give each column its own name")
 
 
 def _separated(path: Path, delimiter: str | None) -> tuple[str, Lines]:
     """What separates the cells, and the lines from the head on."""
     if delimiter == "":
         raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
+    from boustro.text.documents import read_lines
+
     declared, rest = after_declaration(read_lines(path))
     lines = list(rest)
     if delimiter is not None:
-        return NAMED.get(delimiter, delimiter), lines
-    own, head = SEPARATORS[_suffix(path)], next((line for _, line in lines if line.strip()), "")
+        return SEPARATORS.get(delimiter, delimiter), lines
+    own, head = SEPARATED_BY[file_ending(path)], next((line for _, line in lines if line.strip()), "")
     found = own if own in head else max(OTHERS, key=head.count) if any(map(head.count, OTHERS)) else own
     return declared or found, lines
 
