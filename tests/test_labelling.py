@@ -114,6 +114,31 @@ def test_training_is_finished_in_the_background(work):
         assert finished.record["train"]["sentences"] > finished.record["train"]["labelled"] >= 14
 
 
+@pytest.mark.parametrize("sentences", [False, True], ids=["texts", "sentences"])
+def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, tmp_path, capsys, sentences):
+    lines, out = tmp_path / "a.txt", tmp_path / "answers.jsonl"
+    made = [text.sentence.words for text in texts(16)]
+    lines.write_text("".join(f"{' '.join(w[:-1])}. It rained, {w[0]}.\n" for w in made))
+    options, lm = LabelOptions(sentences=sentences, labels=("PER", "LOC")), str(tiny_lm("llama"))
+    with AnswerFile(out).open() as file:
+        session = Session(read_to_label(lines, "auto", DEFAULT_OPTIONS, sentences), file, options.labels)
+        with Background(session, make_source(lm, options, DEFAULT_OPTIONS, DEFAULT_RUN)) as work:
+            work.wait_ready(60)
+            answer_with_lock(work, len(session.texts))
+            work.start_finishing()
+            wait_for(lambda: not work.finishing)
+            assert work.finish_problem == ""
+            command = shlex.split(next_command(lines, options, DEFAULT_OPTIONS, session, work))
+    shown = tmp_path / "scores.json"
+    assert main([*command[1:], "--json", str(shown)]) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"head: {work.finished.tagger.head_kind}, of 2 by cross-validation (F1: ridge" in said
+        and "next: boustro predict" in said
+    )
+    assert round(json.loads(shown.read_text())["cross_validation"]["score"], 1) == work.finished.f1
+
+
 def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = Session(texts(14), file, ["PER", "LOC"], nested=True)

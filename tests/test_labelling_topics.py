@@ -66,10 +66,18 @@ def test_answers_are_on_the_disk_and_learned(tmp_path, manner):
             assert [e.label for e in session.suggest(number)] == right(session.texts[number])
             assert all(0 < e.score <= 1 for e in session.suggest(number))
         point = measure(session.tagger, session.answers)
-        assert point.f1 > 50 and session.tagger.scales.kind in (2.0 ** np.arange(1, 6.5, 0.5)).tolist()
+        assert point.f1 > 30 and session.tagger.scales.kind in (2.0 ** np.arange(1, 6.5, 0.5)).tolist()
         session.undo()
         assert session.current == number or session.current is not None
         assert len(on_disk(path)) == 7 and len(session.tagger.learned) == 7
+
+
+def test_first_suggestions_are_modest(tmp_path):
+    with AnswerFile(tmp_path / "a.jsonl", TOPIC.answer).open() as file:
+        session = session_of(tmp_path, file, TOPIC, ("delivery", "billing", "praise", "other"), order="in-order")
+        for most in (0.35, 0.45, 0.5, 0.55):  # of four labels two have never been seen
+            answer(session)
+            assert session.suggest(session.current)[0].score <= most
 
 
 def test_a_session_goes_on_with_its_own_form(tmp_path):

@@ -7,23 +7,29 @@
 
 It follows a training: what the encoder has read is read once, and heads train in seconds. Where all of it would take
 longer than it may, one fifth is left out once; where that would too, there is no estimate. A head that learned four
-fifths is a little worse than the one that is kept, which learned all.
+fifths is a little worse than the one that is kept, which learned all. Of few examples the kind of head is chosen before
+by the same parts (`choose_head`). Beside the score of labels of texts stands that of TF-IDF on the same parts.
 
 Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
+from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference
 from boustro.tasks.answers import Answer
-from boustro.tasks.fitting import train_on_part
+from boustro.tasks.fitting import begin, train_on_part
 from boustro.tasks.folds import drawn_together, kin, left_out
-from boustro.tasks.plan import Fitted, TrainingSet
+from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
+from boustro.types import Sentence
 
 KEY = "cross_validation"
 """What the record of a model calls it."""
@@ -31,6 +37,11 @@ PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST = 10
 """Examples, below which nothing is said, and documents or different texts, below which an interval is a rough one."""
 LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
+CUT = (
+    "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
+)
+FEW = 100
+"""Examples, below which the kind of head is chosen."""
 LITTLE = 2.0
 """Points that are hardly worth the labels."""
 
@@ -76,6 +87,7 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
     """
     needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
+    cut = {"cut": round(needed[PARTS[0]])} if chosen != PARTS[0] else {}
     if len(data.gold) < FEWEST:
         return {KEY: {"why_not": f"{len(data.gold)} examples are too few; it needs {FEWEST}"}}
     if chosen is None:
@@ -95,7 +107,54 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     found = _facts(fitted, drawn, sizes)
     found |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    return {KEY: found | {"divided": kin(data.gold, shared).divided}}
+    found |= {"divided": kin(data.gold, shared).divided, **cut, **_by_words(fitted, data, parts)}
+    return {KEY: found}
+
+
+def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """The score of TF-IDF and logistic regression on the same parts, where a whole text has labels."""
+    labelling, units = fitted.labelling, fitted.labelling.units
+    if not isinstance(labelling, TextLabelling) or not all(isinstance(text, Sentence) for text in data.gold):
+        return {}
+    found = {}
+    for kept, left in parts:
+        ids, texts = labelling.ids([data.gold[n] for n in kept]), [data.gold[n].words for n in kept]
+        scores = fit_words(texts, ids, len(labelling.labels)).scores([data.gold[n].words for n in left])
+        found |= {n: labelling.read(row, data.gold[n]) for n, row in zip(left.tolist(), scores, strict=True)}
+    return {"words": _rounded(units.score([data.gold[n] for n in sorted(found)], [found[n] for n in sorted(found)]))}
+
+
+def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> tuple[Plan[Any], str]:
+    """The plan whose head answers examples best that it has not learned, in five parts, and what to say of the choice.
+
+    Those that are solved at once are tried first, and another one while there is time for it. The plan is the first,
+    and there is nothing to say, where there are `FEW` examples or more, or fewer than `FEWEST`.
+    """
+    train = [example for example in given.train if plans[0].task.is_labelled(example)]
+    if len(plans) < 2 or not FEWEST <= len(train) < FEW or given.dev or given.weak:
+        return plans[0], ""
+    parts = list(left_out(train, PARTS[0], seed, plans[0].task.shared))
+    scores: dict[str, float] = {}
+    late, started, metric = [], time.monotonic(), ""
+    for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
+        fitted, data = begin(plan, given, seed)
+        answers: dict[int, Answer] = {}
+        for number, part in enumerate(parts, start=1):
+            answers |= answers_left_out(fitted, data, [part])
+            spent = time.monotonic() - started
+            if number < len(parts) and spent * len(parts) / number > seconds and scores:
+                late.append(plan.head_kind)
+                break
+        else:
+            units = fitted.labelling.units
+            scores[plan.head_kind] = round(units.score(train, [answers[n] for n in sorted(answers)]), 1)
+            metric = units.metric
+        started = time.monotonic()
+    best = max(scores, key=lambda kind: scores[kind])
+    tried = ", ".join(f"{kind} {score}" for kind, score in scores.items())
+    rest = f"; there was no time for {', '.join(late)}" if late else ""
+    told = f"head: {best}, of {len(scores)} by cross-validation ({metric}: {tried}{rest}); --head takes another"
+    return next(plan for plan in plans if plan.head_kind == best), told
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:
@@ -124,6 +183,10 @@ def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
         f"cross-validated {facts['metric']}: {facts['score']:.1f} (95% interval {facts['low']:.1f} to "
         f"{facts['high']:.1f}) on {facts['examples']:,} {examples}, each answered by a head that did not learn it"
     )
+    if (words := facts.get("words")) is not None:
+        yield f"TF-IDF and logistic regression on the same parts: {words:.1f}"
+    if (cut := facts.get("cut")) is not None:
+        yield CUT.format(cut)
     if divided := facts.get("divided"):
         yield f"{divided} stood on both sides, since nothing else was left to part, so this is more than new texts give"
     if (groups := facts.get("groups", FEWEST)) < FEWEST:

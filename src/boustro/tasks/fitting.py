@@ -114,6 +114,12 @@ def fit_many(
     ]
 
 
+def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:
+    """An untrained head, and the features that it would learn from, without weak examples or a development set."""
+    begun, data = _begin(plan, given, seed)
+    return begun.fitted, data
+
+
 @dataclass(frozen=True)
 class _Begun:
     """What stands before the head is trained."""

@@ -111,7 +111,7 @@ def _sheet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except Exception as error:  # a damaged file makes the library raise anything
         raise ValueError(f"{path}: the workbook cannot be read ({reason(error)}); {EXCEL}") from error
     columns: list[str] = []
-    rows: Iterator[Sequence[Any]] = book.worksheets[0].iter_rows(values_only=True)
+    rows: Any = book.worksheets[0].iter_rows(values_only=True)
     for number, cells in enumerate(rows, start=1):
         values = [cell.isoformat() if hasattr(cell, "isoformat") else cell for cell in cells]
         if all(value is None for value in values):

@@ -22,11 +22,12 @@ from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
+from boustro.heads.registry import head_kind
 from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
-from boustro.tasks.config import TaskConfig
+from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, Data, Model, TextToLabel
@@ -40,7 +41,7 @@ def fit(
     dev: Data | None = None,
     task: str = "tag",
     encoder: LM | None = None,
-    head: str = "mlp",
+    head: str | None = None,
     seed: Seed = 1,
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
     of_head: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
@@ -60,7 +61,8 @@ def fit(
         task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
             starter-memory.
-        head: Kind of head. {heads}. ridge, ridge-pool and lda-pool are for a few dozen examples.
+        head: Kind of head, what is trained on the vectors of the words. {heads}. By default that of the task; of fewer
+            than 100 examples, without --dev, the one of several that cross-validation finds best.
         seed: Random seed of the head's weights, the order of examples and dropout.
         cross_validate: Without --dev: seconds that it may take to say how good the model is, by heads that answer parts
             of the training set that they have not learned, and whether more labels would help. 0 leaves it out.
@@ -78,7 +80,9 @@ def fit(
     with only_errors(run.quiet):
         # Errors in the options come before any work.
         kind = task_class(task)
-        model = kind.of(plan_of(kind, encoder, head, training, of_head, cache=run.cache, device=run.device))
+        config = TASKS[task].config
+        chosen = head or config.default_head
+        model = kind.of(plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device))
         Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
         if reading.documents and not model.in_documents:
             raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
@@ -94,6 +98,18 @@ def fit(
             weak = read_examples(model, reading.weak, reading) if reading.weak else None
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
+            if head is None and of_head == head_kind(chosen).options() and cross_validate:
+                from boustro.tasks.estimate import choose_head
+                from boustro.tasks.plan import Examples
+
+                others = (other for other in config.named_heads([AUTO]) if other != chosen)
+                plans = [
+                    model.plan,
+                    *(replace(model.plan, head_kind=own, head_options=head_kind(own).options()) for own in others),
+                ]
+                given = Examples(train=sentences, dev=dev_sentences or (), weak=weak or ())
+                model.plan, said = choose_head(plans, given, seed, cross_validate)
+                print(*filter(None, [said]), sep="", end="\n" * bool(said), file=sys.stderr)
             model.plan = model.plan.suited_to(sentences)
             from boustro.apps.cli.described import CHEAP, advice
 

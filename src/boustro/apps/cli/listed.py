@@ -164,7 +164,7 @@ def list_options(
         if preset and hasattr(hint, "presets"):
             of_preset = hint.preset(preset)
         default = MISSING if default is inspect.Parameter.empty else default
-        default = default if default in (MISSING, (AUTO,)) else defaults.get(name, default)
+        default = default if default in (MISSING, (AUTO,), None) else defaults.get(name, default)
         found.append((name, hint, default, told.get(name, "")))
     groups: dict[tuple[str, ...], type] = {}
     options = [

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import logging
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import warnings
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from boustro.apps.cli.known import COMMANDS, usage
 from boustro.choose import suggestion
@@ -138,6 +140,8 @@ def run(name: str, arguments: list[str]) -> int:
             filled = line.table.call_with(values)
             check_places(line, values, example)
             call(command, filled)
+        if known.next and not values.get("quiet") and not values.get("dry-run"):
+            print(f"next: boustro {known.next.format_map(_Values(values))}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:
@@ -163,6 +167,14 @@ def run(name: str, arguments: list[str]) -> int:
         print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0
+
+
+class _Values(dict[str, Any]):
+    """The values of a command line as words; what is not given is named in capitals."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.get(name, name.upper())
+        return [shlex.quote(str(one)) for one in value] if isinstance(value, tuple) else shlex.quote(str(value))
 
 
 def _joined(said: str, advice: str) -> str:

@@ -155,7 +155,7 @@ class LabellingApp:
                 "live_f1": finished.live_f1,
                 "better": finished.better,
                 "sentences": finished.sentences,
-                "head": work.head,
+                "head": finished.tagger.head_kind,
             },
             "has_gold": gold,
             "out_tagger": str(self.out_tagger),

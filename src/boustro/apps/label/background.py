@@ -11,8 +11,8 @@ One thread encodes and measures, another trains. Both take the session's lock on
 
 import shlex
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +22,7 @@ import numpy as np
 from boustro.apps.label.answers import Answer, Text, holds_documents, read_to_label, read_whole
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import SPANS, Manner, Session
-from boustro.apps.label.taggers import Finished, Point, finish, is_due, make_tagger, measure, retrace
+from boustro.apps.label.taggers import Finished, Given, Point, finish, is_due, make_tagger, measure, retrace
 from boustro.apps.label.vectors import VectorReader, Vectors, reading_context, vector_source
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
@@ -33,8 +33,10 @@ from boustro.options import OptionError
 from boustro.output import RunOptions
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
+from boustro.tasks.config import AUTO
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.labellings import labelling_class
+from boustro.tasks.plan import Plan
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -80,6 +82,14 @@ class Source:
         made, config = self.options(context), TASKS[self.task].config
         own = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
         return task_class(self.task)(self.encoder, head or self.head, **own, **({} if head else self.training))
+
+    def plans(self, context: Context) -> list[Plan[Any]]:
+        """Those that finishing chooses from: of the head that was asked for, or of those that `boustro fit` tries."""
+        plan, config = self.model(context).plan, TASKS[self.task].config
+        if self.head or self.training:
+            return [plan]
+        kinds = (kind for kind in config.named_heads([AUTO]) if kind != plan.head_kind)
+        return [plan, *(replace(plan, head_kind=kind, head_options=head_kind(kind).options()) for kind in kinds)]
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
@@ -138,7 +148,7 @@ class Background:
         """Train a tagger in the background; `ValueError` where one is being trained already."""
         if self.finishing:
             raise ValueError("a tagger is being trained already")
-        self.finishing, self.finish_problem = f"training a {self.head} head", ""
+        self.finishing, self.finish_problem = "training", ""
         self._trainer = threading.Thread(target=self._finish, name="finishing", daemon=True)
         self._trainer.start()
 
@@ -162,7 +172,10 @@ class Background:
     def best_tagger(self) -> tuple[Task[Any, Any], str]:
         """The one to save, and what it is: the finished one where it was kept."""
         if self.finished is not None and self.finished.better:
-            return self.finished.tagger, f"{self.head}, trained on {self.finished.sentences} answers"
+            return (
+                self.finished.tagger,
+                f"{self.finished.tagger.head_kind}, trained on {self.finished.sentences} answers",
+            )
         return self.live_tagger(), f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
 
     def _run(self) -> None:
@@ -246,7 +259,7 @@ class Background:
             live = self.session.tagger and self.session.tagger.snapshot()
             answers = {n: a for n, a in self.session.answers.items() if live and n in live.learned}
         if live is not None and answers:
-            self.points = [*retrace(live, answers, self.session.texts)]
+            self.points = [*retrace(live, answers, self._given)]
 
     def _measure(self) -> None:
         """The next point of the curve, if it is due; the live tagger takes over the scales."""
@@ -258,19 +271,23 @@ class Background:
             live = session.tagger.snapshot()
             answers = {n: a for n, a in session.answers.items() if n in live.learned}
         if answers:
-            point = measure(live, answers, session.texts)
+            point = measure(live, answers, self._given(answers))
             with session.lock:  # whoever sees the point sees its scales
                 self.points.append(point)
                 session.tagger.scales = live.scales
+
+    def _given(self, answers: Mapping[int, Answer]) -> Given:
+        """The answers as `boustro fit` reads them."""
+        return Given.of(self.source.task, answers, self.session.sentences, self.context)
 
     def _finish(self) -> None:
         try:
             with self.session.lock:
                 live, answers = self.session.tagger, dict(self.session.answers)
-                live, sentences = live and live.snapshot(), self.session.sentences
+                live = live and live.snapshot()
             if live is None:
                 raise ValueError("the texts are not ready yet")
-            self.finished = finish(self.source.model(self.context), answers, live, sentences, self.context)
+            self.finished = finish(self.source.plans(self.context), answers, live, self._given(answers))
         except Exception as error:
             self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):
@@ -308,7 +325,7 @@ def make_source(
     training = {} if options.epochs is None else {"epochs": options.epochs}
     head = options.head or config.default_head
     config.check_head(head, next(iter(training), None))
-    common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": head, "pool": options.pool}
+    common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
     common |= {"task": options.task, "training": training, "examples": _examples(options.train, reading, manner)}
     if manner.whole:
         _refuse_of_entities(options)

@@ -157,7 +157,13 @@ def _serve(
         if session.answers:
             if options.out_tagger:
                 _save(work, options.out_tagger)
-            print(f"next: {next_command(texts, options, reading, session, work)}", file=sys.stderr)
+            done = work.finished
+            same = (
+                f" (as on the page: {manner.metric} {done.f1})"
+                if done and done.sentences == len(session.answers)
+                else ""
+            )
+            print(f"next: {next_command(texts, options, reading, session, work)}{same}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:

@@ -90,6 +90,14 @@ class LiveTagger:
         found.labels, found.learned = [*self.labels], {**self.learned}
         return found
 
+    @property
+    def trust(self) -> float:
+        """How far its probabilities are believed, 1 where each label has been answered `FEWEST_TO_SCALE` times; a label
+        that it has never seen is one that it cannot tell."""
+        kinds = [self._padded(example.kinds).any(0) for example in self.learned.values() if len(example.kinds)]
+        seen = np.minimum(np.sum(kinds, 0), FEWEST_TO_SCALE) if kinds else np.zeros(1)
+        return float(seen.sum()) / FEWEST_TO_SCALE / max(1, len(self.labels))
+
     def without(self, numbers: Iterable[int]) -> "LiveTagger":
         """A tagger as this one was before it learned these sentences."""
         found = self.snapshot()

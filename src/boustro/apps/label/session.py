@@ -14,7 +14,7 @@ session's `Manner`, by what the heads of a task learn.
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +228,10 @@ class Session:
         if self.tagger is None or not numbers:
             return [() for _ in numbers]
         scores = np.concatenate([self.pool.scores(number) for number in numbers])
-        return self.tagger.decode(scores, [self.texts[number].sentence for number in numbers])
+        found = self.tagger.decode(scores, [self.texts[number].sentence for number in numbers])
+        trust, blind = self.tagger.trust, 1 / (len(self.labels) + (not self.manner.whole))
+        modest = lambda e: replace(e, score=trust * e.score + (1 - trust) * min(blind, e.score))  # noqa: E731
+        return [tuple(modest(e) for e in own) for own in found]
 
     # What happens
 

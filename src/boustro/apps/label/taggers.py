@@ -1,24 +1,24 @@
 """How good the tagger of a session is, and the folders that it leaves.
 
-    measure(live, answers, texts)                a point of the curve: each answered sentence, by a tagger that learned
-                                                 all others but those of its document, and its copies
+    measure(live, answers, given)                a point of the curve: each answer, by a tagger that learned other parts
     make_tagger(live, reader, spec, answers)     head linear with a CRF: the very scores that the session showed
-    finish(model, answers, live, texts, …)       head mlp (or another) by gradient descent, if it is better
+    finish(plans, answers, live, given)          the head that `boustro fit` would train, if it is better
 
-A closed form gives the curve without training again (`LiveTagger.held_out`). The sentences that `uncertain` chooses are
-harder than the average, so it is a lower bound of what the tagger does on the rest. Whether the trained head is better
-is decided on answers that neither has seen: five parts, each tagged by both after they learned the other four.
+A closed form gives the curve without training again (`LiveTagger.held_out`). What `uncertain` chooses is harder than
+the average, so it is a lower bound of what the tagger does on the rest. Every figure is of the same five parts that
+`boustro fit` leaves out (`Given.parts`): each is tagged by what learned the other four.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from boustro.apps.drawing import AXIS, WIDTH, Panel, Scale, dots, path, picture, text
-from boustro.apps.label.answers import Answer, Text
+from boustro.apps.label.answers import Answer
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.vectors import VectorReader
 from boustro.encoders.base import Encoder
@@ -32,12 +32,14 @@ from boustro.heads.registry import make_head
 from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import TrainLog
 from boustro.metrics.spans import score_entities
+from boustro.tasks import task_class
 from boustro.tasks.base import Task
-from boustro.tasks.estimate import answers_left_out
+from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.estimate import KEY, choose_head, estimate
 from boustro.tasks.fitting import describe, fit, head_facts
-from boustro.tasks.folds import kin, left_out
+from boustro.tasks.folds import left_out
 from boustro.tasks.labellings.tags import TagLabelling
-from boustro.tasks.plan import Examples, Fitted, TrainingSet
+from boustro.tasks.plan import Examples, Fitted, Plan
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 
@@ -59,16 +61,54 @@ def is_due(points: list[Point], words: int, sentences: int) -> bool:
     return sentences >= FEWEST_TO_MEASURE and (not points or words >= GROWTH * points[-1].words)
 
 
-def measure(tagger: LiveTagger, answers: Mapping[int, Answer], texts: Sequence[Text] = ()) -> Point:
+@dataclass(frozen=True)
+class Given:
+    """The answers as `boustro fit` reads them: examples, and the number of the answer or text that each is of."""
+
+    examples: list[Any]
+    numbers: list[int]
+
+    @classmethod
+    def of(
+        cls, task: str, answers: Mapping[int, Answer], texts: Sequence[Sentence] = (), context: Context = "sentence"
+    ) -> "Given":
+        """Whole texts, read as the file of answers is; or sentences, with the others of their documents."""
+        if not answers:
+            return cls([], [])
+        order, sentences = [*answers], [*texts] or [answer.sentence for answer in answers.values()]
+        parted = any(s.document for s in sentences) and len({s.document for s in sentences}) < len(sentences)
+        if not parted and all(answer.text for answer in answers.values()):
+            read = task_class(task).collect([answer.to_dict() for answer in answers.values()], DataOptions(), [])
+            places = (int(s.document.rpartition(" ")[2]) - 1 if s.document else n for n, s in enumerate(read))
+            return cls(read, [order[place] for place in places])
+        own = answers if texts else dict(enumerate(answers.values()))
+        documents = (group for group in group_numbers(sentences, context) if not own.keys().isdisjoint(group))
+        numbers = [n for group in documents for n in group]
+
+        def read_one(n: int) -> Sentence:
+            return replace(own[n].labelled(), document=sentences[n].document) if n in own else sentences[n]
+
+        return cls([read_one(n) for n in numbers], numbers if texts else [order[n] for n in numbers])
+
+    def parts(self, seed: int = 1) -> list[list[int]]:
+        """The numbers of the answers in each part that is left out; an answer is where its first sentence is."""
+        asked = [(e, n) for e, n in zip(self.examples, self.numbers, strict=True) if e.is_labelled]
+        homes = np.zeros(len(asked), np.int64)
+        for part, (_, left) in enumerate(left_out([example for example, _ in asked], FOLDS, seed, itself)):
+            homes[left] = part
+        first: dict[int, int] = {}
+        for (_, number), home in zip(asked, homes.tolist(), strict=True):
+            first.setdefault(number, home)
+        return [[n for n, own in first.items() if own == part] for part in sorted(set(first.values()))]
+
+
+def measure(tagger: LiveTagger, answers: Mapping[int, Answer], given: Given | None = None) -> Point:
     """The point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales.
 
-    `texts` are those that the answers number, which know their documents.
+    `given` is how they are read; by default each by itself.
     """
-    asked = [texts[number].sentence if texts else answer.sentence for number, answer in answers.items()]
-    groups: dict[int, list[int]] = {}
-    for number, group in zip(answers, kin(asked, itself).groups, strict=True):
-        groups.setdefault(int(group), []).append(number)
-    found = tagger.held_out(groups.values())
+    given = given or Given([answer.labelled() for answer in answers.values()], [*answers])
+    found = tagger.held_out(given.parts())
     scores = {number: found[number] for number in answers}
     gold = {number: answer.entities for number, answer in answers.items()}
     tagger.rescale(scores, gold)
@@ -78,7 +118,11 @@ def measure(tagger: LiveTagger, answers: Mapping[int, Answer], texts: Sequence[T
     return Point(len(answers), sum(map(len, sentences)), round(f1, 1))
 
 
-def retrace(tagger: LiveTagger, answers: Mapping[int, Answer], texts: Sequence[Text] = ()) -> Iterator[Point]:
+def retrace(
+    tagger: LiveTagger,
+    answers: Mapping[int, Answer],
+    given: Callable[[Mapping[int, Answer]], Given | None] = lambda answers: None,
+) -> Iterator[Point]:
     """The points that a session made on its way to these answers, in their order."""
     again, points, so_far = tagger.without(answers), list[Point](), dict[int, Answer]()
     words = 0
@@ -86,7 +130,7 @@ def retrace(tagger: LiveTagger, answers: Mapping[int, Answer], texts: Sequence[T
         so_far[number], words = answer, words + len(answer.sentence)
         again.learn(number, tagger.learned[number].words, answer.entities, tagger.learned[number].prior)
         if is_due(points, words, len(so_far)):
-            points.append(measure(again, so_far, texts))
+            points.append(measure(again, so_far, given(so_far)))
             yield points[-1]
 
 
@@ -108,6 +152,8 @@ def session_curve(points: Sequence[Point]) -> str:
 
 
 FOLDS = 5
+LONGEST = 600.0
+"""Seconds that `finish` may take for its figure."""
 FEWEST_TO_FINISH = 10
 """Answers with an entity that `finish` needs."""
 NEVER = -1e4  # the weight, before softmax, of a layer that is not read
@@ -174,59 +220,33 @@ class Finished:
 
 
 def finish(
-    model: Task[Any, Any],
+    plans: Sequence[Plan[Any]],
     answers: Mapping[int, Answer],
     live: LiveTagger,
-    texts: Sequence[Sentence],
-    context: Context,
+    given: Given,
     seed: int = 1,
+    seconds: float = LONGEST,
 ) -> Finished:
-    """Train a model, untrained so far, on all answers, and say how good such heads are on parts left out; takes a
-    minute or so.
+    """Train what `boustro fit` trains on the answers, the best of the plans, and say how good it is on parts left out,
+    as `fit` does; takes a minute or so.
 
-    `texts` are the sentences that the answers number; those of their documents are read around them. Raises
-    `ValueError` where there are too few answers.
+    Raises `ValueError` where there are too few answers.
     """
     if sum(bool(answer.entities) for answer in answers.values()) < FEWEST_TO_FINISH:
         raise ValueError(f"finish training when at least {FEWEST_TO_FINISH} answers have a label")
-    answers = {number: answers[number] for number in sorted(answers)}
-    gold = [answer.entities for answer in answers.values()]
-    given = in_documents(answers, texts, context)
-    asked = [sentence for sentence in given if sentence.is_labelled]
-    sides, found = list(left_out(asked, FOLDS, seed, model.shared)), list[tuple[Entity, ...]]()
-
-    def compare(fitted: Fitted, data: TrainingSet, seconds: float) -> dict[str, Any]:
-        own = answers_left_out(fitted, data, sides)
-        found.extend(own[n].entities for n in range(len(answers)))
-        return {}
-
-    model.fitted = fit(model.plan, Examples(train=given), seed, [compare])
-    live_found = _live_left_out(live, answers, [left for _, left in sides])
-    f1, live_f1 = (round(score_entities(gold, own, {}).value, 1) for own in (found, live_found))
-    return Finished(model, f1, live_f1, len(answers))
-
-
-def in_documents(answers: Mapping[int, Answer], texts: Sequence[Sentence], context: Context) -> list[Sentence]:
-    """The labelled sentences, and between them, without labels, the others of their documents."""
-
-    def read(n: int) -> Sentence:
-        return replace(answers[n].labelled(), document=texts[n].document) if n in answers else texts[n]
-
-    documents = (own for own in group_numbers(texts, context) if not answers.keys().isdisjoint(own))
-    return [read(n) for own in documents for n in own]
-
-
-def _live_left_out(
-    live: LiveTagger, answers: Mapping[int, Answer], parts: Sequence[np.ndarray]
-) -> list[tuple[Entity, ...]]:
-    """The same of the live tagger, whose scales stay."""
-    numbers = [*answers]
-    found: list[tuple[Entity, ...]] = [()] * len(numbers)
-    for part in parts:
-        own = [numbers[n] for n in part]
-        rest = live.without(own)
+    examples = Examples(train=given.examples)
+    plan, _ = choose_head(plans, examples, seed, seconds)
+    model = plan.task.of(plan)
+    model.fitted = fit(plan, examples, seed, [partial(estimate, seconds=seconds)])
+    own = model.record[KEY]
+    if why := own.get("why_not"):
+        raise ValueError(f"the model that was trained cannot be judged: {why}")
+    found: dict[int, tuple[Entity, ...]] = {}
+    for part in given.parts(seed):
+        rest = live.without(part)
         rest.scales = live.scales
-        scores = np.concatenate([rest.full_scores(live.learned[n]) for n in own])
-        for place, entities in zip(part, rest.decode(scores, [answers[n].sentence for n in own]), strict=True):
-            found[place] = entities
-    return found
+        scores = np.concatenate([rest.full_scores(live.learned[n]) for n in part])
+        found |= zip(part, rest.decode(scores, [answers[n].sentence for n in part]), strict=True)
+    gold = [answers[n].entities for n in found]
+    live_f1 = round(score_entities(gold, [*found.values()], {}).value, 1)
+    return Finished(model, round(own["score"], 1), live_f1, len(answers))
