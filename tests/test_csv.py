@@ -110,7 +110,7 @@ def test_labels_and_numbers_have_columns_too(tiny_pair, tmp_path, capsys):
         ("a.csv", "text\nhi\n", ["--out", "o.csv.gz", "--format", "csv"], "no file of answers ends so"),
         ("a.csv", "text\nhi\n", ["--text-column", "text", "text"], "--text-column names 2 columns; a Tagger reads 1"),
         ("a.csv", "text,text\nhi,ho\n", [], "a.csv:1: several columns are named 'text'"),
-        ("a.xlsx", "PK\x03\x04 broken", [], "the workbook cannot be read"),
+        ("a.xlsx", "PK\x03\x04 broken", [], "a.xlsx: the workbook is damaged"),
     ],
 )
 def test_what_is_no_table_of_texts_is_refused(tagger_folder, tmp_path, monkeypatch, capsys, name, content, words, said):

@@ -114,7 +114,7 @@ def test_training_is_finished_in_the_background(work):
         assert finished.record["train"]["sentences"] > finished.record["train"]["labelled"] >= 14
 
 
-@pytest.mark.parametrize("sentences", [False, True], ids=["texts", "sentences"])
+@pytest.mark.parametrize("sentences", [False, pytest.param(True, marks=pytest.mark.long)], ids=["texts", "sentences"])
 def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, tmp_path, capsys, sentences):
     lines, out = tmp_path / "a.txt", tmp_path / "answers.jsonl"
     made = [text.sentence.words for text in texts(16)]

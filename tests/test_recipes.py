@@ -54,11 +54,11 @@ def test_a_preset_changes_the_defaults():
 
 def test_each_task_has_its_own_options_and_head(tmp_path):
     found = values(fit, [*REQUIRED, "--task", "classify"])
-    assert found["head"] == "mlp-pool" and "tag-scheme" not in found
+    assert found["head"] is None and "tag-scheme" not in found
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "Good.", "label": 1}\n')
     assert values(fit, ["--train", str(texts), "--out", "b"])["task"] == "classify"
-    assert values(fit, ["--train", str(texts), "--out", "b", "--task", "tag"])["head"] == "mlp"
+    assert values(fit, ["--train", str(texts), "--out", "b", "--task", "tag"])["task"] == "tag"
     texts.write_text('{"words": ["Good"], "tags": ["O"]}\n')
     assert values(fit, ["--train", str(texts), "--out", "b"])["task"] == "tag"
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from boustro.errors import reason
 from boustro.text.kinds import EXCEL, kind_of_file
+from boustro.text.kinds import SHEET as SHEET_AS_CSV
 from boustro.text.rows import COLUMNS, SEPARATORS, TABLES, Lines, after_declaration, column_rows, file_ending
 from boustro.types import Note
 
@@ -109,7 +110,7 @@ def _sheet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # a damaged file makes the library raise anything
-        raise ValueError(f"{path}: the workbook cannot be read ({reason(error)}); {EXCEL}") from error
+        raise ValueError(f"{path}: the workbook is damaged ({reason(error)}); {SHEET_AS_CSV}") from error
     columns: list[str] = []
     rows: Any = book.worksheets[0].iter_rows(values_only=True)
     for number, cells in enumerate(rows, start=1):

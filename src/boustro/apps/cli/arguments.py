@@ -39,7 +39,6 @@ from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
 from boustro.tasks.data.annotations import guess_wanted
-from boustro.text.tables import columns_of, is_table
 from boustro.tasks.data.named import under_names
 from boustro.tasks.data.pairs import KEYS
 from boustro.tasks.data.reading import DataOptions
@@ -47,6 +46,7 @@ from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.documents import read_lines
 from boustro.text.places import Place, check_model, refuse_swapped
 from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
+from boustro.text.tables import columns_of, is_table
 
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)

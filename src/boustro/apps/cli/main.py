@@ -140,6 +140,7 @@ def run(name: str, arguments: list[str]) -> int:
             filled = line.table.call_with(values)
             check_places(line, values, example)
             call(command, filled)
+        sys.stdout.flush()
         if known.next and not values.get("quiet") and not values.get("dry-run"):
             print(f"next: boustro {known.next.format_map(_Values(values))}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin

@@ -95,7 +95,10 @@ def _is_running_text(path: Path) -> bool:
     if not path.is_file() or path.suffix in READERS:
         return False
     from boustro.text.documents import read_lines
+    from boustro.text.tables import is_table
 
+    if is_table(path):
+        return False
     lines = [line.split() for _, line in islice(read_lines(path), 50) if line.strip()]
     lengths = [len(words) for words in lines]
     tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
