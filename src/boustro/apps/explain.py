@@ -44,10 +44,10 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
     Raises `ValueError` for an untrained model and for an unknown label.
     """
     placed = whole_text(text)
-    found = effects(model, [placed.sentence], label)[0]
+    by_word = effects(model, [placed.sentence], label)[0]
     return [
         WordEffect(word, start, end, effect)
-        for word, (start, end), effect in zip(placed.sentence.words, placed.places, found, strict=True)
+        for word, (start, end), effect in zip(placed.sentence.words, placed.places, by_word, strict=True)
     ]
 
 
@@ -59,15 +59,15 @@ def effects(model: Task[Any, Any], examples: Sequence[Any], label: str | None = 
     if label is not None:
         choose(label, dict.fromkeys(model.types), "label")
     shorter = [list(model.without_each(example) or ()) for example in examples]
-    asked = [e for example, own in zip(examples, shorter, strict=True) for e in (example, *own) if e is not None]
+    asked = [e for example, cuts in zip(examples, shorter, strict=True) for e in (example, *cuts) if e is not None]
     answers = iter(model.answer(asked))
-    found = []
-    for own in shorter:
+    by_example = []
+    for cuts in shorter:
         whole = next(answers)
         table = whole.probabilities or {}
         named = max(table, key=table.__getitem__, default=None) if label is None else label
-        found.append([0.0 if e is None else _value(whole, named) - _value(next(answers), named) for e in own])
-    return found
+        by_example.append([0.0 if e is None else _value(whole, named) - _value(next(answers), named) for e in cuts])
+    return by_example
 
 
 def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tuple[str, list[InputAnswer]]]:
@@ -80,13 +80,13 @@ def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tup
         return []
     examples = [part.example for answer in answers for part, _ in answer.parts]
     inputs = model.inputs(examples)
-    mixed, found = mix_all(head, inputs.streams), []
+    mixed, streams = mix_all(head, inputs.streams), []
     encoder = model.encoder()
     for numbers in encoder.streams_by_lm if len(encoder.streams_by_lm) > 1 else ():
-        own = [x if i in numbers else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
-        own_answers = iter(model.read_answers(predict_mixed(head, torch.cat(own, dim=1), inputs), examples))
-        found.append((encoder.streams[numbers[0]].name, [_answered_by(answer, own_answers) for answer in answers]))
-    return found
+        masked = [x if i in numbers else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
+        own_answers = iter(model.read_answers(predict_mixed(head, torch.cat(masked, dim=1), inputs), examples))
+        streams.append((encoder.streams[numbers[0]].name, [_answered_by(answer, own_answers) for answer in answers]))
+    return streams
 
 
 def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[str, Any]]:
@@ -97,17 +97,17 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
 
     Raises `ValueError` for such an example with more than 500 words.
     """
-    found: list[dict[str, Any]] = [{} for _ in answers]
-    for name, own in by_stream(model, answers):
-        for explained, answer in zip(found, own, strict=True):
+    explanations: list[dict[str, Any]] = [{} for _ in answers]
+    for name, stream_answers in by_stream(model, answers):
+        for explained, answer in zip(explanations, stream_answers, strict=True):
             explained.setdefault("streams", []).append({"stream": name} | model.to_record(answer))
     parts = [part for answer in answers for part, _ in answer.parts]
     if parts and all(model.without_each(part.example) is not None for part in parts):
         refuse_long(parts, model)
         own_effects = iter(effects(model, [part.example for part in parts]))
-        for explained, answer in zip(found, answers, strict=True):
+        for explained, answer in zip(explanations, answers, strict=True):
             explained["words"] = [word for part, _ in answer.parts for word in _placed(model, part, next(own_effects))]
-    return found
+    return explanations
 
 
 def refuse_long(parts: Sequence[Part], model: Task[Any, Any], place: str = "the input") -> None:
@@ -129,10 +129,10 @@ def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
     return replace(answer, parts=tuple((part, next(answers)) for part, _ in answer.parts))
 
 
-def _placed(model: Task[Any, Any], part: Part, own: Sequence[float]) -> list[dict[str, Any]]:
+def _placed(model: Task[Any, Any], part: Part, by_word: Sequence[float]) -> list[dict[str, Any]]:
     """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
     example, texts = part.example, model.parts(part.example)
-    pairs = zip(own, model.without_each(example) or (), strict=True)
+    pairs = zip(by_word, model.without_each(example) or (), strict=True)
     rounded = [None if shorter is None else round(effect, 4) for effect, shorter in pairs]
     if len(texts) > 1:
         left_out = (effect for effect in rounded if effect is not None)

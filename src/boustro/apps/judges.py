@@ -113,14 +113,14 @@ class CausalJudge:
         """Of the forward LM, or else of the backward LM."""
         reader, pieces = self.forward, continuations
         if reader is None:
-            reader, pieces = self.backward, [list(reversed(own)) for own in continuations]
+            reader, pieces = self.backward, [list(reversed(ids)) for ids in continuations]
         return CONTROLS["prior"].of(weigh([()] * len(pieces), pieces, reader, wanted=("prior",))).tolist()
 
     def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
         """As `Judge`; a word and what stands after the gap are one continuation."""
         contexts = [left for left, _ in gaps for _ in words]
-        found, _ = self.judge(contexts, [[*word, *right] for _, right in gaps for word in words])
-        return torch.tensor(found).view(len(gaps), len(words))
+        scores, _ = self.judge(contexts, [[*word, *right] for _, right in gaps for word in words])
+        return torch.tensor(scores).view(len(gaps), len(words))
 
 
 class MaskedJudge:
@@ -138,34 +138,34 @@ class MaskedJudge:
 
     def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
         """As `Judge`; no continuation is called what the LM would write."""
-        texts = [list(own) for own in continuations]
-        found, _ = self.writer.score_pieces([list(own) for own in contexts], texts)
+        texts = [list(ids) for ids in continuations]
+        scores, _ = self.writer.score_pieces([list(ids) for ids in contexts], texts)
         if self._pmi:
-            found = [score - alone for score, alone in zip(found, self.prior(texts), strict=True)]
-        return found, [False] * len(texts)
+            scores = [score - alone for score, alone in zip(scores, self.prior(texts), strict=True)]
+        return scores, [False] * len(texts)
 
     def prior(self, continuations: Sequence[Ids]) -> list[float]:
         """The score without a context."""
-        return self.writer.score_pieces([[]] * len(continuations), [list(own) for own in continuations])[0]
+        return self.writer.score_pieces([[]] * len(continuations), [list(ids) for ids in continuations])[0]
 
     def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
         """As `Judge`; words of one piece, for which all scores are the same, are scored in one reading."""
         lengths = {length: [k for k, word in enumerate(words) if len(word) == length] for length in map(len, words)}
         framed = [([*left, *self.lm.prompt_end], right) for left, right in gaps]
         order = sorted(range(len(gaps)), key=lambda n: sum(map(len, gaps[n])))
-        found = torch.zeros(len(gaps), len(words))
+        table = torch.zeros(len(gaps), len(words))
         for rows in chunk_by_size(order, lambda n: sum(map(len, framed[n])) + max(lengths), BATCH):
-            for length, own in lengths.items():
+            for length, columns in lengths.items():
                 read, blank = between(self.lm, [framed[n] for n in rows], length)
-                golds = torch.tensor([list(words[k]) for k in own], device=blank.device)
+                golds = torch.tensor([list(words[k]) for k in columns], device=blank.device)
                 if length == 1:
                     scores = read(blank)[:, 0, golds[:, 0]]
                 else:
                     config, draws = self.writer.scoring, Draws(self.writer.scoring.seed, rows)
                     totals = [self.writer.score_of(read, gold.expand_as(blank), blank, config, draws) for gold in golds]
                     scores = torch.stack([total.log_probs for total in totals], 1)
-                found[torch.tensor(rows)[:, None], torch.tensor(own)] = scores.cpu()
-        return found - torch.tensor(self.prior(words)) if self._pmi else found
+                table[torch.tensor(rows)[:, None], torch.tensor(columns)] = scores.cpu()
+        return table - torch.tensor(self.prior(words)) if self._pmi else table
 
 
 BATCH_PIECES = 8192
@@ -214,15 +214,15 @@ def weigh(
     wanted: Sequence[str] = ("forward", "prior", "backward"),
 ) -> Evidence:
     """The wanted evidence about pairs of pieces in text order; every pair must fit into the LMs' windows."""
-    found: dict[str, Tensor] = {}
+    evidence: dict[str, Tensor] = {}
     if forward is not None and "forward" in wanted:
-        found["forward"], found["greedy"] = log_probs(forward, contexts, continuations)
+        evidence["forward"], evidence["greedy"] = log_probs(forward, contexts, continuations)
     if forward is not None and "prior" in wanted:
-        found["prior"] = log_probs(forward, [()] * len(continuations), continuations)[0]
+        evidence["prior"] = log_probs(forward, [()] * len(continuations), continuations)[0]
     if backward is not None and "backward" in wanted:
         reversed_contexts = [list(reversed(context)) for context in contexts]
-        found["backward"] = log_probs(backward, continuations, reversed_contexts)[0]
-    return Evidence(torch.tensor([float(len(ids)) for ids in continuations]), **found)
+        evidence["backward"] = log_probs(backward, continuations, reversed_contexts)[0]
+    return Evidence(torch.tensor([float(len(ids)) for ids in continuations]), **evidence)
 
 
 def log_probs(reader: Reader, contexts: Sequence[Ids], written: Sequence[Ids]) -> tuple[Tensor, Tensor]:
@@ -234,10 +234,10 @@ def log_probs(reader: Reader, contexts: Sequence[Ids], written: Sequence[Ids]) -
     order = sorted(range(len(written)), key=lambda n: (number[tuple(contexts[n])], len(written[n])))
     totals, greedy = torch.zeros(len(written)), torch.zeros(len(written), dtype=torch.bool)
     for rows in _batches(order, contexts, written):
-        own = list(dict.fromkeys(tuple(contexts[n]) for n in rows))
-        read, place = reader.read(own), {context: n for n, context in enumerate(own)}
-        found, chosen = read.judge([written[n] for n in rows], [place[tuple(contexts[n])] for n in rows])
-        totals[rows], greedy[rows] = found.sum(-1).cpu(), chosen.cpu()
+        distinct = list(dict.fromkeys(tuple(contexts[n]) for n in rows))
+        read, place = reader.read(distinct), {context: n for n, context in enumerate(distinct)}
+        scores, chosen = read.judge([written[n] for n in rows], [place[tuple(contexts[n])] for n in rows])
+        totals[rows], greedy[rows] = scores.sum(-1).cpu(), chosen.cpu()
     return totals, greedy
 
 
@@ -258,4 +258,4 @@ def _batches(order: Sequence[int], contexts: Sequence[Ids], written: Sequence[Id
 
 def best(scores: Tensor, sizes: Sequence[int]) -> list[int]:
     """The choice of each question, the first of equals (`draws`); its choices follow each other, `sizes` of each."""
-    return [int(in_order(own[None])[0, 0]) for own in scores.split(list(sizes))]
+    return [int(in_order(row[None])[0, 0]) for row in scores.split(list(sizes))]

@@ -74,7 +74,7 @@ class PromptClassifier:
         self.judge = open_judge(model, score, device, MASKED_SCORE, start_piece)
         self.score, self.calibrate, self.model = self.judge.score, calibrate, model
         self.pieces = PromptPieces(self.template, self.judge.tokenizer, prompt_pieces)
-        self.words = [pieces for own in self.pieces.words.values() for pieces in own]
+        self.words = [pieces for words in self.pieces.words.values() for pieces in words]
         neutral = self.judge.word_scores(self.pieces.neutral(), self.words)
         # The mean over content-free texts of the probabilities of the labels, as logarithms.
         self._prior = self._label_scores(neutral).log_softmax(-1).logsumexp(0) - log(len(neutral))
@@ -107,12 +107,12 @@ class PromptClassifier:
         divided = (plain - self._prior).log_softmax(-1)
         chosen, other = (divided, plain) if self.calibrate else (plain, divided)
         labels = self.template.labels
-        first, second = (in_order(own)[:, 0].tolist() for own in (chosen, other))  # "N/A" itself favours none of them
-        found = zip(chosen.exp().tolist(), first, second, strict=True)
-        return [Prompted(labels[best], dict(zip(labels, own, strict=True)), labels[more]) for own, best, more in found]
+        first, second = (in_order(side)[:, 0].tolist() for side in (chosen, other))  # "N/A" itself favours none of them
+        rows = zip(chosen.exp().tolist(), first, second, strict=True)
+        return [Prompted(labels[best], dict(zip(labels, row, strict=True)), labels[more]) for row, best, more in rows]
 
     def _label_scores(self, scores: Float[Tensor, "N K"]) -> Float[Tensor, "N L"]:
         """The logarithm of the mean probability of each label's words."""
-        sizes = [len(own) for own in self.pieces.words.values()]
+        sizes = [len(words) for words in self.pieces.words.values()]
         parts = scores.float().split(sizes, dim=1)
-        return torch.stack([own.logsumexp(1) - log(own.shape[1]) for own in parts], 1)
+        return torch.stack([part.logsumexp(1) - log(part.shape[1]) for part in parts], 1)

@@ -92,15 +92,15 @@ def case_study(
     for title in sorted(members, key=lambda t: len(members[t])):  # small groups first, or the large take all
         taken = {c.sentence for each in chosen.values() for c in each}
         chosen[title] = _choose(changes[title][0], first[0].words, taken)
-    found = []
-    for title, own in members.items():
-        num = len(own) * len(first)
-        right = [sum(e in a.predicted[i] for a in side for i, e in own) for side in (first, second)]
+    rows = []
+    for title, entities in members.items():
+        num = len(entities) * len(first)
+        right = [sum(e in a.predicted[i] for a in side for i, e in entities) for side in (first, second)]
         kinds = [c.kind for each in changes[title] for c in each]
-        found.append(
+        rows.append(
             {
                 "title": title,
-                "entities": len(own),
+                "entities": len(entities),
                 "recall": [100 * r / num if num else 0.0 for r in right],
                 "fixed": kinds.count("fixed"),
                 "broken": kinds.count("broken"),
@@ -108,13 +108,13 @@ def case_study(
                 "sentences": [_shown(c, sentences[c.sentence], shown_answers) for c in chosen[title]],
             }
         )
-    return found
+    return rows
 
 
 def confident_mistakes(sentences: Sequence[Sentence], name: str, answers: Answers) -> list[dict[str, Any]]:
     """The wrong entities of one system with the highest scores."""
-    found = (zip(*pair, strict=True) for pair in zip(answers.predicted, answers.scores, strict=True))
-    wrong = [Change(i, e, "wrong", p) for i, own in enumerate(found) for e, p in own if e not in answers.gold[i]]
+    scored = (zip(*pair, strict=True) for pair in zip(answers.predicted, answers.scores, strict=True))
+    wrong = [Change(i, e, "wrong", p) for i, pairs in enumerate(scored) for e, p in pairs if e not in answers.gold[i]]
     chosen = [c for c in sorted(wrong, key=lambda c: (-c.score, c.sentence)) if len(sentences[c.sentence]) <= MAX_WORDS]
     return [_shown(c, sentences[c.sentence], {name: answers}) for c in chosen[:MOST_MISTAKES]]
 
@@ -126,8 +126,8 @@ def _members(
     members: dict[str, Members] = {title: [] for title in (*groups, OTHERS)}
     for index, gold in enumerate(answers.gold):
         for entity in gold:
-            found = GoldInContext(entity, answers.words[index], gold, training)
-            for title in [t for t, belongs in groups.items() if belongs(found)] or [OTHERS]:
+            in_context = GoldInContext(entity, answers.words[index], gold, training)
+            for title in [t for t, belongs in groups.items() if belongs(in_context)] or [OTHERS]:
                 members[title].append((index, entity))
     return members
 
@@ -135,9 +135,9 @@ def _members(
 def _changes(first: Answers, second: Answers, members: Members) -> Iterator[Change]:
     for index, entity in members:
         for kind, right, wrong in (("fixed", second, first), ("broken", first, second)):
-            found = right.predicted[index]
-            if entity in found and entity not in wrong.predicted[index]:
-                yield Change(index, entity, kind, right.scores[index][found.index(entity)])
+            predicted = right.predicted[index]
+            if entity in predicted and entity not in wrong.predicted[index]:
+                yield Change(index, entity, kind, right.scores[index][predicted.index(entity)])
 
 
 def _choose(changes: Sequence[Change], words: Sequence[Sequence[str]], taken: set[int]) -> list[Change]:

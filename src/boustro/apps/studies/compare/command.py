@@ -91,8 +91,8 @@ def fewshot(
     """
     check_options(fewshot, locals())
     paper = preset == "paper"
-    own = {"--seeds": seeds, "--heads": None if heads == (AUTO,) else heads} if paper else {"--budget": budget}
-    unread = [name for name, value in own.items() if value is not None]
+    options = {"--seeds": seeds, "--heads": None if heads == (AUTO,) else heads} if paper else {"--budget": budget}
+    unread = [name for name, value in options.items() if value is not None]
     searched = {name: training.preset(preset)[name] for name in SEARCHED} if paper else {}
     unread += [f"--{option_name(name)}" for name, value in searched.items() if value != getattr(of_heads, name)]
     if unread:

@@ -94,7 +94,7 @@ class Comparison(Grid):
 
     def systems(self) -> list[System]:
         counts = [{SHOTS: shots} for shots in self.shots] or [{}]
-        variants = [variant | own for variant in self.variants for own in counts]
+        variants = [variant | count for variant in self.variants for count in counts]
         return name_systems(itertools.product(self.encoders, self.heads, variants))
 
     def numbers(self, system: System) -> Sequence[int]:
@@ -172,9 +172,9 @@ class Comparison(Grid):
             assert system.shots is not None
             plan, seeds = self._make(system).plan, range(1, self.seeds + 1)
             given = [self._examples(system.shots, seed) for seed in (seeds if self.budget is None else [1])]
-            found = fit_many(plan, given, seeds) if self.budget is None else self._search(plan, given[0], self.budget)
+            fitted = fit_many(plan, given, seeds) if self.budget is None else self._search(plan, given[0], self.budget)
             self._latest.clear()
-            self._latest[system.name] = found
+            self._latest[system.name] = fitted
         return self._latest[system.name]
 
     def _examples(self, shots: int, seed: int) -> Examples:
@@ -183,11 +183,11 @@ class Comparison(Grid):
     def _search(self, plan: Plan[Any], given: Examples, budget: int) -> list[Fitted]:
         grid = list(itertools.product(RATES, SEEDS, DROPOUTS))
         picked = [grid[n] for n in np.random.default_rng(0).permutation(len(grid))[:budget]]
-        own = {"batch_sentences": BATCH}
-        options = [replace(plan.head_options, lr=rate, dropout=dropout, **own) for rate, _, dropout in picked]
-        found = fit_many(plan, [given] * len(picked), [seed for _, seed, _ in picked], options)
-        scores = [self.units.score(self.dev, f.answers(f.outputs(self.dev, cached=True), self.dev)) for f in found]
-        return [found[n] for n in sorted(range(len(found)), key=lambda n: -scores[n])[: self.seeds]]
+        batch = {"batch_sentences": BATCH}
+        options = [replace(plan.head_options, lr=rate, dropout=dropout, **batch) for rate, _, dropout in picked]
+        fitted = fit_many(plan, [given] * len(picked), [seed for _, seed, _ in picked], options)
+        scores = [self.units.score(self.dev, f.answers(f.outputs(self.dev, cached=True), self.dev)) for f in fitted]
+        return [fitted[n] for n in sorted(range(len(fitted)), key=lambda n: -scores[n])[: self.seeds]]
 
     @cached_property
     def _latest(self) -> dict[str, list[Fitted]]:
@@ -197,15 +197,15 @@ class Comparison(Grid):
         """Scores of answers, and one JSON object per example."""
         units, values = self.units, self.units.values(examples, answers)
         gold = [units.gold(example) for example in examples]
-        found = [units.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
-        figures, own = model.score(examples, answers).to_dict(), units.metric.split()[-1].lower()
+        predicted = [units.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        figures, metric = model.score(examples, answers).to_dict(), units.metric.split()[-1].lower()
         scores = {
             "value": units.score(examples, answers),
-            "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != own},
-            "per_type": score_entities(gold, found).to_dict()["per_type"] if units.has_labels else {},
+            "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != metric},
+            "per_type": score_entities(gold, predicted).to_dict()["per_type"] if units.has_labels else {},
         }
         rows = []
-        for example, answer, wanted, got, value in zip(examples, answers, gold, found, values, strict=True):
+        for example, answer, wanted, got, value in zip(examples, answers, gold, predicted, values, strict=True):
             row: dict[str, Any] = {
                 "words": units.words(example),
                 "gold": [(e.label, e.start, e.end) for e in wanted],
@@ -224,8 +224,8 @@ class Comparison(Grid):
         values = entity_counts(*([[Entity(*e) for e in row[side]] for row in rows] for side in ("gold", "entities")))
         chosen = surest_mistakes(self.units, values, [row["scores"] for row in rows])
         chosen = [i for i in chosen if len(examples[i].words) <= MOST_WORDS]
-        for i, found in zip(chosen, effects(model, [examples[i] for i in chosen]), strict=True):
-            rows[i]["effects"] = [round(effect, 4) for effect in found]
+        for i, word_effects in zip(chosen, effects(model, [examples[i] for i in chosen]), strict=True):
+            rows[i]["effects"] = [round(effect, 4) for effect in word_effects]
 
     def encoder(self, system: System) -> Encoder:
         return self._make(system, **self.context()).encoder(cached=True)

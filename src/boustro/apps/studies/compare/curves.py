@@ -19,7 +19,7 @@ Systems = list[dict[str, Any]]
 
 def layers(results: Results) -> Section:
     """The learned share of every layer, for each stream (one language model) that has several."""
-    several = ({n: own for n, own in s["layer_weights"].items() if len(own[0]) > 1} for s in results["systems"])
+    several = ({n: mixes for n, mixes in s["layer_weights"].items() if len(mixes[0]) > 1} for s in results["systems"])
     pairs = zip(results["systems"], several, strict=True)
     systems = [{**s, "layer_weights": mixed} for s, mixed in pairs if mixed]
     if not systems:
@@ -85,8 +85,8 @@ def calibration(results: Results) -> Section | None:
 
 def _temperatures(system: dict[str, Any]) -> Prose:
     """What `--calibrate` found, mean over seeds."""
-    own = system["temperatures"]
-    mean = {name: sum(each[name] for each in own) / len(own) for name in ("temperature", "error_before", "error")}
+    seeds = system["temperatures"]
+    mean = {name: sum(each[name] for each in seeds) / len(seeds) for name in ("temperature", "error_before", "error")}
     return Prose(
         f"{system['name']}: scores have a temperature of {mean['temperature']:.2f}, chosen on parts of the training "
         f"set that were left out; there the error fell from {100 * mean['error_before']:.1f} to "
@@ -140,8 +140,8 @@ def by_examples(results: Results, points: Points) -> Section:
     columns, lines = _shots(points), _lines(points)
     what = "by the number of training examples (logarithmic): one dot per draw, lines at the means"
     figure = Figure(curve_figure(points, measure), f"{measure} {what}.")
-    rows = [[x, *(numbers.spread(own[k]["score"]) if k in own else "" for k in columns)] for x, own in lines.items()]
-    best = {i for i, own in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in own.values())}
+    rows = [[x, *(numbers.spread(line[k]["score"]) if k in line else "" for k in columns)] for x, line in lines.items()]
+    best = {i for i, line in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in line.values())}
     rules = " at entity level by conlleval's rules" if results["task"]["has_spans"] else ""
     caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
@@ -155,14 +155,14 @@ def curve_figure(points: Points, measure: str) -> str:
     most, least = (f([n for p in points for n in p["sentences"]]) for f in (max, min))
 
     def draw(index: int, panel: Panel) -> str:
-        own = sorted(list(panels.values())[index], key=lambda p: p["shots"])
+        panel_points = sorted(list(panels.values())[index], key=lambda p: p["shots"])
         across = Scale(math.log(least), math.log(max(most, least * 2)), panel.left + 22, panel.right - 22)
         parts = []
-        for shots, size in sorted({p["shots"]: fmean(p["sentences"]) for p in reversed(own)}.items()):
+        for shots, size in sorted({p["shots"]: fmean(p["sentences"]) for p in reversed(panel_points)}.items()):
             parts.append(text(across(math.log(size)), panel.bottom + 16, f"{size:.0f}", "middle", "m"))
             parts.append(text(across(math.log(size)), panel.bottom + 31, f"K = {shots}", "middle", "m"))
         for name, style in colours.items():
-            line = [p for p in own if p["name"] == name]
+            line = [p for p in panel_points if p["name"] == name]
             means = [(across(math.log(fmean(p["sentences"]))), panel.scale(p["score"]["mean"])) for p in line]
             pairs = [pair for p in line for pair in zip(p["sentences"], p["score"]["values"], strict=True)]
             every = [(across(math.log(n)), panel.scale(v)) for n, v in pairs]

@@ -34,9 +34,9 @@ def differing(
     chosen: list[tuple[int, str]] = []
     taken: set[tuple[str, ...]] = set()
     for kind, side, sign, room in (("fixed", second[0], 1, MAX_FIXED), ("broken", first[0], -1, MAX_BROKEN)):
-        own = sign * changes[0]
-        changed = np.flatnonzero(own >= CHANGE).tolist()
-        for i in sorted(changed, key=lambda i: (-own[i], -max(side.scores[i], default=0), i)):
+        gains = sign * changes[0]
+        changed = np.flatnonzero(gains >= CHANGE).tolist()
+        for i in sorted(changed, key=lambda i: (-gains[i], -max(side.scores[i], default=0), i)):
             form = (*side.words[i], units.title(examples[i]))
             if room and form not in taken:
                 chosen.append((i, kind))
@@ -89,11 +89,11 @@ def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers],
         "reference": units.reference(example),
         "answers": {
             name: {
-                "said": own.said[index],
-                "score": max(own.scores[index], default=None),
-                "credit": round(float(units.credits(own.values)[index]), 4),
+                "said": answered.said[index],
+                "score": max(answered.scores[index], default=None),
+                "credit": round(float(units.credits(answered.values)[index]), 4),
             }
-            for name, own in systems.items()
+            for name, answered in systems.items()
         },
         "effects": strongest(answers.words[index], answers.effects.get(index, ())) if len(systems) == 1 else [],
     }

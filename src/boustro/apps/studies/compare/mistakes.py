@@ -255,6 +255,6 @@ def _example(shown: dict[str, Any], results: Results) -> ExampleSentence | Examp
     label, start, end = shown["entity"]
     name = join_words(shown["words"][start:end])
     heading = f"{shown['kind']}: {right} has “{name}” as {label}, with score {shown['score']:.2f} ({where})"
-    answers = [(str(who), [Entity(*place, score=p) for *place, p in found]) for who, found in shown["answers"].items()]
-    answers = [(short.get(who, who), found) for who, found in answers]
+    answers = [(str(who), [Entity(*place, score=p) for *place, p in spans]) for who, spans in shown["answers"].items()]
+    answers = [(short.get(who, who), entities) for who, entities in answers]
     return ExampleSentence(heading, shown["words"], [Entity(*e) for e in shown["gold"]], answers)

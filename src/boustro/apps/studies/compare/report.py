@@ -41,7 +41,7 @@ MEASURED = (
 
 def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
     """The table on standard output with as many columns of labels as fit, the largest first, and a note on the rest."""
-    sizes = {label: found["num_entities"] for s in results["systems"] for label, found in s["per_type"].items()}
+    sizes = {label: figures["num_entities"] for s in results["systems"] for label, figures in s["per_type"].items()}
     labels = sorted(sizes, key=lambda label: (-sizes[label], label))
     shown, unbounded = len(labels), Console(width=1_000_000)
     while shown and unbounded.measure(_score_table(results, labels[:shown])).maximum > width:
@@ -271,13 +271,13 @@ REPORT = StudyReport(
 LEVEL = 0.05
 
 
-def does(own: Mapping[str, Any], score: float, task: Mapping[str, Any], total: int = 100) -> str:
+def does(figures: Mapping[str, Any], score: float, task: Mapping[str, Any], total: int = 100) -> str:
     """`finds 72 of 100 entities`, from the mean of recall or of accuracy in percent, else the score.
 
     Of fewer than 100 in `total` it says how many there were.
     """
     total = min(total, 100)
-    recall = own.get("recall", {}).get("mean") if task.get("has_spans") else None
+    recall = figures.get("recall", {}).get("mean") if task.get("has_spans") else None
     if recall is not None:
         return f"finds {recall * total / 100:.0f} of {total} {task['units']}"
     if task["metric"] == "accuracy":

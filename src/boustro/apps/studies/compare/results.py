@@ -91,8 +91,8 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     judged, units = grid.judged_on, grid.units
     data = grid.data()[judged]
     words, gold = [units.words(s) for s in data], [units.gold(s) for s in data]
-    own = {s.name: [cell for cell in cells if cell.system.name == s.name] for s in grid.systems()}
-    finished = [Finished(s, own[s.name], judged, words, gold) for s in grid.systems() if own[s.name]]
+    by_system = {s.name: [cell for cell in cells if cell.system.name == s.name] for s in grid.systems()}
+    finished = [Finished(s, by_system[s.name], judged, words, gold) for s in grid.systems() if by_system[s.name]]
     training = Training.of((s.words, units.gold(s)) for s in grid.train if units.has_positions)
     systems, counted, costs, configs = [], [], {}, []
     for each in finished:
@@ -113,7 +113,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     bases = bests if grid.reference is None else bases
     draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data, grid.task.shared)
     drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws, groups=alike)
-    pairs = {"to_best": list(enumerate(bests)), "to_reference": [(own, i) for i, own in enumerate(bases)]}
+    pairs = {"to_best": list(enumerate(bests)), "to_reference": [(reference, i) for i, reference in enumerate(bases)]}
     for key, sides in pairs.items():
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
         for system, gap in zip(systems, gaps, strict=True):
@@ -136,7 +136,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
 
 def counts(answers: Sequence[Answers], keep: Callable[[Entity], bool] = lambda entity: True) -> np.ndarray:
     """(seeds, sentences, 3) over the entities that `keep` selects: in the reference, predicted, in both."""
-    sides = [[[[e for e in found if keep(e)] for found in side] for side in (a.gold, a.predicted)] for a in answers]
+    sides = [[[[e for e in spans if keep(e)] for spans in side] for side in (a.gold, a.predicted)] for a in answers]
     return np.stack([entity_counts(gold, predicted) for gold, predicted in sides])
 
 
@@ -174,7 +174,7 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
         "per_type": {x: {key: statistics.fmean(r[key] for r in rows) for key in EMPTY} for x, rows in per_type.items()},
         **{name: record[name] for name in RECORDED},
         **{name: first["cost"][name] for name in SIZES},
-        "temperatures": [own for s in scores if (own := s["record"].get("calibration"))],
+        "temperatures": [calibration for s in scores if (calibration := s["record"].get("calibration"))],
         "dev_curves": [s["record"].get("dev_curve", []) for s in scores],
         "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
         "context": config.get("context", "sentence"),
@@ -195,8 +195,8 @@ def _splits(answers: Sequence[Answers], training: Training, units: Units) -> dic
     scores, right = [], []
     for each in answers:
         for name, counted in buckets.items():
-            found = count_buckets(DIMENSIONS[name], training, each.words, each.gold, each.predicted)
-            for bucket, c in found.items():
+            by_bucket = count_buckets(DIMENSIONS[name], training, each.words, each.gold, each.predicted)
+            for bucket, c in by_bucket.items():
                 counted[bucket] = np.array([c.gold, c.predicted, c.correct]) + counted.get(bucket, 0)
         credits = units.credits(each.values)
         if not units.has_positions:
@@ -273,15 +273,15 @@ def _compare_pair(
 def _varied(grid: "Comparison") -> dict[str, list[Any]]:
     """Everything that differs between systems, with its values."""
     rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
-    found = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
-    return {name: values for name, values in found.items() if len(values) > 1}
+    settings = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
+    return {name: values for name, values in settings.items() if len(values) > 1}
 
 
 def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
     """For every system the best of those that learned from as many examples."""
     dev = [dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems]
     rivals = {s["shots"]: [i for i, other in enumerate(systems) if other["shots"] == s["shots"]] for s in systems}
-    best = {shots: own[choose_best([dev[i] for i in own])] for shots, own in rivals.items()}
+    best = {shots: indices[choose_best([dev[i] for i in indices])] for shots, indices in rivals.items()}
     return [best[s["shots"]] for s in systems]
 
 
@@ -291,12 +291,12 @@ def choose_best(dev: Sequence[Mapping[int, float]]) -> int:
     return int(np.argmax([statistics.fmean(v for s, v in scores.items() if s in (shared or scores)) for scores in dev]))
 
 
-def correct_gaps(found: Sequence[Difference | None]) -> list[dict[str, Any] | None]:
+def correct_gaps(gaps: Sequence[Difference | None]) -> list[dict[str, Any] | None]:
     """The differences of one table, with p-values corrected for their number; `None` where there is no difference."""
-    corrected = holm([gap.p if gap else None for gap in found])
+    corrected = holm([gap.p if gap else None for gap in gaps])
     return [
         gap and {**asdict(gap), "p_holm": p, "reliable": p is not None and p < RELIABLE}
-        for gap, p in zip(found, corrected, strict=True)
+        for gap, p in zip(gaps, corrected, strict=True)
     ]
 
 

@@ -40,7 +40,7 @@ def draw_all(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int
 
 def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: int = 1) -> dict[int, list[np.ndarray]]:
     """For every K the paper's set; there is only one, for all draws."""
-    found: dict[int, list[np.ndarray]] = {}
+    drawn: dict[int, list[np.ndarray]] = {}
     for k in _checked(shots):
         left = dict.fromkeys(entity_types(sentences), k)
         taken = []
@@ -51,8 +51,8 @@ def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: i
                 if left[label] and set(sentence.tags or ()) == {"O", f"B-{label}", f"I-{label}"}:
                     left[label] -= 1
                     taken.append(index)
-        found[k] = [np.array(taken, np.int64)] * num_draws
-    return found
+        drawn[k] = [np.array(taken, np.int64)] * num_draws
+    return drawn
 
 
 def entity_types(sentences: Sequence[Sentence]) -> list[str]:
@@ -109,10 +109,10 @@ def _walk(held: Sequence[set[str]], order: Sequence[int], shots: int) -> np.ndar
 def _keys(sentences: Sequence[Sentence]) -> list[bytes]:
     """A hash of each sentence: its words and tags, and how many equal ones come before it."""
     labels = [s.tags or () if s.label is None else (s.label,) for s in sentences]
-    contents = [(s.words, own, s.label) for s, own in zip(sentences, labels, strict=True)]
+    contents = [(s.words, tags, s.label) for s, tags in zip(sentences, labels, strict=True)]
     keys = []
-    for (words, own, _), number in zip(contents, _occurrences(contents), strict=True):
-        text = "\x1f".join((str(number), *words, "\x1e", *own))
+    for (words, tags, _), number in zip(contents, _occurrences(contents), strict=True):
+        text = "\x1f".join((str(number), *words, "\x1e", *tags))
         keys.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
     return keys
 

@@ -71,7 +71,7 @@ def write_report(study: Grid, cells: Sequence[Cell], out: Path) -> dict[str, Any
 def shared_results(study: Grid, cells: Sequence[Cell]) -> dict[str, Any]:
     """Title, stamp ("37 of 40 cells"), command, versions, signature, and facts about the data."""
     program, *arguments = provenance()["command"]
-    draws = {str(shots): [draw.tolist() for draw in own] for shots, own in study.draws.items()}
+    draws = {str(shots): [draw.tolist() for draw in drawn] for shots, drawn in study.draws.items()}
     of, complete = study.cells(Path()), {cell.name for cell in cells}
     return {
         "title": study.title,

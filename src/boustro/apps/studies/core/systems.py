@@ -67,8 +67,8 @@ def variant_labels(variants: Sequence[dict[str, Any]]) -> list[list[str]]:
     `[{"pooling": "exit", "dropout": 0.1}, {"pooling": "exit", "dropout": 0.3}]` → `[["dropout=0.1"], ["dropout=0.3"]]`
     """
     values = {k: list(dict.fromkeys(_written(v.get(k)) for v in variants)) for v in variants for k in v}
-    varied = {k: found for k, found in values.items() if len(found) > 1}
-    every = [value for found in varied.values() for value in found]
+    varied = {k: settings for k, settings in values.items() if len(settings) > 1}
+    every = [value for settings in varied.values() for value in settings]
 
     def label(name: str, value: str) -> str:
         clear = all(v[0].isalpha() and every.count(v) == 1 for v in varied[name]) and "true" not in varied[name]
@@ -87,9 +87,9 @@ def options_of(
     """
     kind, varied = config.check_head(head), dict(variant)
     preset = config.preset(varied.pop("preset", "default"))
-    own = {name: v for name, v in {**options, **preset}.items() if kind.has(name) or not owners(name, config.heads())}
-    without = unread(kind.options, {name: v for name, v in {**own, **varied}.items() if kind.has(name)})
-    return {name: value for name, value in own.items() if name not in without} | varied
+    kept = {name: v for name, v in {**options, **preset}.items() if kind.has(name) or not owners(name, config.heads())}
+    without = unread(kind.options, {name: v for name, v in {**kept, **varied}.items() if kind.has(name)})
+    return {name: value for name, value in kept.items() if name not in without} | varied
 
 
 def refuse_variants(

@@ -66,14 +66,14 @@ def measure(vectors: np.ndarray, words: Sequence[str], lengths: Sequence[int]) -
     rows: dict[str, list[int]] = {}
     for row, word in enumerate(words):
         rows.setdefault(word.lower(), []).append(row)
-    own = [pair_parts(units[found]).sum() for found in rows.values() if len(found) >= LEAST_OCCURRENCES]
+    by_word = [pair_parts(units[places]).sum() for places in rows.values() if len(places) >= LEAST_OCCURRENCES]
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     inside = [_to_mean(x[a:b], units[a:b]) for a, b in pairwise(bounds) if b - a > 1]
     return Geometry(
         anisotropy=mean,
         rogue_share=100 * float(parts[rogue]) / mean if mean else 0.0,
         rogue_dimension=rogue,
-        self_similarity=float(np.mean(own)) - mean if own else float("nan"),
+        self_similarity=float(np.mean(by_word)) - mean if by_word else float("nan"),
         intra_sentence=float(np.mean(inside)) - mean if inside else float("nan"),
     )
 
@@ -151,11 +151,11 @@ def correlate(encoder: Encoder, pairs: list[WordPair]) -> dict[str, float]:
     sample = np.concatenate([array[::step] for array in wide], axis=1).astype(np.float32)
     vectors = np.concatenate([array[places] for array in wide], axis=1).astype(np.float32)
     scores = [pair.score for pair in pairs]
-    found = {}
+    correlations = {}
     for name, kind in TRANSFORMS.items():
         x = unit(kind.fit(sample).apply(vectors))
-        found[name] = score_correlation(scores, (x[::2] * x[1::2]).sum(1).tolist()).spearman
-    return found
+        correlations[name] = score_correlation(scores, (x[::2] * x[1::2]).sum(1).tolist()).spearman
+    return correlations
 
 
 def _pair(record: Any, where: str) -> WordPair:

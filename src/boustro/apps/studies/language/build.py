@@ -188,16 +188,16 @@ class Build:
             tokenize(self.text, self.out / "shards", train_tokenizer=self.options.vocabulary, overwrite=True)
 
     def _config(self, direction: Direction, tokens: int, **how: Any) -> PretrainConfig:
-        own = self.options
+        given = self.options
         return PretrainConfig(
             shards=(self.out / "shards",),
             out=self.out / direction,
             direction=direction,
-            preset=own.preset,
-            segment_length=own.segment_length,
-            batch_segments=own.batch_segments,
-            seed=own.seed,
-            compile=own.compile,
+            preset=given.preset,
+            segment_length=given.segment_length,
+            batch_segments=given.batch_segments,
+            seed=given.seed,
+            compile=given.compile,
             tokens=tokens,
             **how,
         )
@@ -205,12 +205,12 @@ class Build:
     def _probe(self) -> LanguagePlan:
         """Measure some steps, and decide how many there will be."""
         with self._timed("probe"):
-            found = measure(self._config("forward", 1))
-        if found is None:
+            measured = measure(self._config("forward", 1))
+        if measured is None:
             raise ValueError(f"{self.out / 'shards'}: too little text to measure a step; give more")
         text = Shards.open(self.out / "shards").config
-        spent = sum(self.seconds.values()) + 2 * found.start
-        plan = decide(self.key, self.options, found.step, spent, text["num_pieces"], text["num_documents"])
+        spent = sum(self.seconds.values()) + 2 * measured.start
+        plan = decide(self.key, self.options, measured.step, spent, text["num_pieces"], text["num_documents"])
         return keep_plan(self.out, plan)
 
     def _say(self, plan: LanguagePlan) -> None:

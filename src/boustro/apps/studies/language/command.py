@@ -97,8 +97,8 @@ def _show(figures: dict[str, Any], out: Path) -> None:
         plan = figures["plan"]
         print(f"{plan['pieces']:,} pieces for each LM, {plan['seconds'] / 60:.1f} minutes for both")
         return
-    for name, own in figures["systems"].items():
-        print(f"{name}  F1 {own['mean']:.2f}")
+    for name, scores in figures["systems"].items():
+        print(f"{name}  F1 {scores['mean']:.2f}")
     minutes = {name: f"{seconds / 60:.1f}" for name, seconds in figures["seconds"].items()}
     print("minutes  " + "  ".join(f"{name} {value}" for name, value in minutes.items()))
     print(f"report   {out / 'report' / 'report.html'}")

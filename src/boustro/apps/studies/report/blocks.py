@@ -231,10 +231,10 @@ def _framed(heading: str, text: str, lines: Sequence[tuple[str, str]]) -> str:
 
 def _marked(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
     """A sentence with its entities and scores; wrong ones are marked, and missed ones that no wrong one overlaps."""
-    wanted, found = entity_keys(gold), entity_keys(entities)
+    wanted, predicted = entity_keys(gold), entity_keys(entities)
     wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
     missed = [g for g in gold if not any(g.start < w.end and w.start < g.end for w in wrong)]
-    shown = [*entities, *(g for g in missed if (g.label, g.start, g.end) not in found)]
+    shown = [*entities, *(g for g in missed if (g.label, g.start, g.end) not in predicted)]
     text, placed = word_entities(words, shown)
     original = dict(zip(placed, shown, strict=True))
 

@@ -54,9 +54,9 @@ def f1(counts: Sequence[int]) -> TableCell:
     """F1 of (reference, predicted, both), with precision / recall; a dash where both sides are empty."""
     if not sum(counts):
         return TableCell("–")
-    found, (gold, predicted, _) = SpanCounts(*counts), counts
-    precision, recall = (f"{v:.0f}" if n else "–" for v, n in ((found.precision, predicted), (found.recall, gold)))
-    return TableCell(f"{found.f1:.1f}", f"{precision} / {recall}", found.f1 / 100)
+    scores, (gold, predicted, _) = SpanCounts(*counts), counts
+    precision, recall = (f"{v:.0f}" if n else "–" for v, n in ((scores.precision, predicted), (scores.recall, gold)))
+    return TableCell(f"{scores.f1:.1f}", f"{precision} / {recall}", scores.f1 / 100)
 
 
 def millions(count: int) -> str:

@@ -115,7 +115,7 @@ def scaling(
             raise ValueError(f"{out}: no cell of this study is complete yet; run it without --report-only first")
         results = summarise(study, cells)
         write_file(out / "results.json", as_json(results, 1))
-        drawn = {name: own for name, own in results["objectives"].items() if own["runs"]}
+        drawn = {name: objective for name, objective in results["objectives"].items() if objective["runs"]}
 
         def show() -> None:
             print_tables(drawn)
@@ -128,30 +128,30 @@ def scaling(
 
 def print_tables(objectives: Mapping[str, Results]) -> None:
     """On standard output."""
-    for objective, own in objectives.items():
+    for objective, results in objectives.items():
         table = Table(*HEADS, title=objective)
-        for row in rows(own):
+        for row in rows(results):
             table.add_row(*row)
         Console(width=100).print(table)
-        print(describe(own))
+        print(describe(results))
     print(NOTE)
 
 
-def rows(own: Results) -> list[list[str]]:
+def rows(results: Results) -> list[list[str]]:
     """The runs of an objective as text, from the smallest model and budget to the largest."""
-    curve, found = curve_of(own), []
-    for run in sorted(own["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
+    curve, lines = curve_of(results), []
+    for run in sorted(results["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
         fitted = f"{float(curve.loss(run['num_parameters'], run['pieces_seen'])):.3f}" if curve else ""
         sizes = [f"{run['num_parameters'] / 1e6:.2f}M", f"{run['pieces_seen']:,}", str(run["seed"])]
-        found.append([run["size"], *sizes, f"{run['validation_loss']:.3f}", fitted, f"{run['seconds']:.0f}"])
-    return found
+        lines.append([run["size"], *sizes, f"{run['validation_loss']:.3f}", fitted, f"{run['seconds']:.0f}"])
+    return lines
 
 
-def describe(own: Results) -> str:
+def describe(results: Results) -> str:
     """The curve in one line, or why there is none."""
-    curve = curve_of(own)
+    curve = curve_of(results)
     if curve is None:
-        return own["refusal"]
+        return results["refusal"]
     spread = {name: f" ({low:.2f} to {high:.2f})" for name, (low, high) in curve.spread.items()}
     line = (
         f"L = {curve.irreducible:.3f}{spread.get('irreducible', '')} + {curve.size_factor:.3g} · "
@@ -162,8 +162,8 @@ def describe(own: Results) -> str:
     return line + ("; an exponent is at the end of its range: these runs do not determine it" if curve.at_bound else "")
 
 
-def curve_of(own: Results) -> Any:
+def curve_of(results: Results) -> Any:
     """The `Curve` of an objective, where there is one."""
     from boustro.apps.studies.scaling.curve import Curve
 
-    return Curve(**own["curve"]) if own["curve"] else None
+    return Curve(**results["curve"]) if results["curve"] else None

@@ -88,7 +88,7 @@ def fit_curve(runs: Sequence[Run]) -> Curve:
     # In units of the geometric mean, so that all numbers are near 1.
     units = np.exp(np.log(values[:, :2]).mean(0))
     scaled = np.column_stack([values[:, :2] / units, values[:, 2]])
-    best = min((_refined(scaled, start) for start in _starts(scaled)), key=lambda found: found[1])[0]
+    best = min((_refined(scaled, start) for start in _starts(scaled)), key=lambda fit: fit[1])[0]
     others = [_refined(np.delete(scaled, n, 0), best)[0] for n in range(len(runs))] if len(runs) > LEAST_RUNS else []
     curve = _curve(best, units)
     errors = np.abs(curve.loss(values[:, 0], values[:, 1]) / values[:, 2] - 1)
@@ -98,9 +98,9 @@ def fit_curve(runs: Sequence[Run]) -> Curve:
         largest_error=float(errors.max()),
         at_bound=any(not LOW * 1.01 < exponent < HIGH / 1.01 for exponent in best[3:]),
         spread={
-            name: (float(min(own)), float(max(own)))
+            name: (float(min(estimates)), float(max(estimates)))
             for name, place in named.items()
-            if (own := [np.exp(found[place]) if place < 3 else found[place] for found in others])
+            if (estimates := [np.exp(other[place]) if place < 3 else other[place] for other in others])
         },
     )
 
@@ -110,12 +110,12 @@ def _starts(values: np.ndarray) -> list[np.ndarray]:
     from scipy.optimize import nnls
 
     size, data, loss = values.T
-    found = []
+    starts = []
     for alpha, beta in itertools.product(GRID, GRID):
         columns = np.column_stack([np.ones_like(size), size**-alpha, data**-beta]) / loss[:, None]
         factors, distance = nnls(columns, np.ones_like(loss))
-        found.append((distance, [*np.log(np.maximum(factors, 1e-6)), alpha, beta]))
-    return [np.array(start) for _, start in sorted(found, key=lambda own: own[0])[:STARTS]]
+        starts.append((distance, [*np.log(np.maximum(factors, 1e-6)), alpha, beta]))
+    return [np.array(start) for _, start in sorted(starts, key=lambda pair: pair[0])[:STARTS]]
 
 
 def _refined(values: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
@@ -130,12 +130,12 @@ def _refined(values: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
 
     bounds = ([-20, -20, -20, LOW, LOW], [20, 20, 20, HIGH, HIGH])
     inside = np.clip(start, np.add(bounds[0], 1e-6), np.subtract(bounds[1], 1e-6))
-    found = least_squares(errors, inside, bounds=bounds, loss="huber", f_scale=DELTA, xtol=1e-12, ftol=1e-12)
-    return found.x, float(found.cost)
+    optimum = least_squares(errors, inside, bounds=bounds, loss="huber", f_scale=DELTA, xtol=1e-12, ftol=1e-12)
+    return optimum.x, float(optimum.cost)
 
 
-def _curve(found: np.ndarray, units: np.ndarray) -> Curve:
+def _curve(point: np.ndarray, units: np.ndarray) -> Curve:
     """In parameters and pieces."""
-    e, a, b, alpha, beta = found
+    e, a, b, alpha, beta = point
     size_factor, data_factor = np.exp(a) * units[0] ** alpha, np.exp(b) * units[1] ** beta
     return Curve(float(np.exp(e)), float(size_factor), float(alpha), float(data_factor), float(beta))
