@@ -46,8 +46,8 @@ class Agreement:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        own = {"tags": self.tags, "entities": self.entities, "numbers": self.numbers}
-        rounded = {name: round(value, 5) for name, value in own.items() if value is not None}
+        figures = {"tags": self.tags, "entities": self.entities, "numbers": self.numbers}
+        rounded = {name: round(value, 5) for name, value in figures.items() if value is not None}
         return {"answers": self.answers, **rounded, "score_difference": round(self.score_difference, 6)}
 
     def __str__(self) -> str:
@@ -60,10 +60,10 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
 
     Raises `ValueError` where there is none.
     """
-    found = list(task.read(data)) if data else list(_sample(task, number))
-    if not found:
+    examples = list(task.read(data)) if data else list(_sample(task, number))
+    if not examples:
         raise ValueError(f"{data}: no example, so nothing can be compared")
-    return found[:number]
+    return examples[:number]
 
 
 def compare(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any]) -> Agreement:
@@ -79,11 +79,11 @@ def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
         documents.setdefault(next(named, number), []).append(example)
     alone = [answer for document in documents.values() for answer in model.answer(document)]
     together = model.answer([example for document in documents.values() for example in document])
-    found = agreement(together, alone).score_difference
-    if found > BESIDE:
+    difference = agreement(together, alone).score_difference
+    if difference > BESIDE:
         raise ValueError(
             "the export was not written, because its answers depend on the texts that stand beside a text: scores move "
-            f"by {found:.3f}"
+            f"by {difference:.3f}"
         )
 
 
@@ -92,17 +92,17 @@ def agreement(answers: Sequence[Answer], others: Sequence[Answer]) -> Agreement:
     pairs = list(zip(answers, others, strict=True))
     tags = [a == b for one, other in pairs for a, b in zip(one.tags, other.tags, strict=False)]
     sizes = sum(max(len(one.tags), len(other.tags)) for one, other in pairs)
-    found = [
+    entities = [
         {(n, e.label, e.start, e.end) for n, a in enumerate(side) for e in a.entities} for side in (answers, others)
     ]
-    total = sum(map(len, found))
+    total = sum(map(len, entities))
     values = [(a.value, b.value) for a, b in pairs if a.value is not None and b.value is not None]
     values = [pair for pair in values if np.isfinite(pair).any()]  # -inf: every question has an answer
     scores = [abs(p - q) for one, other in pairs for p, q in zip(one.scores, other.scores, strict=False)]
     return Agreement(
         answers=len(pairs),
         tags=sum(tags) / sizes if sizes else 1.0,
-        entities=2 * len(found[0] & found[1]) / total if total else None,
+        entities=2 * len(entities[0] & entities[1]) / total if total else None,
         numbers=_close(values) if values else None,
         score_difference=max(scores, default=0.0),
     )
@@ -133,6 +133,6 @@ def _sample(task: Task[Any, Any], number: int) -> Iterator[Any]:
 def _records(text: str, following: str) -> Iterator[dict[str, Any]]:
     """A record with the keys of every task, and once more without capitals, which makes twice as many."""
     for one, other in ((text, following), (text.lower(), following.lower())):
-        words = [[found.start(), found.end()] for found in re.finditer(r"\S+", one)]
+        words = [[word.start(), word.end()] for word in re.finditer(r"\S+", one)]
         places = {"head": words[0], "tail": words[-1]} if len(words) > 1 else {}
         yield {"text": one, "sentence1": one, "sentence2": other, "question": other, "context": one, **places}

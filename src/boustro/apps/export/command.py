@@ -87,10 +87,10 @@ def export(
 
             given = {"data": data, "encoder": encoder}
             if options.format == "onnx":
-                found = export_folder(folder, out, options, **given)
+                facts = export_folder(folder, out, options, **given)
             else:
-                found = export_page(folder, out, options, onnxruntime_web, **given)
-        give(found, json, lambda: print(_said(out, found), file=sys.stderr), indent=1)
+                facts = export_page(folder, out, options, onnxruntime_web, **given)
+        give(facts, json, lambda: print(_said(out, facts), file=sys.stderr), indent=1)
 
 
 def _reserved(out: Path, options: ExportOptions, runtime: Path, overwrite: bool) -> contextlib.AbstractContextManager:
@@ -104,6 +104,6 @@ def _reserved(out: Path, options: ExportOptions, runtime: Path, overwrite: bool)
     return contextlib.nullcontext()
 
 
-def _said(out: Path, found: dict[str, Any]) -> str:
-    size = found["bytes"] / 1e6
-    return f"{out}: {size:.1f} MB, {found['precision']}; the same as the folder's: {found['agreement']}"
+def _said(out: Path, facts: dict[str, Any]) -> str:
+    size = facts["bytes"] / 1e6
+    return f"{out}: {size:.1f} MB, {facts['precision']}; the same as the folder's: {facts['agreement']}"

@@ -85,19 +85,19 @@ def export_folder(
         write_export(model.fitted, parts, staging, options.precision)
         write_manifest(staging, EXPORT)
         exported = load(staging)
-        found = compare(model, exported, examples)
-        if found.least < options.least:
+        checked = compare(model, exported, examples)
+        if checked.least < options.least:
             raise ValueError(
-                f"{folder}: the export answers otherwise, so it was not written: the same are {found}, of "
-                f"{found.answers:,} examples, and {100 * options.least:g}% are asked for (--agreement)"
+                f"{folder}: the export answers otherwise, so it was not written: the same are {checked}, of "
+                f"{checked.answers:,} examples, and {100 * options.least:g}% are asked for (--agreement)"
             )
         refuse_neighbours(exported, examples)
         config = read_json(staging / CONFIG)
-        write_file(staging / CONFIG, json.dumps({**config, "checked": found.to_dict()}, indent=1, ensure_ascii=False))
+        write_file(staging / CONFIG, json.dumps({**config, "checked": checked.to_dict()}, indent=1, ensure_ascii=False))
         write_card(staging, out.resolve().name)
         size = sum(file.stat().st_size for file in staging.rglob("*") if file.is_file())
-    facts = {"precision": options.precision, "bytes": size, "checked": found.to_dict()}
-    return {**facts, "agreement": str(found)}
+    facts = {"precision": options.precision, "bytes": size, "checked": checked.to_dict()}
+    return {**facts, "agreement": str(checked)}
 
 
 def export_page(
@@ -109,13 +109,13 @@ def export_page(
     """
     with tempfile.TemporaryDirectory() as scratch:
         graphs = Path(scratch) / "onnx"
-        found = export_folder(folder, graphs, options, data, encoder)
+        facts = export_folder(folder, graphs, options, data, encoder)
         if options.format == "html":
             write_file(out, html_page(graphs, runtime, out.stem))
-            return found | {"bytes": out.stat().st_size}
+            return facts | {"bytes": out.stat().st_size}
         with write_folder(out, MODULE) as staging:
             write_module(graphs, staging, out.resolve().name)
-    return found | {"bytes": sum(file.stat().st_size for file in out.iterdir())}
+    return facts | {"bytes": sum(file.stat().st_size for file in out.iterdir())}
 
 
 def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
@@ -150,8 +150,8 @@ def find_parts(fitted: Fitted) -> Parts:
     known, pooled = None, isinstance(encoder, PooledEncoder)
     if isinstance(encoder, PooledEncoder):
         known, encoder = encoder.known, encoder.base
-    found = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
-    lms = [_exportable(part) for part in found]
+    encoders = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
+    lms = [_exportable(part) for part in encoders]
     if fitted.plan.reader.reading.quantise:
         raise ValueError("the encoder's weights are quantised already; train with the LM as it is, and export to int8")
     return Parts(lms, list(fitted.head.mixes)[: len(lms)], known, pooled)
@@ -216,10 +216,10 @@ class PickedStates(nn.Module):
     def mixed(self, layers: list[torch.Tensor], place: int) -> torch.Tensor:
         """(n, M, D) from the layers (n, D) of a place."""
         factor, offset = self.factor[place], self.offset[place]  # type: ignore[index]
-        found = [x * factor[n] + offset[n] for n, x in enumerate(layers)]
+        scaled = [x * factor[n] + offset[n] for n, x in enumerate(layers)]
         if self.sums:
-            found = [sum(found[1:], found[0])]
-        return torch.stack([*found, layers[-1]] if self.top else found, 1)
+            scaled = [sum(scaled[1:], scaled[0])]
+        return torch.stack([*scaled, layers[-1]] if self.top else scaled, 1)
 
     @torch.no_grad()
     def empty(self) -> torch.Tensor:
@@ -296,9 +296,9 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
     decoder = getattr(head, "decoder", None)
     if isinstance(decoder, TagDecoder) and decoder.chain:
         arrays |= dict(zip(CHAIN, decoder.chain, strict=True))
-    own = {name.rpartition(".")[2]: buffer for name, buffer in head.named_buffers()}
-    if THRESHOLD in own:
-        arrays[THRESHOLD] = own[THRESHOLD].numpy()
+    buffers = {name.rpartition(".")[2]: buffer for name, buffer in head.named_buffers()}
+    if THRESHOLD in buffers:
+        arrays[THRESHOLD] = buffers[THRESHOLD].numpy()
     save_file(arrays, folder / ARRAYS)
     if parts.known is not None:
         (folder / ENCODER).mkdir()
@@ -361,7 +361,7 @@ def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, preci
     words = int(lengths.sum())
     shapes = [(rows[n] if n < len(parts.lms) else layers, width) for n, (layers, width) in enumerate(head.streams)]
     widths = [width if n >= len(parts.lms) else parts.lms[n].streams[0].width for n, (_, width) in enumerate(shapes)]
-    given = [torch.rand(words, own, width) for (own, _), width in zip(shapes, widths, strict=True)]
+    given = [torch.rand(words, num_layers, width) for (num_layers, _), width in zip(shapes, widths, strict=True)]
     names, dims = [f"stream_{n}" for n in range(len(given))], [{0: "words"} for _ in given]
     if head.side:
         given.append(torch.rand(words, head.side))

@@ -59,8 +59,8 @@ def write_graph(
     """
     import onnx
 
-    known = {name: torch.export.Dim(name) for own in dims for name in own.values()}
-    shapes = [{axis: known[name] for axis, name in own.items()} for own in dims]
+    known = {name: torch.export.Dim(name) for axes in dims for name in axes.values()}
+    shapes = [{axis: known[name] for axis, name in axes.items()} for axes in dims]
     with _quiet(), torch.no_grad():
         program: Any = torch.onnx.export(
             module.eval(),
@@ -176,7 +176,7 @@ def _integer_product(model: Any, node: Any, weight: np.ndarray, given: dict[str,
             ("Add", [f"{name}.whole", f"{name}.shift"], "shifted"),
             ("Round", [f"{name}.shifted"], "rounded"),
         ]
-        nodes = [helper.make_node(kind, found, [f"{name}.{result}"]) for kind, found, result in steps]
+        nodes = [helper.make_node(kind, inputs, [f"{name}.{result}"]) for kind, inputs, result in steps]
         nodes.append(helper.make_node("Cast", [f"{name}.rounded"], [f"{name}.x"], to=TensorProto.UINT8))
     row = given[x]
     return [

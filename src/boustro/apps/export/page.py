@@ -103,7 +103,7 @@ def html_page(export: Path, runtime: Path, title: str) -> str:
         "MODEL": _packed(model_file(export, title)),
         "SCRIPT": script,
     }
-    return re.sub("__([A-Z]+)__", lambda found: parts[found[1]], _web("page.html"))
+    return re.sub("__([A-Z]+)__", lambda match: parts[match[1]], _web("page.html"))
 
 
 def write_module(export: Path, out: Path, title: str) -> None:
@@ -116,21 +116,21 @@ def write_module(export: Path, out: Path, title: str) -> None:
 
 def find_runtime(folder: Path) -> list[Path]:
     """The files of the npm package that a page holds; `FileNotFoundError` that says how to get them."""
-    found = [folder / "dist" / name for name in RUNTIME]
-    if missing := next((file for file in found if not file.is_file()), None):
+    paths = [folder / "dist" / name for name in RUNTIME]
+    if missing := next((file for file in paths if not file.is_file()), None):
         raise FileNotFoundError(
             f"{missing}: this file of onnxruntime-web is not there; run `npm install onnxruntime-web`, and give the "
             "folder node_modules/onnxruntime-web as --onnxruntime-web"
         )
-    return found
+    return paths
 
 
 def bundle(names: Iterable[str], keep_exports: bool) -> str:
     """Files of `web/` as one, without the imports of each other; only those of the last may be exported."""
     *earlier, last = map(_web, names)
     inner = "".join(re.sub(r"^export ", "", text, flags=re.M) for text in map(_without_imports, earlier))
-    own = _without_imports(last)
-    return inner + (own if keep_exports else re.sub(r"^export ", "", own, flags=re.M))
+    entry = _without_imports(last)
+    return inner + (entry if keep_exports else re.sub(r"^export ", "", entry, flags=re.M))
 
 
 def model_file(export: Path, title: str) -> bytes:
@@ -215,8 +215,8 @@ def _refuse(export: Path, config: Mapping[str, Any], head: GraphHead) -> None:
         "its head reads features besides the vectors": "side" in config["inputs"],
         "it is larger than a page can hold": any((export / (p["graph"] + ".data")).exists() for p in config["parts"]),
     }
-    if found := [reason for reason, holds in reasons.items() if holds]:
-        raise ValueError(f"{export}: a page cannot run this tagger: {' and '.join(found)}; use --format onnx")
+    if obstacles := [reason for reason, holds in reasons.items() if holds]:
+        raise ValueError(f"{export}: a page cannot run this tagger: {' and '.join(obstacles)}; use --format onnx")
 
 
 def _part(facts: Mapping[str, Any], tokenizer: int) -> dict[str, Any]:
@@ -231,8 +231,8 @@ def _tokenizer(path: Path, parts: Iterable[Mapping[str, Any]], name: str) -> dic
     plain = not any(
         model.get(key) for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
     )
-    own = all(token["special"] for token in saved["added_tokens"])
-    if model["type"] != "BPE" or saved["normalizer"] or not plain or not own or split is None:
+    all_special = all(token["special"] for token in saved["added_tokens"])
+    if model["type"] != "BPE" or saved["normalizer"] or not plain or not all_special or split is None:
         raise ValueError("a page has the pieces of byte-level BPE, as GPT-2 and the shipped pair; use --format onnx")
     facts = next(part for part in parts if part["tokenizer"] == name)
     fallback = next((facts["special"][piece] for piece in facts["roles"].values() if piece is not None), 0)
@@ -250,19 +250,19 @@ def _tokenizer(path: Path, parts: Iterable[Mapping[str, Any]], name: str) -> dic
 def _split(stage: Mapping[str, Any] | None) -> str | None:
     """The expression, for JavaScript, of what precedes the merges; None where it is not byte-level BPE's."""
     stages = (stage or {}).get("pretokenizers", [stage])
-    *before, last = [own or {} for own in stages]
+    *before, last = [step or {} for step in stages]
     if last.get("type") != "ByteLevel" or last.get("add_prefix_space"):
         return None
     patterns = [GPT2_SPLIT] if last.get("use_regex", True) else []
-    for own in before:
+    for step in before:
         if (
-            own.get("type") != "Split"
-            or own["behavior"] != "Isolated"
-            or own.get("invert")
-            or "Regex" not in own["pattern"]
+            step.get("type") != "Split"
+            or step["behavior"] != "Isolated"
+            or step.get("invert")
+            or "Regex" not in step["pattern"]
         ):
             return None
-        patterns.append(own["pattern"]["Regex"])
+        patterns.append(step["pattern"]["Regex"])
     if len(patterns) != 1 or not PORTABLE.fullmatch(patterns[0]):
         return None
     return patterns[0].replace(r"\s", r"\p{White_Space}").replace(r"\S", r"\P{White_Space}")
@@ -270,8 +270,8 @@ def _split(stage: Mapping[str, Any] | None) -> str | None:
 
 def _memory(memory: WordMeans, number: int, blobs: _Blobs) -> dict[str, Any]:
     means = []
-    for stream, own in enumerate(memory.means):
-        arrays = vars(own) if isinstance(own, CodedVectors) else {"vectors": own}
+    for stream, vectors in enumerate(memory.means):
+        arrays = vars(vectors) if isinstance(vectors, CodedVectors) else {"vectors": vectors}
         names = {key: f"memory.{number}.{stream}.{key}" for key in arrays}
         for key, array in arrays.items():
             blobs.add(names[key], array)

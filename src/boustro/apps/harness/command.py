@@ -66,14 +66,14 @@ def harness(
             prior = [[next(flat) for _ in question.requests] for question in questions]
             figures.append(accuracy_of(name, questions, prior))
         print_notices(lm.counts)
-        found: dict[str, Any] = {"model": model, "score": lm.score, "tasks": [own.to_dict() for own in figures]}
-        give(found, json, lambda: _show(f"{model}, {lm.score}", figures), indent=1)
+        facts: dict[str, Any] = {"model": model, "score": lm.score, "tasks": [figure.to_dict() for figure in figures]}
+        give(facts, json, lambda: _show(f"{model}, {lm.score}", figures), indent=1)
 
 
 def _show(title: str, figures: "Sequence[Accuracy]") -> None:
     table = Table("task", "questions", "accuracy", "by length", "longest choice", "prior only", "chance", title=title)
-    for own in figures:
-        values = (own.by_length, own.longest, own.prior, own.chance)
-        accuracy = f"{own.accuracy:.1f} ± {own.standard_error:.1f}"
-        table.add_row(own.task, f"{own.questions:,}", accuracy, *(f"{value:.1f}" for value in values))
+    for figure in figures:
+        values = (figure.by_length, figure.longest, figure.prior, figure.chance)
+        accuracy = f"{figure.accuracy:.1f} ± {figure.standard_error:.1f}"
+        table.add_row(figure.task, f"{figure.questions:,}", accuracy, *(f"{value:.1f}" for value in values))
     Console(width=100).print(table)

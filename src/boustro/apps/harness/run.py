@@ -116,13 +116,13 @@ def _names(template: str) -> set[str]:
 
 def gold(task: ConfigurableTask, doc: dict[str, Any], number: int) -> int:
     """The number of the right choice; `ValueError` for none, which the harness would count as a wrong answer."""
-    found: Any = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
+    right: Any = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
     choices = task.doc_to_choice(doc)
-    if isinstance(found, str) and found in choices:
-        found = choices.index(found)
-    if not isinstance(found, int) or not 0 <= found < len(choices):
-        raise ValueError(f"{task.config.task}, row {number}: there are {len(choices)} choices, but {found!r} is right")
-    return found
+    if isinstance(right, str) and right in choices:
+        right = choices.index(right)
+    if not isinstance(right, int) or not 0 <= right < len(choices):
+        raise ValueError(f"{task.config.task}, row {number}: there are {len(choices)} choices, but {right!r} is right")
+    return right
 
 
 FEWSHOT_SEED = 1234
@@ -177,11 +177,11 @@ def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[Que
         if task.get_config("num_fewshot") is None:
             task.set_config(key="num_fewshot", value=0)
         task.set_fewshot_seed(seed=FEWSHOT_SEED)
-    found = evaluate(lm=lm, task_dict={task.config.task: task for task in tasks.values()}, bootstrap_iters=0)
-    assert found is not None and "samples" in found  # None on other processes only
+    results = evaluate(lm=lm, task_dict={task.config.task: task for task in tasks.values()}, bootstrap_iters=0)
+    assert results is not None and "samples" in results  # None on other processes only
     answered = {}
     for name, task in tasks.items():
-        samples = sorted(found["samples"][task.config.task], key=lambda sample: sample["doc_id"])
+        samples = sorted(results["samples"][task.config.task], key=lambda sample: sample["doc_id"])
         answered[name] = [_question(sample, golds[name][sample["doc_id"]]) for sample in samples]
     return answered
 
@@ -206,9 +206,9 @@ def accuracy_of(name: str, questions: Sequence[Question], prior: Sequence[Sequen
         accuracy=100 * float(np.mean(right)),
         standard_error=100 * float(np.std(right, ddof=1) / len(right) ** 0.5) if len(right) > 1 else 0.0,
         by_length=100 * float(np.mean([question.right_by_length for question in questions])),
-        longest=percent([int(np.argmax(own)) for own in lengths]),
-        prior=percent(best(torch.tensor([score for own in prior for score in own]), [len(own) for own in prior])),
-        chance=100 * float(np.mean([1 / len(own) for own in lengths])),
+        longest=percent([int(np.argmax(sizes)) for sizes in lengths]),
+        prior=percent(best(torch.tensor([score for row in prior for score in row]), [len(row) for row in prior])),
+        chance=100 * float(np.mean([1 / len(sizes) for sizes in lengths])),
     )
 
 
@@ -252,14 +252,14 @@ class BoustroLM(TemplateLM):
             for (_, text), context, continuation in requests
         ]
         continuations = [continuation for _, _, continuation in requests]
-        found: list[tuple[float, bool]] = []
+        judged: list[tuple[float, bool]] = []
         shown = False if disable_tqdm else None
         with Progress("scoring", "choices", total=len(requests), shown=shown, lines_to=self._lines_to) as bar:
             for start in range(0, len(requests), CHUNK):
                 part = slice(start, start + CHUNK)
-                found += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
+                judged += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
                 bar.update(len(continuations[part]))
-        return found
+        return judged
 
     def prior(self, choices: Sequence[str]) -> list[float]:
         """Log-probabilities of texts without their contexts."""

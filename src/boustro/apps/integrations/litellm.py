@@ -88,9 +88,9 @@ class BoustroGuardrail(CustomGuardrail):
         live: Callable[[Any, int | None], Any] | None = None,
         **litellm: Any,
     ) -> None:
-        own = ("labels", "write", "delay", "put_back", "seconds", "most_characters", "pass_fields")
+        options = ("labels", "write", "delay", "put_back", "seconds", "most_characters", "pass_fields")
         for name in litellm.keys() - {*LitellmParams.model_fields, "guardrail_name", "event_hook", "default_on"}:
-            raise OptionError(f"{name} is no option of this guardrail{suggestion(name, own)}")
+            raise OptionError(f"{name} is no option of this guardrail{suggestion(name, options)}")
         if write not in ("mask", "label"):
             raise OptionError(f"write must be mask or label, not {write!r}")
         if isinstance(tagger, (str, Path)):
@@ -153,10 +153,10 @@ class BoustroGuardrail(CustomGuardrail):
     def _conversation(self, data: dict) -> Conversation:
         """That of the request; `Refused` where it should have been read and was not, for its masks are not known."""
         call = data.get("litellm_logging_obj")
-        found = None if call is None else self._conversations.get(call)
-        if found is None and self._event_hook_is_event_type(GuardrailEventHooks.pre_call):
+        conversation = None if call is None else self._conversations.get(call)
+        if conversation is None and self._event_hook_is_event_type(GuardrailEventHooks.pre_call):
             raise Refused(500, "the request of this answer was not checked, so the answer cannot be")
-        return found or Conversation(self._checker, self._most)
+        return conversation or Conversation(self._checker, self._most)
 
     async def _run(self, status: int, work: Callable[..., Any], *given: Any) -> Any:
         """Do some work in the tagger's thread; `Refused` where it fails or takes too long."""

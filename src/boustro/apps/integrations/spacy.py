@@ -192,13 +192,13 @@ class TaggerComponent(Component):
         """Set the entities; the sentences of all documents are encoded together."""
         split = [doc.sents if doc.has_annotation("SENT_START") else [doc[:]] for doc in docs]
         read = [(i, *read_sentence(part, f"document {i}")) for i, parts in enumerate(split) for part in parts]
-        found: list[list[Entity]] = [[] for _ in docs]
+        by_doc: list[list[Entity]] = [[] for _ in docs]
         answers = self.tagger.answer([sentence for _, sentence, _ in read])
         for answer, (i, _, tokens) in zip(answers, read, strict=True):
-            found[i] += [
+            by_doc[i] += [
                 Entity(e.label, tokens[e.start].i, tokens[e.end - 1].i + 1, score=e.score) for e in answer.entities
             ]
-        for doc, entities in zip(docs, found, strict=True):
+        for doc, entities in zip(docs, by_doc, strict=True):
             group = SpanGroup(doc, name=self.spans_key, spans=[_span(doc, e) for e in entities])
             group.attrs["scores"] = np.array([e.score for e in entities], np.float32)
             doc.spans[self.spans_key] = group

@@ -199,7 +199,7 @@ class Stream:
         given = chunk.get("choices") or []
         envelope = self.conversation.answer({n: v for n, v in chunk.items() if n != "choices"}, CHUNK)
         self._envelope = {name: value for name, value in envelope.items() if name != "usage"}
-        made = [own for one in given for own in self._read(one)]
+        made = [new for one in given for new in self._read(one)]
         held, most = sum(choice.held for choice in self.choices.values()), self.conversation.most
         if held > most:
             raise Unchecked("the answer", f"has more than {most:,} characters that would have to wait")
@@ -209,7 +209,7 @@ class Stream:
 
     def end(self) -> list[dict[str, Any]]:
         """The rest of choices that had no end."""
-        return [own for n, c in self.choices.items() if not c.is_closed for own in self._say(n, c, {}, None, last=True)]
+        return [new for n, c in self.choices.items() if not c.is_closed for new in self._say(n, c, {}, None, last=True)]
 
     def _read(self, given: dict[str, Any]) -> Iterable[dict[str, Any]]:
         index = given.get("index", 0)
@@ -244,8 +244,8 @@ class Stream:
                 redactor = self.conversation.checker.redactor(self.conversation.masks)
                 choice.channels[name] = Channel(redactor, self.conversation.names)
         for name, channel in choice.channels.items():
-            if (last or name in said) and (own := channel.feed(said.get(name, ""), last)):
-                delta[name] = own
+            if (last or name in said) and (released := channel.feed(said.get(name, ""), last)):
+                delta[name] = released
         if last:
             whole: dict[str, Any] = {"content": choice.json} if choice.json else {}
             if choice.calls:

@@ -232,10 +232,10 @@ class Track:
         if not self.vectors:  # all was cut off
             return []
         entities = self._decoder.update(torch.stack(self.vectors), self.final - self.first, self.complete)
-        found = [Found(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
-        found = [f for f in found if f.start >= self.hold and not self._in_the_way(f)]
-        done = [f for f in found if f.stop < self.final or self.is_done]
-        self.pending = [f for f in found if f not in done]
+        spans = [Found(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
+        spans = [f for f in spans if f.start >= self.hold and not self._in_the_way(f)]
+        done = [f for f in spans if f.stop < self.final or self.is_done]
+        self.pending = [f for f in spans if f not in done]
         self._done = [f for f in [*self._done, *done] if f.stop > self.hold]
         self.hold = min([self.final, *(f.start for f in self.pending)]) if not self.is_done else self.stop
         if self.final - self.hold >= MOST_WORDS:
@@ -251,13 +251,13 @@ class Track:
         self._forget(0)
         return parts
 
-    def _in_the_way(self, found: Found) -> bool:
+    def _in_the_way(self, span: Found) -> bool:
         """Whether it is final already, or shares words with what is."""
         for other in self._done:
-            if found.start < other.stop and other.start < found.stop:
-                inside = other.start <= found.start and found.stop <= other.stop
-                around = found.start <= other.start and other.stop <= found.stop
-                same = (found.start, found.stop) == (other.start, other.stop)
+            if span.start < other.stop and other.start < span.stop:
+                inside = other.start <= span.start and span.stop <= other.stop
+                around = span.start <= other.start and other.stop <= span.stop
+                same = (span.start, span.stop) == (other.start, other.stop)
                 if same or not (self._nested and (inside or around)):
                     return True
         return False
@@ -293,7 +293,7 @@ class Engine:
 
     def pending(self) -> list[Found]:
         """Entities that stand now."""
-        return [found for track in self._tracks for found in track.pending]
+        return [span for track in self._tracks for span in track.pending]
 
     @torch.inference_mode()
     def push(self, items: Iterable[Word | None]) -> list[Found]:

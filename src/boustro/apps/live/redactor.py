@@ -275,21 +275,21 @@ def rewrite(
 
 def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:
     """The parts of a region between masks; brackets and commas beside a mask are no part of a name."""
-    own = [(a, b) for a, b in literal if a < region.end and region.start < b]
-    if not own:
+    masks = [(a, b) for a, b in literal if a < region.end and region.start < b]
+    if not masks:
         return [(region.start, region.end)]
-    edges = [region.start, *(place for span in own for place in span), region.end]
+    edges = [region.start, *(place for span in masks for place in span), region.end]
     parts = zip(edges[::2], edges[1::2], strict=True)
     return [(a, b) for a, b in parts if any(map(str.isalnum, text[max(a - start, 0) : max(b - start, 0)]))]
 
 
-def merged(found: Iterable[Region]) -> list[Region]:
+def merged(regions: Iterable[Region]) -> list[Region]:
     """Regions in order; those that overlap are one, with the label of the longest.
 
     `[2, 9) PER, [5, 12) LOC` → `[2, 12) PER`, for both have seven characters and PER comes first
     """
     together: list[tuple[Region, int]] = []
-    for region in sorted(found, key=lambda r: (r.start, -r.end, r.label)):
+    for region in sorted(regions, key=lambda r: (r.start, -r.end, r.label)):
         size = region.end - region.start
         if not together or region.start >= together[-1][0].end:
             together.append((region, size))
@@ -348,7 +348,7 @@ def restore(text: str, names: Mapping[str, str], in_json: bool = False) -> str:
     """The text with the names of its masks; `in_json` writes them as they stand inside a string of JSON."""
 
     def name(match: re.Match[str]) -> str:
-        found = names.get(match[0], match[0])
-        return json.dumps(found, ensure_ascii=False)[1:-1] if in_json else found
+        original = names.get(match[0], match[0])
+        return json.dumps(original, ensure_ascii=False)[1:-1] if in_json else original
 
     return ANY_MASK.sub(name, text)

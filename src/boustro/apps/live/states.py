@@ -74,7 +74,7 @@ def read_states(path: str | Path, layers: Sequence[int] | None = None) -> GivenS
         raise ValueError(f"{path}: not a safetensors file, or a damaged one ({error})") from error
     if IDS not in tensors or tensors[IDS].ndim != 1 or tensors[IDS].is_floating_point():
         raise ValueError(f"{path}: expected the ids of the pieces as {IDS} (P,), found {', '.join(sorted(tensors))}")
-    found = {int(n[len(LAYER) :]): t for n, t in tensors.items() if n.startswith(LAYER) and n[len(LAYER) :].isdigit()}
+    states = {int(n[len(LAYER) :]): t for n, t in tensors.items() if n.startswith(LAYER) and n[len(LAYER) :].isdigit()}
     if stacked := STACKED in tensors:
         numbers = [int(n) for n in facts["layers"].split(",")] if layers is None and facts.get("layers") else layers
         given = tensors[STACKED]
@@ -82,11 +82,11 @@ def read_states(path: str | Path, layers: Sequence[int] | None = None) -> GivenS
             raise ValueError(f"{path}: {STACKED} does not say which layers it has; give their numbers (--state-layers)")
         if given.ndim != 3 or given.shape[1] != len(numbers):
             raise ValueError(f"{path}: {STACKED} is {_shape(given)}, and the layers are {_list(numbers)}")
-        found |= {number: given[:, column] for column, number in enumerate(numbers)}
-    if not found:
+        states |= {number: given[:, column] for column, number in enumerate(numbers)}
+    if not states:
         raise ValueError(f"{path}: no states; expected {LAYER}N (P, D) or {STACKED} (P, L, D)")
     known: dict[str, Any] = {"text": facts.get("text"), "weights": facts.get("weights"), "name": str(path)}
-    return GivenStates(pieces=tensors[IDS].tolist(), layers=found, unnormed=stacked, **known)
+    return GivenStates(pieces=tensors[IDS].tolist(), layers=states, unnormed=stacked, **known)
 
 
 def from_states(

@@ -236,7 +236,7 @@ class Live:
     def _pending(self) -> list[Found]:
         """What stands now and is told: entities with enough words behind them, which change less often."""
         last = self._engine.words.stop - self._wait
-        return [found for found in self._engine.pending() if found.stop <= last]
+        return [span for span in self._engine.pending() if span.stop <= last]
 
     def _tell(self, final: list[Entity], now: list[Entity]) -> list[Event]:
         events = self._standing.change(final, now)
@@ -246,10 +246,10 @@ class Live:
             self._text, self._base = self._text[self.safe - self._base :], self.safe
         return events
 
-    def _as_entities(self, found: list[Found]) -> list[Entity]:
+    def _as_entities(self, spans: list[Found]) -> list[Entity]:
         """Over the characters of the whole text."""
         entities = []
-        for f in found:
+        for f in spans:
             start, end = self._engine.words[f.start].start, self._engine.words[f.stop - 1].end
             entities.append(Entity(f.label, start, end, self._text[start - self._base : end - self._base], f.score))
         return entities
@@ -326,11 +326,11 @@ class Segmenter:
 
     def end(self) -> list[Word | None]:
         """The rest."""
-        found = list(self._read(final=True))
+        words = list(self._read(final=True))
         if self._open:
-            found.append(None)
+            words.append(None)
         self._open = False
-        return found
+        return words
 
     def _read(self, final: bool) -> Iterator[Word | None]:
         self._text += "".join(self._coming)

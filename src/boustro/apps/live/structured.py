@@ -155,10 +155,10 @@ def read_json(given: str | bytes, pairs: Callable[[list[tuple[str, Any]]], Any] 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; `ValueError` for two fields of one name, of which only the last would be read."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError
-    return found
+    return fields
 
 
 def filled(tree: Any) -> Any:
@@ -174,9 +174,9 @@ def filled(tree: Any) -> Any:
             made: dict[Any, Any] = {}
             for key, value in tree.items():
                 name, number = filled(key), 1
-                while (own := name if number == 1 else f"{name}_{number}") in made:
+                while (unused := name if number == 1 else f"{name}_{number}") in made:
                     number += 1
-                made[own] = filled(value)
+                made[unused] = filled(value)
             return made
         case list():
             return [filled(value) for value in tree]
@@ -242,12 +242,12 @@ def schema(value: Any, reading: Reading, place: str) -> Any:
     """A JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
     match value:
         case dict():
-            own = {}
+            copy = {}
             for name, one in value.items():
                 is_form = name in STRUCTURE and not isinstance(one, dict)
                 key = name if KEY.fullmatch(name) else reading.text(name, place)
-                own[key] = (form if is_form else schema)(one, reading, place)
-            return own
+                copy[key] = (form if is_form else schema)(one, reading, place)
+            return copy
         case list():
             return [schema(one, reading, place) for one in value]
         case str() if value:
@@ -288,18 +288,18 @@ def record(fields: Mapping[str, Rule]) -> Rule:
             return None
         if not isinstance(value, dict):
             raise Unchecked(place, "is not an object")
-        own = {}
+        copy = {}
         for name, one in value.items():
             if name in fields:
-                own[name] = fields[name](one, reading, f"{place}.{name}" if place else name)
+                copy[name] = fields[name](one, reading, f"{place}.{name}" if place else name)
             elif not reading.keep:
                 reading.left_out |= {name} if one else set()
             elif name in reading.passed or not one or isinstance(one, (bool, int, float)):
-                own[name] = one
+                copy[name] = one
             else:
                 shown = f"the field {name}" if KEY.fullmatch(name) else "a field"
                 raise Unchecked(place, f"has {shown}, which is not known here, so it cannot be checked")
-        return own
+        return copy
 
     return read
 
@@ -346,8 +346,8 @@ class Checker:
 
     def redactor(self, masks: Masks) -> Redactor:
         """A redactor for one text that arrives in chunks."""
-        own: Any = {"labels": self.labels, "write": self.write, "live": self.live}
-        return Redactor(self.tagger, self.delay, masks=masks, **own)
+        options: Any = {"labels": self.labels, "write": self.write, "live": self.live}
+        return Redactor(self.tagger, self.delay, masks=masks, **options)
 
     def json(self, given: str, masks: Masks) -> str:
         """JSON with its entities replaced, in the same text where there are none; `Unchecked` for what is no JSON."""
@@ -362,8 +362,8 @@ class Checker:
         for slot, regions, (_, places) in zip(slots, self._regions([said for said, _ in read]), read, strict=True):
             before = places[-1] - len(slot.text)
             spans = ((places[r.start] - before, places[r.end] - before, r) for r in regions)
-            own = [Region(max(start, 0), end, r.label, r.score) for start, end, r in spans if end > 0]
-            released = rewrite(slot.text, own, masks, self.write)
+            clipped = [Region(max(start, 0), end, r.label, r.score) for start, end, r in spans if end > 0]
+            released = rewrite(slot.text, clipped, masks, self.write)
             slot.redactions = released.redactions
             slot.result = restore(released.text, names) if names else released.text
             if slot.number is not None and slot.result == slot.text:
@@ -373,8 +373,8 @@ class Checker:
         """The entities of texts, with those that overlap together."""
         keys = [hashlib.blake2b(one.encode(), key=self._secret).digest() for one in said]
         new = {key: one for key, one in zip(keys, said, strict=True) if key not in self._known and one.strip()}
-        found = self.tagger.predict(list(new.values())) if new else []
-        read = dict(zip(new, map(self._own, found), strict=True))
+        predicted = self.tagger.predict(list(new.values())) if new else []
+        read = dict(zip(new, map(self._own, predicted), strict=True))
         answers = [read.get(key) or self._known.get(key) or [] for key in keys]
         for key in keys:
             self._known[key] = self._known.pop(key, None) or read.get(key) or []

@@ -225,14 +225,14 @@ class Run(StoppingCriteria):
         watch = self._watch
         for row, ids in enumerate(input_ids[:, : self._have].cpu()):
             real = mask[row].bool().cpu()
-            own = ids[real].tolist()
-            begin = text_begin(self._lm, own, "the prompt") if watch._prompt else 0
+            real_ids = ids[real].tolist()
+            begin = text_begin(self._lm, real_ids, "the prompt") if watch._prompt else 0
             prompt = self._lm.tokenizer.decode(
-                own[begin:], skip_special_tokens=True, clean_up_tokenization_spaces=False
+                real_ids[begin:], skip_special_tokens=True, clean_up_tokenization_spaces=False
             )
             seen = Seen(watch._tagger, self._lm, watch._delay, watch._every, prompt, states[row, -1])
             if watch._prompt:
-                seen.prompt_entities = self._of_prompt(own, begin, states[row, real[-states.shape[1] :]])
+                seen.prompt_entities = self._of_prompt(real_ids, begin, states[row, real[-states.shape[1] :]])
             self._texts.append(seen)
         watch.texts += self._texts
         self._done = [False] * len(self._texts)
@@ -292,7 +292,7 @@ def setting(model: Any, named: dict[str, Any], option: str) -> Any:
     if option in named:
         return named[option]
     configs = named.get("generation_config"), model.generation_config
-    return next((found for c in configs if (found := getattr(c, option, None)) is not None), None)
+    return next((value for c in configs if (value := getattr(c, option, None)) is not None), None)
 
 
 def end_pieces(model: Any, named: dict[str, Any]) -> frozenset[int]:
@@ -315,10 +315,10 @@ def refuse_unfollowed(model: Any, named: dict[str, Any]) -> None:
 
 def refuse_other_model(lm: LMEncoder, model: Any) -> None:
     """`ValueError` for a model that is not the one that the tagger was trained on, as far as it can be known."""
-    own, other = (config.get_text_config() for config in (lm.model.config, model.config))
+    trained, other = (config.get_text_config() for config in (lm.model.config, model.config))
     facts = {"width": "hidden_size", "vocabulary": "vocab_size", "architecture": "model_type"}
     for what, name in facts.items():
-        if (a := getattr(own, name, None)) != (b := getattr(other, name, None)):
+        if (a := getattr(trained, name, None)) != (b := getattr(other, name, None)):
             raise ValueError(f"the tagger was trained on {lm.spec} ({what} {a}), and this model has {what} {b}")
     if getattr(other, "num_hidden_layers", None) != lm.num_layers:
         raise ValueError(f"the tagger was trained on {lm.spec} ({lm.num_layers} layers), and this model has others")

@@ -43,8 +43,8 @@ def _check_model(model: memoryview, path: Path) -> None:
     versions = {}
     for number, value in _fields(model):
         if number == OPSETS and isinstance(value, memoryview):
-            own = dict(_fields(value))
-            versions[_text(own.get(DOMAIN, b""))] = own.get(VERSION)
+            opset = dict(_fields(value))
+            versions[_text(opset.get(DOMAIN, b""))] = opset.get(VERSION)
         elif number in (FUNCTIONS, TRAINING):
             what = "functions of its own" if number == FUNCTIONS else "graphs to train it"
             raise ValueError(f"{path}: has {what}, which boustro export does not write")
@@ -84,9 +84,9 @@ def _check_node(node: memoryview, path: Path) -> None:
 def _check_tensor(tensor: memoryview, path: Path) -> None:
     for number, value in _fields(tensor):
         if number == EXTERNAL and isinstance(value, memoryview):
-            own = dict(_fields(value))
-            place, ours = _text(own.get(2, b"")), path.name + BESIDE
-            if _text(own.get(1, b"")) != "location" or (place == ours and (path.parent / ours).is_file()):
+            entry = dict(_fields(value))
+            place, ours = _text(entry.get(2, b"")), path.name + BESIDE
+            if _text(entry.get(1, b"")) != "location" or (place == ours and (path.parent / ours).is_file()):
                 continue
             only = "is not there" if place == ours else f"may only be {ours!r} beside it"
             raise ValueError(f"{path}: its weights are said to be in {place!r}, which {only}; export it again")
@@ -151,8 +151,8 @@ class Session:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its own classes
             raise ValueError(f"{path}: onnxruntime cannot open it ({reason(error)})") from error
-        if (found := [given.name for given in self._session.get_inputs()]) != [*inputs]:
-            raise ValueError(f"{path}: its inputs are {', '.join(found)}, not {', '.join(inputs)}; export it again")
+        if (names := [given.name for given in self._session.get_inputs()]) != [*inputs]:
+            raise ValueError(f"{path}: its inputs are {', '.join(names)}, not {', '.join(inputs)}; export it again")
 
     def run(self, given: Mapping[str, np.ndarray]) -> list[Any]:
         """The outputs."""

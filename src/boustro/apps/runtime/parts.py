@@ -59,15 +59,15 @@ class GraphHead:
 
     def outputs(self, inputs: Inputs, candidates: bool = False) -> list[Any]:
         """As `heads.training.predict_inputs`; a text's output depends on nothing else in its batch."""
-        found: dict[int, Any] = {}
+        outputs: dict[int, Any] = {}
         for examples in length_blocks(inputs.sizes, self._graph.words):
             rows, lengths, side = inputs.arrays(examples)
             given = {f"stream_{n}": stream[rows] for n, stream in enumerate(inputs.streams)}
             given |= {LENGTHS: lengths, QUESTION: np.arange(lengths[0]), CONTEXT: np.arange(lengths[0], len(rows))}
             given |= {} if side is None else {SIDE: side}
             (scores,) = self._session.run({name: given[name] for name in self._inputs})
-            found.update(zip(examples.tolist(), self._graph.read(self, scores, lengths, candidates), strict=True))
-        return [found[example] for example in range(len(inputs))]
+            outputs.update(zip(examples.tolist(), self._graph.read(self, scores, lengths, candidates), strict=True))
+        return [outputs[example] for example in range(len(inputs))]
 
     @property
     def threshold(self) -> float:
@@ -212,8 +212,8 @@ class PieceTokenizer:
 
     def __call__(self, texts: Sequence[str], **_: Any) -> dict[str, list[list[int]]]:
         """The ids of texts, without special pieces."""
-        found = self.backend_tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return {"input_ids": [one.ids for one in found]}
+        encoded = self.backend_tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return {"input_ids": [one.ids for one in encoded]}
 
     def tokenize(self, text: str) -> list[str]:
         """The pieces of a text."""

@@ -309,10 +309,10 @@ def listen(http: HttpOptions) -> socket.socket:
     """A listening socket; `OSError` with what to do where the address or the port cannot be had."""
     where = f"{http.host or '0.0.0.0'}, port {http.port}"
     try:
-        found = socket.getaddrinfo(http.host or None, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(http.host or None, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, ValueError):
         raise OSError(f"{http.host}: no address of this name; name an address of this machine with --host") from None
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -90,9 +90,9 @@ class Streams:
         """The server-sent events for the text in a request's body."""
 
         async def told() -> AsyncIterator[bytes]:
-            found = self.service.find(request.query_params.get("model"))
+            served = self.service.find(request.query_params.get("model"))
             texts = decoded(self._in_time(request.stream()))
-            async for message in self.answer(found, request.query_params, texts):
+            async for message in self.answer(served, request.query_params, texts):
                 for event in message.pop("events"):
                     yield sent(event["kind"], event)
                 yield sent("end" if message.pop("end", False) else "safe", message)

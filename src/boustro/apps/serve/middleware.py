@@ -35,17 +35,17 @@ class Figures:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"registry": self.registry}
-        self.requests = Counter("boustro_requests", "Requests", ["path", "status"], **own)
+        shared: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("boustro_requests", "Requests", ["path", "status"], **shared)
         self.seconds = Histogram(
-            "boustro_request_seconds", "Time to the end of an answer", ["path"], buckets=SECONDS, **own
+            "boustro_request_seconds", "Time to the end of an answer", ["path"], buckets=SECONDS, **shared
         )
-        self.open = Gauge("boustro_open_requests", "Requests that are read, wait or are answered", **own)
-        self.waiting = Gauge("boustro_waiting_characters", "Characters that wait for a model", **own)
-        self.inputs = Counter("boustro_inputs", "Inputs that a model has answered", ["model"], **own)
-        self.words = Counter("boustro_words", "Words that a model has read", ["model"], **own)
-        self.batch = Histogram("boustro_batch_inputs", "Inputs of a batch", ["model"], buckets=INPUTS, **own)
-        self.busy = Counter("boustro_model_seconds", "Seconds that a model has computed", ["model"], **own)
+        self.open = Gauge("boustro_open_requests", "Requests that are read, wait or are answered", **shared)
+        self.waiting = Gauge("boustro_waiting_characters", "Characters that wait for a model", **shared)
+        self.inputs = Counter("boustro_inputs", "Inputs that a model has answered", ["model"], **shared)
+        self.words = Counter("boustro_words", "Words that a model has read", ["model"], **shared)
+        self.batch = Histogram("boustro_batch_inputs", "Inputs of a batch", ["model"], buckets=INPUTS, **shared)
+        self.busy = Counter("boustro_model_seconds", "Seconds that a model has computed", ["model"], **shared)
 
     def batch_done(self, model: Served, inputs: int, words: int, seconds: float) -> None:
         """Count a batch, as `Batcher` reports it."""
@@ -92,8 +92,8 @@ class Watch:
             self.figures.requests.labels(path, status).inc()
             self.figures.seconds.labels(path).observe(seconds)
             if path not in UNLOGGED:
-                own = {"id": request_id.decode(), "method": scope["method"], "path": path, "status": status}
-                _log(**own, ms=round(1e3 * seconds, 1), **notes)
+                fields = {"id": request_id.decode(), "method": scope["method"], "path": path, "status": status}
+                _log(**fields, ms=round(1e3 * seconds, 1), **notes)
 
 
 class Bounds:

@@ -125,20 +125,20 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
 
     Raises `FileNotFoundError` and `ValueError` for what is no folder with a model, and for two of one name.
     """
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for word in given:
         name, equals, path = word.partition("=")
         folder = Path(path if equals and not Path(word).exists() else word)
         name = name if folder != Path(word) else folder.resolve().name
-        if name in found:
+        if name in folders:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
         kinds = [*(entry.folder for entry in TASKS.values()), EXPORT]
         if kind_of(folder) not in kinds:
             raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")
-        found[name] = folder
-    return found
+        folders[name] = folder
+    return folders
 
 
 def find_model(models: Mapping[str, Served], name: str | None) -> Served:
