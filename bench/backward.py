@@ -102,8 +102,8 @@ def main(
     precision = "bf16" if uses_bf16(best_device()) else "fp32"
     print(f"{preset}, {segments * 256:,} pieces a step, {torch.get_num_threads()} threads, {precision}")
     print("| system | vocabulary | CPU seconds a step | seconds a step |\n|---|---:|---:|---:|")
-    for name, found in seconds.items():
-        cpu, wall = (median(column) for column in zip(*found[1:], strict=True))  # the first one warms up
+    for name, times in seconds.items():
+        cpu, wall = (median(column) for column in zip(*times[1:], strict=True))  # the first one warms up
         print(f"| {name} | {systems[name][0]:,} | {cpu:.2f} | {wall:.2f} |")
     ratio = median(a[0] / b[0] for a, b in zip(seconds["sampled"][1:], seconds["small"][1:], strict=True))
     print(f"sampled over {pieces:,} / small over {SMALL:,}: {ratio:.2f} (paired, CPU seconds)")

@@ -41,20 +41,20 @@ def draw_places(model: str, data: Path, prefix: int, length: int, count: int, se
 
 def compare(systems: list[str], score: str, samples: int, prompts: list, texts: list) -> None:
     """Print a row of nats a piece for every system that has the score."""
-    length, found = len(texts[0]), {}
+    length, losses = len(texts[0]), {}
     for system in systems:
         folders = system.split(",")
         if score not in CAUSAL and isinstance(open_lm(folders[0]), CausalLM):
             continue
-        totals = [Writer(own, score=score, samples=samples).score_pieces(prompts, texts)[0] for own in folders]
-        found[system] = -np.array(totals)[..., None] / length
-    drawn = dict(zip(found, bootstrap(mean, list(found.values())), strict=True))
+        totals = [Writer(folder, score=score, samples=samples).score_pieces(prompts, texts)[0] for folder in folders]
+        losses[system] = -np.array(totals)[..., None] / length
+    drawn = dict(zip(losses, bootstrap(mean, list(losses.values())), strict=True))
     first = next(iter(drawn.values()), None)
-    for system, own in drawn.items():
-        gap = None if own is first or first is None else difference(first, own)
+    for system, sample in drawn.items():
+        gap = None if sample is first or first is None else difference(first, sample)
         shown = f"{gap.points:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" if gap else ""
-        spread = f" ± {own.scores.std(ddof=1):.3f}" if len(own.scores) > 1 else ""
-        print(f"| {score} | {system} | {own.scores.mean():.3f}{spread} | {shown} |", flush=True)
+        spread = f" ± {sample.scores.std(ddof=1):.3f}" if len(sample.scores) > 1 else ""
+        print(f"| {score} | {system} | {sample.scores.mean():.3f}{spread} | {shown} |", flush=True)
 
 
 def main(

@@ -125,8 +125,8 @@ class Bench:
         """The `config.json` of a candidate's body: the shipped one with its changes."""
         file = self.out / "bodies" / f"{name}.json"
         shipped = json.loads((Path(locate_model("starter-forward")) / "config.json").read_text("utf-8"))
-        own = {"direction", "sentinel", "dtype", "transformers_version"}
-        write_file(file, json.dumps({k: v for k, v in shipped.items() if k not in own} | CANDIDATES[name].body))
+        excluded = {"direction", "sentinel", "dtype", "transformers_version"}
+        write_file(file, json.dumps({k: v for k, v in shipped.items() if k not in excluded} | CANDIDATES[name].body))
         return file
 
 
@@ -159,8 +159,8 @@ def main(
         for seed in seeds:
             halves = bench.train(name, seed)
             pair = "+".join(map(str, halves))
-            found = unseen.score(pair, seed, data, sets, figures)
-            rows.append({f"{n} {key}": found[n][key] for n, key in keys} | _losses(bench, name, halves))
+            scores = unseen.score(pair, seed, data, sets, figures)
+            rows.append({f"{n} {key}": scores[n][key] for n, key in keys} | _losses(bench, name, halves))
         cells = [f"{rows[0]['parameters'] / 1e6:.1f}M"]
         cells += [spread([row[key] for row in rows], 3) for key in (*DIRECTIONS, "bits")]
         cells += [spread([row[f"{n} {key}"] for row in rows]) for n, key in keys]

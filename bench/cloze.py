@@ -48,16 +48,16 @@ class ClozeHead:
     def closing(self, contexts: Sequence[tuple[Ids, Ids]]) -> Float[Tensor, "N V"]:
         """Log-probabilities of the one piece between a left and a right context."""
         texts = [[*left, 0, *right] for left, right in contexts]  # which piece stands there is not seen
-        found = []
+        log_probs = []
         for start in range(0, len(texts), BATCH_ROWS):
             part = slice(start, start + BATCH_ROWS)
             places = torch.tensor([[len(left)] for left, _ in contexts[part]], device=self.device)
-            found.append(self._log_probs(texts[part], places)[:, 0])
-        return torch.cat(found)
+            log_probs.append(self._log_probs(texts[part], places)[:, 0])
+        return torch.cat(log_probs)
 
     def scores(self, filled: Sequence[tuple[Ids, Ids, Ids]]) -> Float[Tensor, " N"]:
         """Log-probabilities of the pieces of each middle, given its contexts and its other pieces, summed."""
-        found = []
+        sums = []
         for start in range(0, len(filled), BATCH_ROWS):
             part = filled[start : start + BATCH_ROWS]
             width = max(len(middle) for _, middle, _ in part)
@@ -67,17 +67,17 @@ class ClozeHead:
             ends = torch.tensor([[len(middle)] for _, middle, _ in part], device=self.device)
             steps = torch.arange(width, device=self.device)
             log_probs = self._log_probs(texts, first + steps.minimum(ends - 1))
-            own = log_probs.gather(2, torch.tensor(wanted, device=self.device)[..., None])[..., 0]
-            found.append(own.masked_fill(steps >= ends, 0.0).sum(1))
-        return torch.cat(found)
+            chosen = log_probs.gather(2, torch.tensor(wanted, device=self.device)[..., None])[..., 0]
+            sums.append(chosen.masked_fill(steps >= ends, 0.0).sum(1))
+        return torch.cat(sums)
 
     def fill(self, contexts: Sequence[tuple[Ids, Ids]], length: int, writable: Bool[Tensor, " V"]) -> list[Middle]:
         """`length` pieces for each gap, from the left, each as if it were the only one that is missing."""
         written: list[Middle] = [() for _ in contexts]
         for _ in range(length):
-            gaps = [([*left, *own], right) for (left, right), own in zip(contexts, written, strict=True)]
+            gaps = [([*left, *middle], right) for (left, right), middle in zip(contexts, written, strict=True)]
             log_probs = self.closing(gaps)[:, : len(writable)].masked_fill(~writable, -torch.inf)
-            written = [(*own, piece) for own, piece in zip(written, log_probs.argmax(-1).tolist(), strict=True)]
+            written = [(*middle, piece) for middle, piece in zip(written, log_probs.argmax(-1).tolist(), strict=True)]
         return written
 
     def closer(self, contexts: Sequence[tuple[Ids, Ids]], pair_weight: float = 0.0) -> Close:
@@ -85,7 +85,7 @@ class ClozeHead:
 
         def close(joint: Tensor, at_left: Sequence[Ids], at_right: Sequence[Ids]) -> Tensor:
             sides = zip(contexts, at_left, at_right, strict=True)
-            gaps = [([*left, *own], [*reversed(other), *right]) for (left, right), own, other in sides]
+            gaps = [([*left, *before], [*reversed(other), *right]) for (left, right), before, other in sides]
             cloze = self.closing(gaps)[:, : joint.shape[1]].masked_fill(joint == -torch.inf, -torch.inf)
             return cloze + pair_weight * joint if pair_weight else cloze
 

@@ -105,14 +105,14 @@ def draw_items(
     pair: Pair, articles: Sequence[Sequence[int]], hard: bool, count: int, prefix: int, size: int, seed: int
 ) -> list[Item]:
     """Items from random places. All choices begin with a word, do not overlap, and stand in a random order."""
-    rng, found = np.random.default_rng(seed), []
+    rng, items = np.random.default_rng(seed), []
     slot, starts = size + SLACK, pair.spaced.tolist()
     long = [article for article in articles if len(article) >= prefix + (CHOICES if hard else 1) * slot]
 
     def first_word(article: Sequence[int], place: int) -> int:
         return next((n for n in range(place, place + SLACK) if starts[article[n]]), place)
 
-    while len(found) < count:
+    while len(items) < count:
         article = long[rng.integers(len(long))]
         at = prefix + int(rng.integers(len(article) - prefix - (CHOICES if hard else 1) * slot + 1))
         end = first_word(article, at)
@@ -121,28 +121,28 @@ def draw_items(
             places = [(article, first_word(article, int(s))) for s in rng.choice(slots, CHOICES - 1, replace=False)]
         else:
             chosen = [long[n] for n in rng.choice(len(long), CHOICES - 1, replace=False)]
-            places = [(own, first_word(own, int(rng.integers(len(own) - slot + 1)))) for own in chosen]
-        choices = [list(own[begin : begin + size]) for own, begin in ((article, end), *places)]
+            places = [(other, first_word(other, int(rng.integers(len(other) - slot + 1)))) for other in chosen]
+        choices = [list(source[begin : begin + size]) for source, begin in ((article, end), *places)]
         if not all(starts[choice[0]] for choice in choices):
             continue
         order = rng.permutation(CHOICES)
         shuffled = [choices[i] for i in order]
-        texts = [pair.tokenizer.decode(own) for own in shuffled]
-        found.append(Item(list(article[end - prefix : end]), shuffled, texts, int(np.flatnonzero(order == 0)[0])))
-    return found
+        texts = [pair.tokenizer.decode(ids) for ids in shuffled]
+        items.append(Item(list(article[end - prefix : end]), shuffled, texts, int(np.flatnonzero(order == 0)[0])))
+    return items
 
 
 def read_questions(pair: Pair, path: Path) -> list[Item]:
     """The questions of a file; a choice follows its question after a space."""
-    found = []
+    items = []
     for line in path.read_text("utf-8").splitlines():
         row = jsonlib.loads(line)
         context, *choices = pair.tokenizer(
             [row["question"], *(f" {choice}" for choice in row["choices"])], add_special_tokens=False
         )["input_ids"]
         room = pair.window - max(map(len, choices))
-        found.append(Item(list(nearest_left(context, room)), choices, row["choices"], row["answer"]))
-    return found
+        items.append(Item(list(nearest_left(context, room)), choices, row["choices"], row["answer"]))
+    return items
 
 
 def refuse_other_pieces(tokenizer: Any, pair: Pair) -> None:
@@ -162,25 +162,25 @@ def measure(
         contexts = [item.context for item in items for _ in item.choices]
         choices = [choice for item in items for choice in item.choices]
         evidence = weigh(contexts, choices, pair.forward, pair.backward)
-        found = {name: best(score.of(evidence), sizes) for name, score in {**CONTROLS, **SCORES}.items()}
+        picked = {name: best(score.of(evidence), sizes) for name, score in {**CONTROLS, **SCORES}.items()}
         for judge in judges:
             totals, alone = judge.judge(contexts, choices)[0], judge.prior(choices)
-            found[f"masked {judge.score}"] = best(torch.tensor(totals), sizes)
-            found[f"masked {judge.score}-pmi"] = best(torch.tensor(totals) - torch.tensor(alone), sizes)
-        found["characters"] = [int(np.argmax([len(text) for text in item.texts])) for item in items]
-        for name, chosen in found.items():
+            picked[f"masked {judge.score}"] = best(torch.tensor(totals), sizes)
+            picked[f"masked {judge.score}-pmi"] = best(torch.tensor(totals) - torch.tensor(alone), sizes)
+        picked["characters"] = [int(np.argmax([len(text) for text in item.texts])) for item in items]
+        for name, chosen in picked.items():
             right.setdefault(name, []).append([c == item.answer for c, item in zip(chosen, items, strict=True)])
-    values = {name: np.array(own, float)[..., None] for name, own in right.items()}
+    values = {name: np.array(hits, float)[..., None] for name, hits in right.items()}
     drawn = dict(zip(values, bootstrap(accuracy, list(values.values())), strict=True))
     rows = {}
-    for name, own in drawn.items():
-        low, high = np.quantile(own.resampled.mean(1), [0.025, 0.975])
-        gap: Difference | None = difference(drawn[BASELINE], own)
+    for name, sample in drawn.items():
+        low, high = np.quantile(sample.resampled.mean(1), [0.025, 0.975])
+        gap: Difference | None = difference(drawn[BASELINE], sample)
         assert gap is not None
-        rows[name] = {"accuracy": float(own.scores.mean()), "low": float(low), "high": float(high)}
+        rows[name] = {"accuracy": float(sample.scores.mean()), "low": float(low), "high": float(high)}
         rows[name] |= {"points": gap.points, "points_low": gap.low, "points_high": gap.high}
-    own = [name for name in rows if name.startswith("masked ")]
-    return {name: rows[name] for name in ("characters", *CONTROLS, *SCORES, *own)}
+    masked = [name for name in rows if name.startswith("masked ")]
+    return {name: rows[name] for name in ("characters", *CONTROLS, *SCORES, *masked)}
 
 
 def accuracy(values: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -193,8 +193,8 @@ def show(title: str, rows: dict[str, dict[str, float]]) -> None:
     table = Table("", "accuracy (95%)", f"against {BASELINE} (95%)", title=title)
     for name, row in rows.items():
         gap = f"{row['points']:+.1f} ({row['points_low']:+.1f} to {row['points_high']:+.1f})"
-        own = f"{row['accuracy']:.1f} ({row['low']:.1f} to {row['high']:.1f})"
-        table.add_row(name, own, "" if name == BASELINE else gap)
+        shown = f"{row['accuracy']:.1f} ({row['low']:.1f} to {row['high']:.1f})"
+        table.add_row(name, shown, "" if name == BASELINE else gap)
     Console(width=100).print(table)
 
 

@@ -70,7 +70,7 @@ def main(
         if (spec == "minilm" and minilm is None) or (only and number not in only):
             continue
         named = f"masked:{minilm}" if spec == "minilm" else spec
-        started, found = time.monotonic(), []
+        started, values = time.monotonic(), []
         for seed in range(1, 1 + (seeds if rows == "trained" else 1)):
             read = "+".join(f"repeated:{part}" for part in HALVES) if pooling == "echo" else named
             how = {"layers": layers, "text_pooling": "sif" if pooling == "sif" else "mean", "transform": transform}
@@ -82,11 +82,11 @@ def main(
                 made.fit(train, seed=seed)
             else:
                 made.fit(list(dict.fromkeys(texts)))
-            found.append(made.evaluate(pairs).value)
-        spread = f" ± {np.std(found, ddof=1):.2f}" if len(found) > 1 else ""
+            values.append(made.evaluate(pairs).value)
+        spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
         seconds = time.monotonic() - started
         print(
-            f"{spec} | {layers} | {pooling} | {transform} | {np.mean(found):.2f}{spread} | {seconds:.0f} s", flush=True
+            f"{spec} | {layers} | {pooling} | {transform} | {np.mean(values):.2f}{spread} | {seconds:.0f} s", flush=True
         )
 
 

@@ -59,36 +59,36 @@ def exported(folder: Path, precision: Any) -> Path:
 def sentences_of(texts: tuple[Path, ...], most: int) -> list[Any]:
     """The first sentences of each file, as they are labelled, without their tags."""
     each = math.ceil(most / len(texts))
-    found = [s for path in texts for s in read_data(path)[:each]]
-    return [replace(s, tags=None, entities=None) for s in found[:most]]
+    sentences = [s for path in texts for s in read_data(path)[:each]]
+    return [replace(s, tags=None, entities=None) for s in sentences[:most]]
 
 
 def agreement(folder: Path, texts: tuple[Path, ...], most: int) -> dict[str, Any]:
     """Words with another tag, and the largest difference of two scores, in two batchings."""
     sentences, exact = sentences_of(texts, most), open_exact(folder)
-    own = load(exported(folder, "float32"))
+    model = load(exported(folder, "float32"))
     wanted = [a for start in range(0, len(sentences), CHUNK) for a in exact.answer(sentences[start : start + CHUNK])]
-    found: dict[str, Any] = {"sentences": len(sentences), "words": sum(map(len, sentences))}
+    figures: dict[str, Any] = {"sentences": len(sentences), "words": sum(map(len, sentences))}
     for name, size in ((f"{CHUNK} together", CHUNK), ("one by one, of the first 500", 1)):
         sentences = sentences if size > 1 else sentences[:500]
-        got = [a for start in range(0, len(sentences), size) for a in own.answer(sentences[start : start + size])]
+        got = [a for start in range(0, len(sentences), size) for a in model.answer(sentences[start : start + size])]
         pairs = list(zip(wanted, got, strict=False))
-        found[f"other tags, {name}"] = sum(x != y for a, b in pairs for x, y in zip(a.tags, b.tags, strict=True))
+        figures[f"other tags, {name}"] = sum(x != y for a, b in pairs for x, y in zip(a.tags, b.tags, strict=True))
         difference = max(abs(x - y) for a, b in pairs for x, y in zip(a.scores, b.scores, strict=True))
-        found[f"score difference, {name}"] = round(difference, 7)
-    return found
+        figures[f"score difference, {name}"] = round(difference, 7)
+    return figures
 
 
 def f1(folder: Path, dev: Path, precisions: tuple[str, ...]) -> dict[str, Any]:
     """F1 on labelled data: the folder as this machine computes it, in float32, and its exports."""
     data, exact = read_data(dev), open_exact(folder)
     plain = load(folder, cache=False)
-    found = {"torch, default": plain.evaluate(data).f1, "torch, float32": exact.evaluate(data).f1}
+    scores = {"torch, default": plain.evaluate(data).f1, "torch, float32": exact.evaluate(data).f1}
     for precision in precisions:
-        own = load(exported(folder, precision))
-        found[precision] = own.evaluate(data).f1
-        found[f"{precision}, same entities"] = 100 * (compare(exact, own, data[:500]).entities or 0)
-    return {name: round(float(value), 2) for name, value in found.items()}
+        model = load(exported(folder, precision))
+        scores[precision] = model.evaluate(data).f1
+        scores[f"{precision}, same entities"] = 100 * (compare(exact, model, data[:500]).entities or 0)
+    return {name: round(float(value), 2) for name, value in scores.items()}
 
 
 def speed(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> dict[str, Any]:
@@ -108,11 +108,11 @@ def against(folder: Path, texts: tuple[Path, ...], most: int, rounds: int) -> di
     size = model.record["encoder_parameters"] + model.record["head_parameters"]
     systems: dict[str, Callable] = {"onnx, int8": load(exported(folder, "int8")).predict}
     for system in rivals(lines, BATCHES, size):
-        systems[system.name] = lambda _, own=system: list(own.read(own.lines))
+        systems[system.name] = lambda _, rival=system: list(rival.read(rival.lines))
     rates = measured(systems, lines, words, rounds)
     best = max(list(rates)[1:], key=lambda name: rates[name])
-    found = {"onnx, int8": rates["onnx, int8"], best: rates[best], "times": round(rates["onnx, int8"] / rates[best], 2)}
-    return {"lines": len(lines), "words": words, "pipelines": len(rates) - 1, **found}
+    shown = {"onnx, int8": rates["onnx, int8"], best: rates[best], "times": round(rates["onnx, int8"] / rates[best], 2)}
+    return {"lines": len(lines), "words": words, "pipelines": len(rates) - 1, **shown}
 
 
 def lines_of(texts: tuple[Path, ...], most: int) -> tuple[list[str], int]:
@@ -139,11 +139,11 @@ def measured(
 
 def served(folder: Path, rounds: int) -> dict[str, Any]:
     """MB of a service after some requests, and seconds (CPU, wall) of the command for one line."""
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     line = folder.with_name("line.txt")
     line.write_text(LINE + "\n")
     for name, place in (("torch", folder), ("onnx, int8", exported(folder, "int8"))):
-        found[f"{name}, MB served"] = service_memory(place)
+        figures[f"{name}, MB served"] = service_memory(place)
         best = (math.inf, math.inf)
         for _ in range(rounds):
             before, began = os.times(), time.perf_counter()
@@ -152,11 +152,11 @@ def served(folder: Path, rounds: int) -> dict[str, Any]:
             after = os.times()
             cpu = after.children_user + after.children_system - before.children_user - before.children_system
             best = min(best, (cpu, time.perf_counter() - began))
-        found[f"{name}, first answer, CPU seconds"], found[f"{name}, first answer, seconds"] = (
+        figures[f"{name}, first answer, CPU seconds"], figures[f"{name}, first answer, seconds"] = (
             round(value, 2) for value in best
         )
     sizes = {p: exported(folder, p) for p in PRECISIONS}
-    return found | {f"{p}, MB on disk": round(_size(path) / 1e6, 1) for p, path in sizes.items()}
+    return figures | {f"{p}, MB on disk": round(_size(path) / 1e6, 1) for p, path in sizes.items()}
 
 
 def service_memory(folder: Path) -> int:
@@ -210,8 +210,8 @@ def browser(folder: Path, texts: tuple[Path, ...], most: int, rounds: int, runti
             assert said, page.text("#state")
             rates.append(words / float(said[1]))
     size = round(page_file.stat().st_size / 1e6, 1)
-    found = {"seconds to the first answer": round(min(firsts), 2), "words a second": round(max(rates)), "MB": size}
-    return {"words": words, **found}
+    figures = {"seconds to the first answer": round(min(firsts), 2), "words a second": round(max(rates)), "MB": size}
+    return {"words": words, **figures}
 
 
 def _size(folder: Path) -> int:
@@ -244,7 +244,7 @@ def main(
     """
     key = {"what": what, "folder": folder.name, "texts": [path.name for path in texts], "most": most}
     done = [json.loads(line) for line in out.read_text().splitlines()] if out and out.exists() else []
-    if same := [own for own in done if key.items() <= own.items()]:
+    if same := [record for record in done if key.items() <= record.items()]:
         print(json.dumps(same[0]))
         return
     if what == "f1":

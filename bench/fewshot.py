@@ -32,7 +32,7 @@ TRAINED = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True), ("mlp
 def alike(together: list, alone: list) -> float:
     """The largest difference of a parameter."""
     pairs = ((a.head.parameters(), b.head.parameters()) for a, b in zip(together, alone, strict=True))
-    return max(float((own - other).abs().max().detach()) for pair in pairs for own, other in zip(*pair, strict=True))
+    return max(float((one - other).abs().max().detach()) for pair in pairs for one, other in zip(*pair, strict=True))
 
 
 def main(
@@ -56,10 +56,10 @@ def main(
         for name, chosen in {"draws": range(heads), "search": np.arange(heads) // 10}.items():
             jobs = []
             for m, draw in enumerate(map(int, chosen)):
-                own = {"epochs": epochs, "batch_sentences": batch_sentences, "dropout": dropout, "crf": crf}
-                own |= {"lr": rates[m % 10], "mix_epochs": 0, **({"hidden": hidden} if hidden else {})}
+                settings = {"epochs": epochs, "batch_sentences": batch_sentences, "dropout": dropout, "crf": crf}
+                settings |= {"lr": rates[m % 10], "mix_epochs": 0, **({"hidden": hidden} if hidden else {})}
                 options, labelling = (
-                    HEADS[kind].options(**own),
+                    HEADS[kind].options(**settings),
                     make_labelling(kind, draws[draw], HEADS[kind].options()),
                 )
                 plan = boustro.Tagger(encoder, kind, context="sentence").plan

@@ -95,7 +95,7 @@ def main(
         systems |= _masked(pair, masked, pieces)
     if fusion:
         systems |= _cloze(pair, fusion, pieces)
-    seconds, found = Counter(), {name: [[] for _ in seeds] for name in systems}
+    seconds, fills = Counter(), {name: [[] for _ in seeds] for name in systems}
     for number, drawn in enumerate(draws):
         for start in tqdm(range(0, gaps, BATCH_GAPS), desc=f"draw {seeds[number]}"):
             part = drawn[start : start + BATCH_GAPS]
@@ -111,9 +111,9 @@ def main(
                 started = time.process_time()
                 filled = rank_fillings(ends, known[key], system.options)
                 seconds[name] += time.process_time() - started + costs[key]
-                found[name][number] += [(own[0].pieces, gold) for own, (_, gold) in zip(filled, part, strict=True)]
-    rows = {name: {"seconds": seconds[name], **_figures(own)} for name, own in found.items()}
-    right = {name: np.array([[_right(*one) for one in draw] for draw in own])[..., None] for name, own in found.items()}
+                fills[name][number] += [(tries[0].pieces, gold) for tries, (_, gold) in zip(filled, part, strict=True)]
+    rows = {name: {"seconds": seconds[name], **_figures(row)} for name, row in fills.items()}
+    right = {name: np.array([[_right(*one) for one in draw] for draw in row])[..., None] for name, row in fills.items()}
     _compare(rows, right, next(iter(systems)) if BASELINE not in systems else BASELINE)
     if json:
         write_file(json, as_json({"model": model, "pieces": pieces, "gaps": gaps, "rows": rows}, 1))
@@ -125,17 +125,17 @@ def draw_gaps(
 ) -> Drawn:
     """Gaps of all sizes in turn, at random places; none holds a special piece or one of white space alone."""
     rng, writable = np.random.default_rng(seed), pair.writable.cpu().numpy()
-    found: Drawn = []
-    while len(found) < count:
-        size, article = sizes[len(found) % len(sizes)], articles[rng.integers(len(articles))]
+    drawn: Drawn = []
+    while len(drawn) < count:
+        size, article = sizes[len(drawn) % len(sizes)], articles[rng.integers(len(articles))]
         if len(article) < size + 2 * MARGIN:
             continue
         start = int(rng.integers(MARGIN, len(article) - size - MARGIN + 1))
         gold = tuple(article[start : start + size])
         if writable[list(gold)].all():
             left, right = article[max(0, start - context) : start], article[start + size : start + size + context]
-            found.append((Gap(left, right), gold))
-    return found
+            drawn.append((Gap(left, right), gold))
+    return drawn
 
 
 def _right(pieces: Sequence[int], gold: Sequence[int]) -> float:
@@ -145,10 +145,10 @@ def _right(pieces: Sequence[int], gold: Sequence[int]) -> float:
     return sum(a == b for a, b in zip(pieces, gold, strict=True)) / len(gold)
 
 
-def _figures(found: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]) -> dict[str, float]:
-    shares = [100 * np.mean([_right(*one) for one in own]) for own in found]
-    whole = [100 * np.mean([tuple(a) == tuple(b) for a, b in own]) for own in found]
-    length = [100 * np.mean([len(a) == len(b) for a, b in own]) for own in found]
+def _figures(runs: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]) -> dict[str, float]:
+    shares = [100 * np.mean([_right(*one) for one in run]) for run in runs]
+    whole = [100 * np.mean([tuple(a) == tuple(b) for a, b in run]) for run in runs]
+    length = [100 * np.mean([len(a) == len(b) for a, b in run]) for run in runs]
     names = {"right": shares, "whole": whole, "length": length}
     spread = {f"{name}_sd": float(np.std(values, ddof=min(1, len(values) - 1))) for name, values in names.items()}
     return {name: float(np.mean(values)) for name, values in names.items()} | spread
@@ -170,9 +170,9 @@ def _variants(pieces: int) -> dict[str, System]:
     """Every variant, then the beam under every ranking."""
     common = {"tokens_per_gap": str(pieces), "ranking": "joint"}
     names = [name for name in VARIANTS if name != "beam"]
-    found = {name: InfillOptions(variant=name, **common) for name in names}
-    found |= {f"beam, {rank}": InfillOptions(tokens_per_gap=str(pieces), ranking=rank) for rank in ("joint", "around")}
-    return {name: System(options) for name, options in found.items()}
+    kinds = {name: InfillOptions(variant=name, **common) for name in names}
+    kinds |= {f"beam, {rank}": InfillOptions(tokens_per_gap=str(pieces), ranking=rank) for rank in ("joint", "around")}
+    return {name: System(options) for name, options in kinds.items()}
 
 
 def _rankings(pair: Pair, pieces: int) -> dict[str, System]:
@@ -188,15 +188,15 @@ def _masked(pair: Pair, name: str, pieces: int) -> dict[str, System]:
         raise ValueError(f"{name} has another vocabulary than the pair")
 
     def draft(steps: int, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-        return [[own] for own in fill_masked(model, ends.contexts, pieces, steps, pair.writable)]
+        return [[middle] for middle in fill_masked(model, ends.contexts, pieces, steps, pair.writable)]
 
     def drafts(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-        found = [draft(steps, ends, gaps, options) for steps in range(1, pieces + 1)]
-        return [sorted({own for (own,) in row}) for row in zip(*found, strict=True)]
+        drafted = [draft(steps, ends, gaps, options) for steps in range(1, pieces + 1)]
+        return [sorted({middle for (middle,) in row}) for row in zip(*drafted, strict=True)]
 
     def both(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-        own = zip(drafts(ends, gaps, options), find_fillings(ends, gaps, options), strict=True)
-        return [sorted({*first, *second}) for first, second in own]
+        pairs = zip(drafts(ends, gaps, options), find_fillings(ends, gaps, options), strict=True)
+        return [sorted({*first, *second}) for first, second in pairs]
 
     options = InfillOptions(tokens_per_gap=str(pieces))
     steps = {f"mask-predict, T = {n}": System(options, partial(draft, n)) for n in sorted({1, pieces})}
@@ -228,23 +228,23 @@ def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
         raise ValueError(f"{path} has another vocabulary than the pair")
 
     def alone(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-        return [[own] for own in head.fill(ends.contexts, pieces, pair.writable)]
+        return [[middle] for middle in head.fill(ends.contexts, pieces, pair.writable)]
 
     def closed(weight: float, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
         close, rows = head.closer(ends.contexts, weight), range(len(gaps))
         how = (lambda scores: scores.argmax(-1).tolist(), options.unigram_weight, surer, True, close)
-        return [[tuple(own)] for own in write(ends, pieces, rows, *how)]
+        return [[tuple(middle)] for middle in write(ends, pieces, rows, *how)]
 
     def ranked(around: bool, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-        found = find_fillings(ends, gaps, options)
-        flat = [own for fillings in found for own in fillings]
-        rows = [row for row, fillings in enumerate(found) for _ in fillings]
-        sides = [(ends.contexts[row][0], own, ends.contexts[row][1]) for own, row in zip(flat, rows, strict=True)]
+        filled = find_fillings(ends, gaps, options)
+        flat = [middle for fillings in filled for middle in fillings]
+        rows = [row for row, fillings in enumerate(filled) for _ in fillings]
+        sides = [(ends.contexts[row][0], middle, ends.contexts[row][1]) for middle, row in zip(flat, rows, strict=True)]
         scores = head.scores(sides)
         if around:
             scores = scores + ends.around(flat, rows, options.read_on)
-        parts = scores.split([len(fillings) for fillings in found])
-        return [[fillings[int(own.argmax())]] for fillings, own in zip(found, parts, strict=True)]
+        parts = scores.split([len(fillings) for fillings in filled])
+        return [[fillings[int(part.argmax())]] for fillings, part in zip(filled, parts, strict=True)]
 
     options = InfillOptions(tokens_per_gap=str(pieces))
     return {
@@ -258,12 +258,12 @@ def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
 
 def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
     """What the LMs predict after their start piece, and counts of training text, at several weights."""
-    own = pair.unigram
-    counts = torch.ones_like(own)
+    predicted = pair.unigram
+    counts = torch.ones_like(predicted)
     for article in islice(_articles(pair, data / "wikipedia" / "train-AA.jsonl.bz2"), 3000):
-        counts += torch.bincount(torch.tensor(article), minlength=len(own)).to(own)
+        counts += torch.bincount(torch.tensor(article), minlength=len(predicted)).to(predicted)
     counted = (counts / counts.sum()).log()
-    print(f"counts against the LMs' own: {(counted.exp() * (counted - own)).sum():.3f} nats", file=sys.stderr)
+    print(f"counts against the LMs' own: {(counted.exp() * (counted - predicted)).sum():.3f} nats", file=sys.stderr)
 
     def use(unigram: torch.Tensor) -> Callable[[], None]:
         return lambda: setattr(pair, "unigram", unigram)
@@ -275,7 +275,7 @@ def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
             ),
             prepare=use(unigram),
         )
-        for name, unigram in (("LMs", own), ("counts", counted))
+        for name, unigram in (("LMs", predicted), ("counts", counted))
         for weight in (0, 0.5, 0.75, 1)
     }
 

@@ -25,14 +25,14 @@ from boustro.text.documents import read_documents
 
 def read_prompts(model: MaskedLM, data: Path, length: int, count: int) -> list[list[int]]:
     """The first `length` pieces of `count` documents that have so many."""
-    found = []
+    prompts = []
     for document in read_documents([str(data)]):
         pieces = model.pieces(document[: 40 * length])
         if len(pieces) >= length:
-            found.append(pieces[:length])
-        if len(found) == count:
-            return found
-    raise ValueError(f"{data}: only {len(found)} documents have {length} pieces")
+            prompts.append(pieces[:length])
+        if len(prompts) == count:
+            return prompts
+    raise ValueError(f"{data}: only {len(prompts)} documents have {length} pieces")
 
 
 def write(
@@ -61,7 +61,7 @@ def main(
             write(lm, given[:batch], length, steps, cached)
             seconds[cached] = min(seconds[cached], time.perf_counter() - started)
     batches = [given[start : start + batch] for start in range(0, len(given), batch)]
-    same = [(write(lm, own, length, steps, True) == write(lm, own, length, steps, False)).float() for own in batches]
+    same = [(write(lm, part, length, steps, True) == write(lm, part, length, steps, False)).float() for part in batches]
     print(f"prefix {prefix}, text {length}, {steps} steps, {batch} rows, {torch.get_num_threads()} thread(s)\n")
     print("| | seconds a batch | ratio |\n|---|---:|---:|")
     for cached, name in ((False, "prompt and text in every step"), (True, "prompt once")):
@@ -70,9 +70,9 @@ def main(
     print("| steps | repeated pieces | with hide_repeats |\n|---:|---:|---:|")
     for own_steps in sorted({1, 4, 10, length}):
         texts = [
-            torch.cat([write(lm, own, length, own_steps, True, hide) for own in batches]) for hide in (False, True)
+            torch.cat([write(lm, part, length, own_steps, True, hide) for part in batches]) for hide in (False, True)
         ]
-        shares = (f"{repeats(own)[:, 1:].float().mean():.1%}" for own in texts)
+        shares = (f"{repeats(ids)[:, 1:].float().mean():.1%}" for ids in texts)
         print(f"| {own_steps} | {' | '.join(shares)} |", flush=True)
 
 

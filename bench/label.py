@@ -32,9 +32,9 @@ class Waits:
         """Median, 95th percentile and the longest, in milliseconds."""
         named = (("answer to suggestion", self.total), ("of that on the disk", self.written))
         return "\n".join(
-            f"{name:22} median {1e3 * np.median(own):6.1f} ms   p95 {1e3 * np.quantile(own, 0.95):6.1f} ms   "
-            f"max {1e3 * max(own):6.1f} ms"
-            for name, own in named
+            f"{name:22} median {1e3 * np.median(times):6.1f} ms   p95 {1e3 * np.quantile(times, 0.95):6.1f} ms   "
+            f"max {1e3 * max(times):6.1f} ms"
+            for name, times in named
         )
 
 
@@ -66,18 +66,18 @@ def main(
     """Measure on the first sentences of a labelled file."""
     if threads:
         torch.set_num_threads(threads)
-    found = read_to_label(texts, "auto", DEFAULT_OPTIONS)[:sentences]
-    labels = sorted({e.label for text in found for e in text.gold or ()})
+    to_label = read_to_label(texts, "auto", DEFAULT_OPTIONS)[:sentences]
+    labels = sorted({e.label for text in to_label for e in text.gold or ()})
     with tempfile.TemporaryDirectory() as folder, AnswerFile(Path(folder) / "answers.jsonl").open() as file:
-        session = Session(found, file, labels)
+        session = Session(to_label, file, labels)
         started = time.perf_counter()
         with Background(session, Source(encoder=encoder, cache=False)) as work:
             work.wait_ready()
             print(f"first sentences ready after {time.perf_counter() - started:.1f} s")
-            while len(session.pool) < len(found):
+            while len(session.pool) < len(to_label):
                 time.sleep(0.1)
-            words = sum(len(text.sentence) for text in found)
-            print(f"all {len(found):,} sentences ({words:,} words) after {time.perf_counter() - started:.1f} s")
+            words = sum(len(text.sentence) for text in to_label)
+            print(f"all {len(to_label):,} sentences ({words:,} words) after {time.perf_counter() - started:.1f} s")
             print(measure(session, work, answers).show())
 
 

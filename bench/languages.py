@@ -62,10 +62,10 @@ def main(
     given = ("--train", train, "--dev", dev, "--seeds", str(seeds), "--epochs", str(epochs))
     print("\n| system | pieces read | dev F1 |\n|---|---:|---:|")
     for names, options, out in ((rows, ("--memory", "--spelling"), "report"), (["pair"], (), "report-plain")):
-        found = folder / f"{out}.json"
+        file = folder / f"{out}.json"
         compared = (rows[name][0] for name in names)
-        boustro("compare", "--encoders", *compared, *given, *options, "--json", found, "--out", folder / out)
-        systems = json.loads(found.read_text("utf-8"))["systems"]
+        boustro("compare", "--encoders", *compared, *given, *options, "--json", file, "--out", folder / out)
+        systems = json.loads(file.read_text("utf-8"))["systems"]
         for name, system in zip(names, systems, strict=True):
             score, read, plain = system["dev"], rows[name][1] * pieces, "" if options else ", without these options"
             print(f"| {name}{plain} | {read / 1e6:.1f}M | {score['mean']:.2f} ± {score['sd']:.2f} |", flush=True)
@@ -79,25 +79,25 @@ def crf_f1(train: list[Sentence], dev: list[Sentence]) -> float:
     crf = sklearn_crfsuite.CRF(algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True)
     tags = [entities_to_bio(gold_entities(s), len(s.words)) for s in train]
     crf.fit([list(features(s)) for s in train], tags)
-    found = [tags_to_entities(list(own), "bio") for own in crf.predict([list(features(s)) for s in dev])]
-    return score_entities([gold_entities(s) for s in dev], found).f1
+    predicted = [tags_to_entities(list(bio), "bio") for bio in crf.predict([list(features(s)) for s in dev])]
+    return score_entities([gold_entities(s) for s in dev], predicted).f1
 
 
 def features(sentence: Sentence) -> Iterator[list[str]]:
     """For each word: itself, its beginnings and ends, its shape; the neighbours' words and shapes."""
     words = sentence.words
     for place, word in enumerate(words):
-        lower, own = word.lower(), [f"shape={shape(word)}"]
-        own += [f"word={lower}", *(f"begin={lower[:n]}" for n in range(1, LONGEST + 1))]
-        own += [f"end={lower[-n:]}" for n in range(1, LONGEST + 1)]
-        own += [f"inside={lower[i : i + 3]}" for i in range(len(lower) - 2)]
+        lower, names = word.lower(), [f"shape={shape(word)}"]
+        names += [f"word={lower}", *(f"begin={lower[:n]}" for n in range(1, LONGEST + 1))]
+        names += [f"end={lower[-n:]}" for n in range(1, LONGEST + 1)]
+        names += [f"inside={lower[i : i + 3]}" for i in range(len(lower) - 2)]
         for away in AROUND:
             if 0 <= place + away < len(words):
                 other = words[place + away]
-                own += [f"{away}:word={other.lower()}", f"{away}:shape={shape(other)}"]
+                names += [f"{away}:word={other.lower()}", f"{away}:shape={shape(other)}"]
             else:
-                own.append(f"{away}:outside")
-        yield own
+                names.append(f"{away}:outside")
+        yield names
 
 
 def shape(word: str) -> str:

@@ -49,12 +49,12 @@ class Data(NamedTuple):
 def score(encoder: str, form: dict[str, Any], data: Data, seeds: int, epochs: int) -> list[float]:
     """Entity F1 on the development set, seed by seed; the features are computed once."""
     train, dev = read_data(data.train)[: data.train_sentences], read_data(data.dev)[: data.dev_sentences]
-    found = []
+    scores = []
     with tempfile.TemporaryDirectory() as cache:
         for seed in range(1, seeds + 1):
             tagger = Tagger(encoder, "mlp", epochs=epochs, cache=cache, **form).fit(train, seed=seed)
-            found.append(float(tagger.evaluate(dev).value))
-    return found
+            scores.append(float(tagger.evaluate(dev).value))
+    return scores
 
 
 def speed(encoder: str, form: dict[str, Any], data: Data) -> dict[str, float]:
@@ -72,8 +72,8 @@ def speed(encoder: str, form: dict[str, Any], data: Data) -> dict[str, float]:
     parts = getattr(opened, "parts", [opened])
     weights = sum(_bytes(p) for part in parts for p in part.model.parameters())
     words = sum(map(len, dev))
-    own = {"words_per_second": words / wall, "words_per_cpu_second": words / cpu, "load_seconds": loaded}
-    return own | {
+    speeds = {"words_per_second": words / wall, "words_per_cpu_second": words / cpu, "load_seconds": loaded}
+    return speeds | {
         "peak_bytes": peak.bytes or math.nan,
         "weight_bytes": weights,
         "bytes_per_word": opened.bytes_per_word,
@@ -107,34 +107,34 @@ def main(
 ) -> None:
     """Measure all forms, and print a table; `--json FILE` for the figures."""
     data = Data(train, dev, train_sentences, dev_sentences)
-    found: dict[str, dict[str, Any]] = {form: {} for form in forms}
+    figures: dict[str, dict[str, Any]] = {form: {} for form in forms}
     for _ in range(rounds):
         for form in forms:
-            now, best = alone(speed, encoder, FORMS[form], data), found[form]
+            now, best = alone(speed, encoder, FORMS[form], data), figures[form]
             faster = max(best.get("words_per_second", 0), now["words_per_second"])
-            found[form] = {**(best or now), "words_per_second": faster}
+            figures[form] = {**(best or now), "words_per_second": faster}
             key = "words_per_cpu_second"
-            found[form][key] = max(best.get(key, 0), now[key])
+            figures[form][key] = max(best.get(key, 0), now[key])
     for form in forms:
-        found[form]["f1"] = alone(score, encoder, FORMS[form], data, seeds, epochs) if seeds else []
-    give({"encoder": encoder, "seeds": seeds, "forms": found}, json, lambda: show(encoder, rounds, found), indent=1)
+        figures[form]["f1"] = alone(score, encoder, FORMS[form], data, seeds, epochs) if seeds else []
+    give({"encoder": encoder, "seeds": seeds, "forms": figures}, json, lambda: show(encoder, rounds, figures), indent=1)
 
 
-def show(encoder: str, rounds: int, found: dict[str, dict[str, Any]]) -> None:
+def show(encoder: str, rounds: int, figures: dict[str, dict[str, Any]]) -> None:
     """The table."""
-    first = next(iter(found.values()))
+    first = next(iter(figures.values()))
     print(f"{encoder}, best of {rounds} rounds\n")
     print("| form | dev F1 | words/s | ratio | by CPU seconds | weights | peak memory | features a word |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for form, own in found.items():
-        f1 = own["f1"]
+    for form, row in figures.items():
+        f1 = row["f1"]
         spread = f" ± {statistics.stdev(f1):.2f}" if len(f1) > 1 else ""
         score = f"{statistics.mean(f1):.2f}{spread}" if f1 else ""
-        ratios = (own[k] / first[k] for k in ("words_per_second", "words_per_cpu_second"))
+        ratios = (row[k] / first[k] for k in ("words_per_second", "words_per_cpu_second"))
         print(
-            f"| {form} | {score} | {own['words_per_second']:,.0f} | {' | '.join(f'{r:.2f}' for r in ratios)} | "
-            f"{own['weight_bytes'] / 2**20:.1f} MB | {own['peak_bytes'] / 2**20:,.0f} MB | "
-            f"{own['bytes_per_word'] / 2**10:.1f} KB |"
+            f"| {form} | {score} | {row['words_per_second']:,.0f} | {' | '.join(f'{r:.2f}' for r in ratios)} | "
+            f"{row['weight_bytes'] / 2**20:.1f} MB | {row['peak_bytes'] / 2**20:,.0f} MB | "
+            f"{row['bytes_per_word'] / 2**10:.1f} KB |"
         )
 
 

@@ -83,45 +83,45 @@ def main(
         label, _, spec = name.partition("=")
         encoder, options = (spec, {}) if spec else ROWS[name]
         encoder = encoder.format(llm=llm, half=half)
-        for own in sets:
+        for set_name in sets:
             for seed in seeds:
-                if (key := f"{label} {own} {seed}") not in cells:
-                    cells[key] = run(encoder, options, SETS[own], data, seed)
-            found = [cells[f"{label} {own} {seed}"] for seed in seeds]
-            shown = [spread([cell[column] for cell in found]) for column in ("f1", *BUCKETS, *PLACES)]
-            shown.insert(1, gain([cells.get(f"{BASE} {own} {seed}") for seed in seeds], found))
+                if (key := f"{label} {set_name} {seed}") not in cells:
+                    cells[key] = run(encoder, options, SETS[set_name], data, seed)
+            runs = [cells[f"{label} {set_name} {seed}"] for seed in seeds]
+            shown = [spread([cell[column] for cell in runs]) for column in ("f1", *BUCKETS, *PLACES)]
+            shown.insert(1, gain([cells.get(f"{BASE} {set_name} {seed}") for seed in seeds], runs))
             cost = cost_of(encoder, options, data, cells)
-            trained = f"{found[0]['parameters'] + cost['parameters']:,}"
+            trained = f"{runs[0]['parameters'] + cost['parameters']:,}"
             costs = [f"{cost['flops'] / 1e6:,.0f}", f"{cost['speed']:,.0f}", f"{cost['bytes']:,}"]
-            print(f"| {label} | {own} | " + " | ".join([*shown, trained, *costs]) + " |", flush=True)
+            print(f"| {label} | {set_name} | " + " | ".join([*shown, trained, *costs]) + " |", flush=True)
 
 
 def run(
     encoder: str, options: Mapping[str, Any], chosen: tuple[str, int | None, dict[str, Any]], data: Path, seed: int
 ) -> dict[str, Any]:
     """F1 of a tagger on the development set, of all entities, by bucket and by place; what else the table needs."""
-    folder, number, own = chosen
+    folder, number, settings = chosen
     train, dev = read_part(data, folder, "train", number), read_part(data, folder, "dev")
-    tagger = fit_tagger(encoder, {**own, **options}, train, dev, seed)
-    found, gold = found_entities(tagger, dev), [gold_entities(sentence) for sentence in dev]
+    tagger = fit_tagger(encoder, {**settings, **options}, train, dev, seed)
+    predicted, gold = found_entities(tagger, dev), [gold_entities(sentence) for sentence in dev]
 
     def f1_at(first: bool) -> float:
-        return score_entities([only(own, first) for own in gold], [only(own, first) for own in found]).f1
+        return score_entities([only(spans, first) for spans in gold], [only(spans, first) for spans in predicted]).f1
 
     return {
-        **by_bucket(train, dev, found),
+        **by_bucket(train, dev, predicted),
         **{place: f1_at(place == PLACES[0]) for place in PLACES},
         "parameters": tagger.record["head_parameters"],
-        "counts": entity_counts(gold, found).tolist(),
+        "counts": entity_counts(gold, predicted).tolist(),
     }
 
 
-def gain(base: Sequence[dict[str, Any] | None], found: Sequence[dict[str, Any]]) -> str:
+def gain(base: Sequence[dict[str, Any] | None], runs: Sequence[dict[str, Any]]) -> str:
     """Points above the base row of the same seeds, and the 95% interval over sentences and seeds."""
     before = [cell["counts"] for cell in base if cell]
-    if len(before) < len(found) or before == [cell["counts"] for cell in found]:
+    if len(before) < len(runs) or before == [cell["counts"] for cell in runs]:
         return ""
-    one, other = bootstrap(f1, [np.array(before), np.array([cell["counts"] for cell in found])])
+    one, other = bootstrap(f1, [np.array(before), np.array([cell["counts"] for cell in runs])])
     gap = difference(one, other)
     assert gap is not None
     return f"{gap.points:+.2f} [{gap.low:+.2f}, {gap.high:+.2f}]"
@@ -137,19 +137,19 @@ def cost_of(encoder: str, options: Mapping[str, Any], data: Path, cells: Figures
     parameters that were trained before the head."""
     key = f"cost {encoder} {options.get('layers', 'auto')}"
     if key not in cells:
-        own = load_encoder(encoder, options.get("layers", "auto"), context="document")
+        opened = load_encoder(encoder, options.get("layers", "auto"), context="document")
         sentences = read_part(data, "crossner_politics", "dev")
         words, began = sum(map(len, sentences)), time.perf_counter()
-        own.encode_all(sentences)
+        opened.encode_all(sentences)
         speed = words / (time.perf_counter() - began)
         some = sentences[:50]
         with FlopCounterMode(display=False) as counter, torch.no_grad():
-            own.encode_all(some)
+            opened.encode_all(some)
         records = [Path(part.place) / "training.json" for part in Spec.parse(encoder).parts]
         cells[key] = {
             "speed": speed,
             "flops": counter.get_total_flops() / sum(map(len, some)),
-            "bytes": own.bytes_per_word,
+            "bytes": opened.bytes_per_word,
             "parameters": sum(read_json(record)["num_parameters"] for record in records if record.is_file()),
         }
     return cells[key]

@@ -47,12 +47,12 @@ def found_entities(tagger: boustro.Tagger, examples: list[Sentence]) -> list[Seq
     return [answer.entities for answer in tagger.answer(examples, cached=True)]
 
 
-def by_bucket(train: list[Sentence], examples: list[Sentence], found: Sequence[Sequence[Entity]]) -> dict[str, float]:
+def by_bucket(train: list[Sentence], examples: list[Sentence], spans: Sequence[Sequence[Entity]]) -> dict[str, float]:
     """F1 of all entities ("f1"), and of those in each of `BUCKETS`, which depend on the training set."""
     gold = [gold_entities(sentence) for sentence in examples]
     known = Training.of((sentence.words, gold_entities(sentence)) for sentence in train)
-    counts = count_buckets(DIMENSIONS["seen"], known, [sentence.words for sentence in examples], gold, found)
-    return {"f1": score_entities(gold, found).f1, **{key: counts[name].f1 for key, name in BUCKETS.items()}}
+    counts = count_buckets(DIMENSIONS["seen"], known, [sentence.words for sentence in examples], gold, spans)
+    return {"f1": score_entities(gold, spans).f1, **{key: counts[name].f1 for key, name in BUCKETS.items()}}
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

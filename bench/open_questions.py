@@ -153,9 +153,9 @@ def cost(bench: Bench) -> None:
         AutoModelForCausalLM.from_pretrained(forward.model.name_or_path, dtype=torch.float32),
     ]
     with torch.no_grad():
-        own, plain = (lm(ids).logits for lm in lms)
+        ours, plain = (lm(ids).logits for lm in lms)
         written = [lm.generate(ids, max_new_tokens=50, do_sample=False).tolist() for lm in lms]
-    logits = "bit-equal" if torch.equal(own, plain) else "not equal"
+    logits = "bit-equal" if torch.equal(ours, plain) else "not equal"
     text = "the same" if written[0] == written[1] else "other"
     print(f"the forward LM after this, beside plain transformers: logits {logits}, {text} 50 pieces written")
 

@@ -63,12 +63,12 @@ def main(
             print(f"{row:24} {figures}", flush=True)
         for row in rows or systems:
             encoder, options = systems[row]
-            started, found = time.monotonic(), []
+            started, results = time.monotonic(), []
             for seed in seeds:
                 task: Any = boustro.PairRegressor if name in SCORED else boustro.PairClassifier
                 model = task(encoder, symmetric=name not in ORDERED, **options).fit(train, dev, seed=seed)
-                found.append(figures_of(model, dev, name in SCORED))
-            print(f"{row:24} {shown(found)}  ({time.monotonic() - started:.0f} s)", flush=True)
+                results.append(figures_of(model, dev, name in SCORED))
+            print(f"{row:24} {shown(results)}  ({time.monotonic() - started:.0f} s)", flush=True)
 
 
 def encoders(minilm: Path) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -81,9 +81,9 @@ def encoders(minilm: Path) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-def shown(found: Sequence[Sequence[float]]) -> str:
-    """Each figure with its mean and, of several seeds, its standard deviation: `found` has a list a seed."""
-    columns = list(zip(*found, strict=True))
+def shown(rows: Sequence[Sequence[float]]) -> str:
+    """Each figure with its mean and, of several seeds, its standard deviation: `rows` has a list a seed."""
+    columns = list(zip(*rows, strict=True))
     return "  ".join(
         f"{statistics.mean(x):.2f}" + (f" ± {statistics.stdev(x):.2f}" if len(x) > 1 else "") for x in columns
     )
@@ -137,8 +137,8 @@ def baselines(train: Sequence[dict], dev: Sequence[dict], scored: bool) -> dict[
     for name, x in inputs.items():
         model: Any = RidgeCV(np.logspace(-2, 2, 9)) if scored else LogisticRegressionCV(cv=5, max_iter=2000)
         predicted = model.fit(x[: len(train)].toarray() if name == "word overlap" else x[: len(train)], gold)
-        found = predicted.predict(x[len(train) :])
-        rows[name] = f"{score_correlation(wanted, found).spearman:.1f}" if scored else _shown(wanted, found)
+        guesses = predicted.predict(x[len(train) :])
+        rows[name] = f"{score_correlation(wanted, guesses).spearman:.1f}" if scored else _shown(wanted, guesses)
     return rows
 
 

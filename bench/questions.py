@@ -58,16 +58,16 @@ def main(data: Path, minilm: Path, seeds: tuple[int, ...] = (1, 2, 3), rows: tup
     values: dict[tuple[str, str], list[np.ndarray]] = defaultdict(list)  # by system and domain, a vector a seed
     for name in rows or systems:
         encoder, options = systems[name]
-        started, found = time.monotonic(), []
+        started, scores = time.monotonic(), []
         for seed in seeds:
             answerer = QuestionAnswerer(encoder, **options).fit(train, seed=seed)
-            found.append([])
+            scores.append([])
             for domain, questions in dev.items():
                 given = zip(questions, answerer.answer(questions, cached=True), strict=True)
                 answers = [answer_text(q, a) for q, a in given]
-                found[-1] += figures(questions, answers)
+                scores[-1] += figures(questions, answers)
                 values[name, domain].append(each_f1(questions, answers))
-        show(name, found, time.monotonic() - started)
+        show(name, scores, time.monotonic() - started)
     if ("starter", "Wikipedia") in values and ("starter-forward", "Wikipedia") in values:
         show_gain(dev, features, values)
 
@@ -75,25 +75,25 @@ def main(data: Path, minilm: Path, seeds: tuple[int, ...] = (1, 2, 3), rows: tup
 def show_gain(
     dev: dict[str, list[Question]],
     features: dict[str, list[np.ndarray]],
-    found: dict[tuple[str, str], list[np.ndarray]],
+    values: dict[tuple[str, str], list[np.ndarray]],
 ) -> None:
     """What the pair has above the forward LM, with the 95% interval, in all and by the place of the cue."""
     print("\nF1 of the pair minus F1 of the forward LM, over all seeds")
     for domain, questions in dev.items():
         order = np.array([cue_order(q, x) for q, x in zip(questions, features[domain], strict=True)])
         for name in ("all", *sorted(set(order))):
-            own = np.full(len(order), True) if name == "all" else order == name
+            chosen = np.full(len(order), True) if name == "all" else order == name
             first, second = bootstrap(
-                f1, [np.stack(found[row, domain])[:, own] for row in ("starter-forward", "starter")]
+                f1, [np.stack(values[row, domain])[:, chosen] for row in ("starter-forward", "starter")]
             )
             gap = difference(first, second)
             interval = "" if gap is None else f"{gap.points:+5.1f} ({gap.low:.1f} to {gap.high:.1f})"
-            print(f"    {domain:10} {name:24} {own.sum():6,} questions  {interval}", flush=True)
+            print(f"    {domain:10} {name:24} {chosen.sum():6,} questions  {interval}", flush=True)
 
 
-def show(name: str, found: Sequence[Sequence[float]], seconds: float) -> None:
+def show(name: str, scores: Sequence[Sequence[float]], seconds: float) -> None:
     """One row of the table: EM and F1 on each domain."""
-    print(f"{name:16} {shown(found)}  ({seconds:.0f} s)", flush=True)
+    print(f"{name:16} {shown(scores)}  ({seconds:.0f} s)", flush=True)
 
 
 def figures(questions: Sequence[Question], answers: Sequence[str]) -> list[float]:

@@ -42,25 +42,25 @@ def measure(encoder: LMEncoder, sentences: list[list[str]], runs: int) -> str:
     def bare_pass() -> float:
         return seconds(lambda: [read(encoder, ids) for ids in batches])
 
-    bare, own, ratios = [bare_pass()], [], []
+    bare, times, ratios = [bare_pass()], [], []
     for _ in range(runs):
-        own.append(seconds(lambda: encoder.encode_all(sentences)))
+        times.append(seconds(lambda: encoder.encode_all(sentences)))
         bare.append(bare_pass())
-        ratios.append(own[-1] / ((bare[-2] + bare[-1]) / 2))
+        ratios.append(times[-1] / ((bare[-2] + bare[-1]) / 2))
     return (
         f"{len(encoder.scales)} layers, {encoder.bytes_per_word / 1e3:.1f} MB per 1,000 words, "
-        f"{words / median(own):,.0f} words/s, {median(ratios):.2f} times the bare pass "
+        f"{words / median(times):,.0f} words/s, {median(ratios):.2f} times the bare pass "
         f"({min(ratios):.2f} to {max(ratios):.2f})"
     )
 
 
 def batches_of(encoder: LMEncoder, sentences: list[list[str]]) -> list[torch.Tensor]:
     """The model's inputs as `encode_all` makes them."""
-    found, own = [], encoder._hidden_states
-    encoder._hidden_states = lambda ids, lengths: found.append(ids) or own(ids, lengths)  # type: ignore[method-assign]
+    inputs, plain = [], encoder._hidden_states
+    encoder._hidden_states = lambda ids, lengths: inputs.append(ids) or plain(ids, lengths)  # type: ignore[method-assign]
     encoder.encode_all(sentences)
-    encoder._hidden_states = own  # type: ignore[method-assign]
-    return found
+    encoder._hidden_states = plain  # type: ignore[method-assign]
+    return inputs
 
 
 @torch.inference_mode()

@@ -33,9 +33,9 @@ def features(example: MarkedText) -> Iterator[str]:
         "before": words[max(first[0] - 1, 0) : first[0]],
         "after": words[second[1] : second[1] + 1],
     }
-    for name, own in parts.items():
-        yield from (f"{name} {word}" for word in own)
-        yield from (f"{name} {one} {other}" for one, other in pairwise(own))
+    for name, part in parts.items():
+        yield from (f"{name} {word}" for word in part)
+        yield from (f"{name} {one} {other}" for one, other in pairwise(part))
 
 
 def main(train: Path, dev: Path, costs: tuple[float, ...] = (0.1, 0.3, 1, 3, 10), json: Path | None = None) -> None:
@@ -50,10 +50,10 @@ def main(train: Path, dev: Path, costs: tuple[float, ...] = (0.1, 0.3, 1, 3, 10)
     x, folds = vectorizer.fit_transform(examples), StratifiedKFold(FOLDS, shuffle=True, random_state=0)
 
     def held_out(cost: float) -> float:
-        found = np.empty_like(gold)
+        predicted = np.empty_like(gold)
         for kept, left in folds.split(x, gold):
-            found[left] = LinearSVC(C=cost).fit(x[kept], gold[kept]).predict(x[left])
-        return score_relations(gold.tolist(), found.tolist()).f1
+            predicted[left] = LinearSVC(C=cost).fit(x[kept], gold[kept]).predict(x[left])
+        return score_relations(gold.tolist(), predicted.tolist()).f1
 
     tried = {cost: held_out(cost) for cost in costs}
     best = max(tried, key=tried.__getitem__)

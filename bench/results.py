@@ -42,11 +42,11 @@ def score_table(study: dict[str, Any]) -> list[str]:
 
 def grid_table(study: dict[str, Any]) -> list[str]:
     """Rows of Markdown: encoders by heads, mean and standard deviation over seeds."""
-    found = {(s["encoder"], s["head"]): s[study["judged_on"]] for s in study["systems"]}
-    encoders, heads = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
+    cells = {(s["encoder"], s["head"]): s[study["judged_on"]] for s in study["systems"]}
+    encoders, heads = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
     lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for encoder in encoders:
-        scores = " | ".join(_mean(found[encoder, head]) for head in heads)
+        scores = " | ".join(_mean(cells[encoder, head]) for head in heads)
         lines.append(f"| {encoder} | {scores} |")
     return lines
 
@@ -60,7 +60,7 @@ def shot_table(study: dict[str, Any]) -> list[str]:
         gap = s["to_best"]
         chance = "" if gap is None or gap["p"] is None else f" (p = {gap['p']:.3f})"
         rows.setdefault(s["line"], {})[s["shots"]] = _mean(s[study["judged_on"]]) + chance
-    return [*lines, *(f"| {name} | {' | '.join(own.get(k, '') for k in shots)} |" for name, own in rows.items())]
+    return [*lines, *(f"| {name} | {' | '.join(row.get(k, '') for k in shots)} |" for name, row in rows.items())]
 
 
 def case_table(study: dict[str, Any]) -> list[str]:

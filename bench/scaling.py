@@ -33,9 +33,9 @@ def main(options: Options) -> None:
     """Write the report."""
     results = json.loads(options.results.read_text("utf-8"))
     write_file(options.out / "report.md", markdown(results))
-    for objective, own in results["objectives"].items():
-        if own["runs"]:
-            write_file(options.out / f"{objective}.svg", draw(objective, own))
+    for objective, outcome in results["objectives"].items():
+        if outcome["runs"]:
+            write_file(options.out / f"{objective}.svg", draw(objective, outcome))
 
 
 def markdown(results: Results) -> str:
@@ -43,16 +43,16 @@ def markdown(results: Results) -> str:
     parts = ["# Scaling\n", NOTE + "\n"]
     if results["stamp"]:
         parts.append(f"Incomplete: {results['stamp']}.\n")
-    for objective, own in results["objectives"].items():
+    for objective, outcome in results["objectives"].items():
         parts += [f"## {objective}\n", f"| {' | '.join(HEADS)} |", f"|---{'|---:' * (len(HEADS) - 1)}|"]
-        parts += [f"| {' | '.join(row)} |" for row in rows(own)]
-        parts.append(f"\n{describe(own)}\n")
+        parts += [f"| {' | '.join(row)} |" for row in rows(outcome)]
+        parts.append(f"\n{describe(outcome)}\n")
     return "\n".join(parts)
 
 
-def draw(objective: str, own: Results) -> str:
+def draw(objective: str, results: Results) -> str:
     """Loss over pieces, a colour for each size, a dot for each run, the fitted curve as a line."""
-    runs, curve = own["runs"], curve_of(own)
+    runs, curve = results["runs"], curve_of(results)
     sizes = list(dict.fromkeys(run["size"] for run in sorted(runs, key=lambda run: run["num_parameters"])))
     pieces = [log10(run["pieces_seen"]) for run in runs]
     losses = [run["validation_loss"] for run in runs]

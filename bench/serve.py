@@ -130,9 +130,9 @@ def measure(port: int, texts: list[str], clients: int, seconds: float) -> Figure
 def measured(pid: int, work: Any, *arguments: Any) -> Figures:
     """The figures of `work`, with the time of the server's processor."""
     before = sum(psutil.Process(pid).cpu_times()[:2])
-    found = work(*arguments)
+    figures = work(*arguments)
     took = sum(psutil.Process(pid).cpu_times()[:2]) - before
-    return replace(found, cpu=1e3 * took / (found.requests * arguments[-1]))
+    return replace(figures, cpu=1e3 * took / (figures.requests * arguments[-1]))
 
 
 def wait(port: int, process: Any) -> None:
@@ -195,23 +195,23 @@ def main(
             "pipeline, in threads": partial(serve_pipeline, num_parameters=size, kind=kind, at_once=True),
             "pipeline, one at a time": partial(serve_pipeline, num_parameters=size, kind=kind, at_once=False),
         }
-        found = {name: run(target, texts, clients, seconds) for name, target in systems.items()}
+        runs = {name: run(target, texts, clients, seconds) for name, target in systems.items()}
     print(f"{len(texts)} sentences, {torch.get_num_threads()} threads, {size / 1e6:.1f}M parameters, {kind}")
     print(
         f"{'':24} {'clients':>7} {'req/s':>7} {'words/s':>8} {'p50':>7} {'p95':>7} {'p99':>7} {'429':>6} {'CPU ms':>7}"
     )
-    for name, rows in found.items():
+    for name, rows in runs.items():
         for number, f in zip(clients, rows, strict=True):
             figures = (
                 f"{f.requests:7.1f} {f.words:8.0f} {f.p50:7.1f} {f.p95:7.1f} {f.p99:7.1f} {f.refused:6d} {f.cpu:7.1f}"
             )
             print(f"{name:24} {number:7d} {figures}")
     for index, number in enumerate(clients):
-        ours, *others = (rows[index] for rows in found.values())
+        ours, *others = (rows[index] for rows in runs.values())
         faster, cheaper = ours.requests / max(o.requests for o in others), min(o.cpu for o in others) / ours.cpu
         print(f"{number} clients: {faster:.2f} times the answers of the better pipeline, {cheaper:.2f} per CPU second")
     if json_file:
-        json_file.write_text(json.dumps({name: [vars(row) for row in rows] for name, rows in found.items()}, indent=1))
+        json_file.write_text(json.dumps({name: [vars(row) for row in rows] for name, rows in runs.items()}, indent=1))
 
 
 if __name__ == "__main__":

@@ -203,8 +203,8 @@ def at(curve: Sequence[Mapping[str, Any]], words: float) -> float:
 def _point(tagger: LiveTagger, gold: Gold, judged: Gold, words: int) -> dict[str, Any]:
     known = {number: gold.entities[number] for number in tagger.learned}
     tagger.rescale(tagger.held_out(known), known)
-    found = tagger.decode(tagger.scores(judged.vectors.words.astype(np.float32)), judged.sentences)
-    f1 = round(score_entities(judged.entities, found, {}).value, 2)
+    predicted = tagger.decode(tagger.scores(judged.vectors.words.astype(np.float32)), judged.sentences)
+    f1 = round(score_entities(judged.entities, predicted, {}).value, 2)
     return {"words": words, "sentences": len(known), "entities": sum(map(len, known.values())), "f1": f1}
 
 
@@ -253,7 +253,7 @@ def read_gold(train: Path, dev: Path | None, context: Context) -> tuple[list[Sen
     kept = {n for place in held for n in documents[place]}
     if not kept:
         raise ValueError(f"{train}: too few sentences to keep a fifth for scoring; name a file with --dev")
-    left, scored = ([s for n, s in enumerate(answered) if (n in kept) == own] for own in (False, True))
+    left, scored = ([s for n, s in enumerate(answered) if (n in kept) == wanted] for wanted in (False, True))
     return left, scored
 
 
@@ -313,10 +313,10 @@ def simulation_curves(results: Mapping[str, Any]) -> str:
 
 def mean_curve(curves: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, float]]:
     """The mean of curves that were scored after about the same numbers of words."""
-    found = []
+    means = []
     for points in zip(*curves, strict=False):
-        found.append({key: sum(p[key] for p in points) / len(points) for key in ("words", "f1")})
-    return found
+        means.append({key: sum(p[key] for p in points) / len(points) for key in ("words", "f1")})
+    return means
 
 
 class LogScale(Scale):
@@ -350,8 +350,8 @@ def _share(results: Mapping[str, Any], run: Mapping[str, Any]) -> str:
 
 
 def _shown(values: Sequence[float], form: str) -> str:
-    found = spread(values)
-    return f"{form.format(found['mean'])} ± {form.format(found['sd'])}"
+    figures = spread(values)
+    return f"{form.format(figures['mean'])} ± {form.format(figures['sd'])}"
 
 
 if __name__ == "__main__":

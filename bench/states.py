@@ -45,22 +45,22 @@ def main() -> None:
     taggers = [Tagger(given.lm, "mlp", **options).fit(train, dev, seed=n + 1) for n in range(given.seeds)]
     lm = forward_lm(taggers[0].encoder())
     pieces = [lm.pieces(s.words, s.spaces) for s in dev]
-    own = np.concatenate([streams[0] for streams in lm.read(dev)])
-    vectors = {"transformers": own}
+    base = np.concatenate([streams[0] for streams in lm.read(dev)])
+    vectors = {"transformers": base}
     for name, file in files.items():
         placed, begin = [], len(lm.before)
         for states, own_pieces in zip(llama_states(file, [[*lm.before, *p.ids] for p in pieces]), pieces, strict=True):
             bounds = own_pieces.bounds + begin
             placed.append(lm.place_at(states[:, None], bounds[:-1], bounds[1:]))
         vectors[name] = np.concatenate(placed)
-    print(json.dumps({"train words": sum(map(len, train)), "dev words": len(own), "lm": given.lm}))
+    print(json.dumps({"train words": sum(map(len, train)), "dev words": len(base), "lm": given.lm}))
     for name, some in vectors.items():
         scores, same = [], []
         for tagger in taggers:
-            answers, plain = answer(tagger, dev, some), answer(tagger, dev, own)
+            answers, plain = answer(tagger, dev, some), answer(tagger, dev, base)
             scores.append(tagger.score(dev, answers).value)
             same.append(np.mean([a.tags == b.tags for a, b in zip(answers, plain, strict=True)]))
-        rest = np.square(some.astype(float) - own).sum() / np.square(own - own.mean(0, dtype=float)).sum()
+        rest = np.square(some.astype(float) - base).sum() / np.square(base - base.mean(0, dtype=float)).sum()
         row = {"states": name, "f1": [round(s, 2) for s in scores], "mean": round(float(np.mean(scores)), 2)}
         print(
             json.dumps(
@@ -83,14 +83,14 @@ def llama_states(file: str, rows: list[list[int]]) -> list[torch.Tensor]:
 
     how = {"embedding": True, "pooling_type": llama_cpp.LLAMA_POOLING_TYPE_NONE, "verbose": False}
     llm: Any = llama_cpp.Llama(file, n_ctx=2048, n_batch=2048, n_ubatch=2048, n_threads=1, n_threads_batch=1, **how)
-    found = []
+    layers = []
     for ids in rows:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(llm.ctx), True)
         llm._batch.set_batch(batch=ids, n_past=0, logits_all=True)
         assert llama_cpp.llama_decode(llm.ctx, llm._batch.batch) == 0
         got = (llama_cpp.llama_get_embeddings_ith(llm.ctx, n) for n in range(len(ids)))
-        found.append(torch.stack([torch.tensor(np.ctypeslib.as_array(p, (llm.n_embd(),)).copy()) for p in got]))
-    return found
+        layers.append(torch.stack([torch.tensor(np.ctypeslib.as_array(p, (llm.n_embd(),)).copy()) for p in got]))
+    return layers
 
 
 def quantise(file: str, out: str, kind: str) -> None:

@@ -82,14 +82,14 @@ class Results:
 
 def documents(sentences: list[Sentence], most_words: int) -> list[list[Sentence]]:
     """The first documents, of so many words in all."""
-    found, count = [], 0
+    chosen, count = [], 0
     runs = groupby(enumerate(sentences), key=lambda pair: pair[1].document or str(pair[0]))
     for _, run in runs:
         if count >= most_words:
             break
-        found.append([sentence for _, sentence in run])
-        count += sum(map(len, found[-1]))
-    return found
+        chosen.append([sentence for _, sentence in run])
+        count += sum(map(len, chosen[-1]))
+    return chosen
 
 
 def as_items(document: list[Sentence]) -> Iterator[Word | None]:
@@ -109,16 +109,16 @@ class Remembered:
 
     def over(self, engine: Engine, key: Any) -> None:
         """Let the engine of a document (`key`) read what an earlier one has read."""
-        own, number = engine.vectors, iter(range(1 << 40))
+        original, number = engine.vectors, iter(range(1 << 40))
 
         def read(rows: Any) -> Any:
             place = key, next(number)
             if place not in self._found:
-                self._found[place] = own.read(rows)
+                self._found[place] = original.read(rows)
             return self._found[place]
 
         first = (key, 0) in self._found
-        append = (lambda first: None) if first else own.append
+        append = (lambda first: None) if first else original.append
         engine.vectors = type(
             "Read", (), {"read": staticmethod(read), "append": staticmethod(append), "keeps": 1 << 40}
         )()
@@ -126,7 +126,7 @@ class Remembered:
 
 def stream_f1(tagger: Tagger, dev: list[list[Sentence]], delay: int, remembered: Remembered) -> float:
     """Entity F1 of what is final."""
-    gold, found = [], []
+    gold, predicted = [], []
     for number, document in enumerate(dev):
         engine = Engine(tagger.fitted, delay)
         remembered.over(engine, number)
@@ -134,11 +134,11 @@ def stream_f1(tagger: Tagger, dev: list[list[Sentence]], delay: int, remembered:
         first = 0
         for sentence in document:
             stop = first + len(sentence)
-            own = [Entity(f.label, f.start - first, f.stop - first) for f in done if first <= f.start < stop]
+            spans = [Entity(f.label, f.start - first, f.stop - first) for f in done if first <= f.start < stop]
             gold.append(gold_entities(sentence))
-            found.append(tuple(own))
+            predicted.append(tuple(spans))
             first = stop
-    return score_entities(gold, found, {}).value
+    return score_entities(gold, predicted, {}).value
 
 
 def edits(tagger: Tagger, dev: list[list[Sentence]], delay: int) -> dict[int, tuple[int, int]]:
@@ -150,9 +150,9 @@ def edits(tagger: Tagger, dev: list[list[Sentence]], delay: int) -> dict[int, tu
         for item in as_items(document):
             done = [Entity(f.label, f.start, f.stop) for f in engine.push([item])]
             pending = [Entity(f.label, f.start, f.stop) for f in engine.pending()]
-            for wait, own in standing.items():
+            for wait, state in standing.items():
                 now = [e for e in pending if e.end + wait <= engine.words.stop]
-                for event in own.change(done, now):
+                for event in state.change(done, now):
                     counts[wait][0] += event.kind == "provisional"
                     counts[wait][1] += event.was is not None
     return {wait: (told, changed) for wait, (told, changed) in counts.items()}
@@ -245,11 +245,11 @@ def open_tagger(folder: Path | None, encoder: str = "starter-memory", **options:
 def real_texts(data: Path, texts: int) -> list[str]:
     """Texts with personal data, and as many sentences of each other set, in turn."""
     records = [json.loads(line) for line in (data / "pii" / "dev.jsonl").read_text("utf-8").splitlines()]
-    found = [[record["text"] for record in records]]
+    sources = [[record["text"] for record in records]]
     for name, (_, dev) in SETS.items():
         if name != "personal data":
-            found.append([join_words(sentence.words) for sentence in Tagger.read(data / dev)])
-    return [text for together in zip(*found, strict=False) for text in together][:texts]
+            sources.append([join_words(sentence.words) for sentence in Tagger.read(data / dev)])
+    return [text for together in zip(*sources, strict=False) for text in together][:texts]
 
 
 def promises(
@@ -289,19 +289,19 @@ def promises(
             released = live.safe
         last = [e for e in live.end() if e.kind == "final"]
         early += sum(max(0, min(released, e.end) - e.start) for e in last)
-        found = sorted((e.label, e.start, e.end) for e in done + last)
+        spans = sorted((e.label, e.start, e.end) for e in done + last)
         if (text, delay) not in known:
             whole = Live(tagger, delay)
             events = [*whole.feed(text), *whole.end()]
             known[text, delay] = sorted((e.label, e.start, e.end) for e in events if e.kind == "final")
-        cut_differently += known[text, delay] != found
+        cut_differently += known[text, delay] != spans
         live = Live(tagger, None)
         for chunk in chunks:
             live.feed(chunk)
         at_end = [Entity(e.label, e.start, e.end, e.text, e.score) for e in live.end() if e.kind == "final"]
         differ += at_end != offline_of[text]
-        offline += found != sorted((e.label, e.start, e.end) for e in offline_of[text])
-        total += len(found)
+        offline += spans != sorted((e.label, e.start, e.end) for e in offline_of[text])
+        total += len(spans)
         if number % 500 == 499 or number == chunkings - 1:
             print(
                 f"{number + 1:,} chunkings of {len(offline_of)} texts, {total:,} entities: {early} characters released "
@@ -325,8 +325,8 @@ def speed(words: int = 2000, delay: int = 8, encoder: str = "starter-memory", fo
         wall.append(time.perf_counter() - before[1])
     for name, times in (("CPU", cpu[100:]), ("wall", wall[100:])):
         p50, p99 = np.percentile(np.array(times) * 1000, [50, 99])
-        found = f"{p50:.1f} ms (50th percentile), {p99:.1f} ms (99th)"
-        print(f"{tagger.encoder().spec}, delay {delay}: {name} time of a word {found}")
+        shown = f"{p50:.1f} ms (50th percentile), {p99:.1f} ms (99th)"
+        print(f"{tagger.encoder().spec}, delay {delay}: {name} time of a word {shown}")
 
 
 def memory(

@@ -64,12 +64,12 @@ def main(corpus: Path, tokenizer: str, workers: int = os.cpu_count() or 1, round
     best: dict[str, dict[str, float]] = {}
     for turn in range(rounds):
         for name in SYSTEMS:
-            own = [sys.executable, __file__, "--one", name, str(corpus), tokenizer, str(workers)]
-            told = subprocess.run(own, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-            found = json.loads(told)
-            print(f"round {turn + 1}, {name}: {found['seconds']:.1f} s", file=sys.stderr)
-            if name not in best or found["seconds"] < best[name]["seconds"]:
-                best[name] = found
+            command = [sys.executable, __file__, "--one", name, str(corpus), tokenizer, str(workers)]
+            told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+            figures = json.loads(told)
+            print(f"round {turn + 1}, {name}: {figures['seconds']:.1f} s", file=sys.stderr)
+            if name not in best or figures["seconds"] < best[name]["seconds"]:
+                best[name] = figures
     print(f"{corpus.name}, {corpus.stat().st_size / 1e6:,.0f} MB, {workers} processes, best of {rounds}\n")
     print("| | pieces | seconds | pieces/s | CPU seconds | memory, MB |\n|---|---:|---:|---:|---:|---:|")
     for name, f in best.items():

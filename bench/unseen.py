@@ -51,9 +51,9 @@ def main(
     print(f"{'encoder':40} {'set':10} {'F1':>14} {'never seen':>14} {'other type':>14}", flush=True)
     for encoder in encoders:
         for name in (name for name in SETS if _scored(name, sets)):
-            found = [score(encoder, seed, data, _scored(name, sets), cells, sentences, memory) for seed in seeds]
+            runs = [score(encoder, seed, data, _scored(name, sets), cells, sentences, memory) for seed in seeds]
             for scored in _scored(name, sets):
-                shown = (spread([own[scored][key] for own in found]) for key in ("f1", *BUCKETS))
+                shown = (spread([run[scored][key] for run in runs]) for key in ("f1", *BUCKETS))
                 print(f"{encoder:40} {scored:10} " + " ".join(f"{value:>14}" for value in shown), flush=True)
 
 
@@ -71,8 +71,8 @@ def score(
     for name in SETS:
         scored = _scored(name, sets)
         if any(f"{system} {n} {seed}" not in cells for n in scored):
-            for n, found in _run(encoder, name, seed, data, sets, sentences, memory):
-                cells[f"{system} {n} {seed}"] = found
+            for n, figures in _run(encoder, name, seed, data, sets, sentences, memory):
+                cells[f"{system} {n} {seed}"] = figures
     return {name: cells[f"{system} {name} {seed}"] for name in (*SETS, "across") if name in sets}
 
 
@@ -89,11 +89,11 @@ def _run(
     tagger = fit_tagger(encoder, {**options, "memory": memory}, train, dev, seed)
     for scored in _scored(name, sets):
         examples = dev if scored == name else few_nerd(data / "ner/fewnerd_inter/dev.txt")[:most]
-        found = found_entities(tagger, examples)
+        predicted = found_entities(tagger, examples)
         if scored != name:
             wanted = set(ACROSS.values())
-            found = [[entity for entity in own if entity.label in wanted] for own in found]
-        yield scored, by_bucket(train, examples, found)
+            predicted = [[entity for entity in spans if entity.label in wanted] for spans in predicted]
+        yield scored, by_bucket(train, examples, predicted)
 
 
 def few_nerd(path: Path) -> list[Sentence]:

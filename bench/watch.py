@@ -90,7 +90,7 @@ def main() -> None:
         assert len(texts) == 1, "the texts differ"
     for name, measured in seconds.items():
         ratios = [[a[k] / b[k] for a, b in zip(measured, seconds["plain"], strict=True)] for k in (0, 1)]
-        wall, processor = (statistics.median(own) for own in ratios)
+        wall, processor = (statistics.median(column) for column in ratios)
         spread = [round(100 * (r - 1), 1) for r in sorted(ratios[1])]
         row = {"way": name, "seconds": round(statistics.median(m[1] for m in measured), 3)}
         print(

@@ -59,17 +59,17 @@ def main(
     rows: dict[str, Any] = {}
     for k, drawn in draw_all(given, shots, draws).items():
         for name in ("gold", "weak then gold"):
-            found, weights = [], []
-            for seed, own in enumerate(drawn, 1):
-                chosen = set(own.tolist())
+            scores, weights = [], []
+            for seed, draw in enumerate(drawn, 1):
+                chosen = set(draw.tolist())
                 rest = [s for n, s in enumerate(silver) if n not in chosen] if name != "gold" else None
-                tagger = boustro.Tagger(encoder).fit([given[n] for n in own], seed=seed, weak=rest)
-                found.append(tagger.evaluate(scored).value)
+                tagger = boustro.Tagger(encoder).fit([given[n] for n in draw], seed=seed, weak=rest)
+                scores.append(tagger.evaluate(scored).value)
                 weights.append(tagger.record.get("weak", {}).get("weight"))
-            rows[f"{k} {name}"] = {"f1": found, "weights": weights}
-            spread = statistics.stdev(found) if len(found) > 1 else 0.0
+            rows[f"{k} {name}"] = {"f1": scores, "weights": weights}
+            spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
             shown = "" if rest is None else f"  weights {dict(Counter(weights))}"
-            print(f"K = {k:<4} {name:16} {statistics.fmean(found):6.2f} ± {spread:.2f}{shown}", flush=True)
+            print(f"K = {k:<4} {name:16} {statistics.fmean(scores):6.2f} ± {spread:.2f}{shown}", flush=True)
     if figures:
         write_file(figures, json.dumps(rows, indent=1))
 
@@ -86,20 +86,20 @@ def gazetteer(sentences: Sequence[Sentence], coverage: float) -> Names:
 
 def relabelled(sentence: Sentence, names: Names) -> Sentence:
     """The sentence with the gazetteer's labels: the longest name from left to right, over the sentence's own words."""
-    longest, found, start = max(map(len, names)), [], 0
+    longest, entities, start = max(map(len, names)), [], 0
     while start < len(sentence):
         sizes = range(min(longest, len(sentence) - start), 0, -1)
         size = next((n for n in sizes if sentence.words[start : start + n] in names), 0)
         if size:
-            found.append(Entity(names[sentence.words[start : start + size]], start, start + size))
+            entities.append(Entity(names[sentence.words[start : start + size]], start, start + size))
         start += size or 1
-    return replace(sentence, tags=entities_to_bio(found, len(sentence)), entities=None)
+    return replace(sentence, tags=entities_to_bio(entities, len(sentence)), entities=None)
 
 
 def agreement(gold: Sequence[Sentence], silver: Sequence[Sentence]) -> str:
     """Precision and recall of the silver labels."""
     pairs = [(set(gold_entities(g)), set(extract_spans(s.tags or ()))) for g, s in zip(gold, silver, strict=True)]
-    right, said, wanted = (sum(len(f) for f in found) for found in zip(*((a & b, b, a) for a, b in pairs), strict=True))
+    right, said, wanted = (sum(len(f) for f in sets) for sets in zip(*((a & b, b, a) for a, b in pairs), strict=True))
     return f"silver labels: precision {100 * right / max(1, said):.1f}, recall {100 * right / max(1, wanted):.1f}"
 
 

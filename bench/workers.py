@@ -60,7 +60,7 @@ def main(
                     spent = run(_command(engine, number, folder, place, out))
                     taken[engine, number] = min(taken[engine, number], spent)
                 answers[engine.partition(",")[0]].add(_read(out))
-    different = [command for command, found in answers.items() if len(found) > 1]
+    different = [command for command, outputs in answers.items() if len(outputs) > 1]
     if different:
         raise RuntimeError(f"the answers of boustro {' and '.join(different)} differ between numbers of workers")
     table = [{"engine": e, "workers": n, "start": start[e, n], "seconds": s} for (e, n), s in seconds.items()]
@@ -73,8 +73,8 @@ def _write(rows: list[str], place: Path, shards: int) -> None:
     (place / "in.jsonl").write_text("".join(rows), "utf-8")
     size = math.ceil(len(rows) / shards)
     for number in range(shards):
-        own = rows[number * size : (number + 1) * size]
-        (place / "in" / f"part-{number:04}.jsonl").write_text("".join(own), "utf-8")
+        part = rows[number * size : (number + 1) * size]
+        (place / "in" / f"part-{number:04}.jsonl").write_text("".join(part), "utf-8")
 
 
 def _command(engine: str, workers: int, folder: Path, place: Path, out: Path) -> list[str]:

@@ -58,15 +58,15 @@ def main(
                     written = out / f"{model.name}-{strategy}.jsonl"
                     if not written.exists():
                         written.write_text(boustro("generate", "--model", model, *read, *options, "--quiet", dev))
-                    found = rate(written, [*targets, "--train", str(train)])
-                    rated.setdefault(f"{name}, {strategy}", []).append(found["texts"])
+                    scores = rate(written, [*targets, "--train", str(train)])
+                    rated.setdefault(f"{name}, {strategy}", []).append(scores["texts"])
                     other = rate(turn(written), targets)
                     rated.setdefault(f"{name}, {strategy}, other prompts", []).append(other["texts"])
-                    rated |= {control: [found[control]] for control in ("lead-1", "constant")}
+                    rated |= {control: [scores[control]] for control in ("lead-1", "constant")}
         print(f"\n{len(next(iter(rated.values())))} seed(s)\n")
         print(f"| system | {' | '.join(SCORES)} |\n|---|{'---:|' * len(SCORES)}")
-        for name, own in rated.items():
-            print(f"| {name} | {' | '.join(shown([score[key] for score in own]) for key in SCORES)} |", flush=True)
+        for name, runs in rated.items():
+            print(f"| {name} | {' | '.join(shown([score[key] for score in runs]) for key in SCORES)} |", flush=True)
 
 
 def boustro(*words: object) -> str:
