@@ -19,7 +19,7 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
         raise ValueError(f"{path}: not a safetensors file, or a part of one")
-    found, rest = {}, memoryview(data)[8 + size :]
+    arrays, rest = {}, memoryview(data)[8 + size :]
     try:
         for name, facts in json.loads(data[8 : 8 + size]).items():
             if name == "__metadata__":
@@ -27,7 +27,7 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
             dtype, shape, (start, stop) = np.dtype(TYPES[facts["dtype"]]), facts["shape"], facts["data_offsets"]
             if not 0 <= start <= stop <= len(rest) or stop - start != math.prod(shape) * dtype.itemsize:
                 raise ValueError(f"the array {name!r} does not fit the file")
-            found[name] = np.frombuffer(rest[start:stop], dtype).reshape(shape)
+            arrays[name] = np.frombuffer(rest[start:stop], dtype).reshape(shape)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: damaged, or no safetensors file for numpy ({error})") from error
-    return found
+    return arrays

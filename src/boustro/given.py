@@ -80,12 +80,12 @@ def tidy_words(words: Sequence[Any], place: str) -> tuple[str, ...]:
 
 def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
     """One list of tags per sentence; `ValueError` for anything else, and for a tag that is not a string."""
-    found = []
+    tagged = []
     for number, item in enumerate(iterate(given, "tags, one list per sentence"), start=1):
         tags = as_list(item, f"the tags of sentence {number} as a list")
         refuse_no_texts(tags, f"sentence {number}, tag")
-        found.append(tags)
-    return found
+        tagged.append(tags)
+    return tagged
 
 
 def are_texts(given: Any) -> bool:
@@ -103,10 +103,10 @@ def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str
     if labels is None or isinstance(labels, str):
         got = "nothing" if labels is None else shorten(labels)
         raise ValueError(f"these are texts without labels; give their labels as a list, one for each text, got {got}")
-    texts, own = as_list(given, "texts"), as_list(labels, "labels, one for each text")
-    if len(texts) != len(own):
-        raise ValueError(f"{len(texts):,} texts, but {len(own):,} labels; give one for each text")
-    return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, own, strict=True), start=1)]
+    texts, golds = as_list(given, "texts"), as_list(labels, "labels, one for each text")
+    if len(texts) != len(golds):
+        raise ValueError(f"{len(texts):,} texts, but {len(golds):,} labels; give one for each text")
+    return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, golds, strict=True), start=1)]
 
 
 def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:

@@ -104,12 +104,12 @@ def sync(path: Path) -> None:
 
 def leftovers(folder: Path, pattern: str = "*") -> dict[Path, Path]:
     """Staging files and folders in `folder` that killed runs left, each with the path it was written for."""
-    found = {}
+    targets = {}
     for staging in sorted({*folder.glob(f"{pattern}.staging"), *folder.glob(f"{pattern}.retired")}):
         target = staging.with_name(_name_of(staging))
         with contextlib.suppress(BlockingIOError), lock(target, wait=False):  # not those of a live writer
-            found[staging] = target
-    return found
+            targets[staging] = target
+    return targets
 
 
 @contextlib.contextmanager

@@ -56,10 +56,10 @@ def locate_memory(name: str) -> str:
 
 def _packed(folder: Path) -> str | None:
     """The one .gguf file of a folder that has no config.json; `ValueError` where there are several."""
-    found = sorted(folder.glob("*.gguf")) if folder.is_dir() and not (folder / "config.json").is_file() else []
-    if len(found) > 1:
-        raise ValueError(f"{folder} has {len(found)} .gguf files; name one of them, such as {found[0]}")
-    return str(found[0]) if found else None
+    ggufs = sorted(folder.glob("*.gguf")) if folder.is_dir() and not (folder / "config.json").is_file() else []
+    if len(ggufs) > 1:
+        raise ValueError(f"{folder} has {len(ggufs)} .gguf files; name one of them, such as {ggufs[0]}")
+    return str(ggufs[0]) if ggufs else None
 
 
 def source(place: str) -> tuple[str, dict[str, str]]:

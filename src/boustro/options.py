@@ -119,8 +119,8 @@ class PresetOptions:
         for name in chosen:
             if name not in cls.__dataclass_fields__:
                 raise ValueError(f"unknown option {name!r}{suggestion(name, cls.__dataclass_fields__)}")
-        own = {name: value for name, value in cls.preset(preset).items() if name in cls.__dataclass_fields__}
-        return cls(**{**own, **chosen})
+        preset_values = {name: value for name, value in cls.preset(preset).items() if name in cls.__dataclass_fields__}
+        return cls(**{**preset_values, **chosen})
 
 
 def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
@@ -142,14 +142,14 @@ def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
 def unread(options: type, values: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a dataclass that have other `values` than their defaults and are not read (`Where`), each with the
     field that is why."""
-    hints, found = get_type_hints(options, include_extras=True), {}
+    hints, reasons = get_type_hints(options, include_extras=True), {}
     defaults: dict[str, Any] = {field.name: field.default for field in fields(options)}
     values = {**defaults, **values}
     for name in (name for name, default in defaults.items() if values[name] != default):
         for extra in getattr(hints[name], "__metadata__", ()):
             if isinstance(extra, Where) and values[extra.option] not in extra.values:
-                found[name] = extra.option
-    return found
+                reasons[name] = extra.option
+    return reasons
 
 
 def option_name(field: str) -> str:
@@ -159,24 +159,24 @@ def option_name(field: str) -> str:
 
 def describe_fields(options: type) -> dict[str, str]:
     """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
-    found = dict.fromkeys((field.name for field in fields(options)), "")
+    descriptions = dict.fromkeys((field.name for field in fields(options)), "")
     for cls in reversed(options.__mro__[:-1]):
-        found |= _described_in(cls.__module__)[cls.__name__]
-    return found
+        descriptions |= _described_in(cls.__module__)[cls.__name__]
+    return descriptions
 
 
 @cache  # a module is read once: help and every command line with the options of many heads ask for the same few
 def _described_in(module: str) -> dict[str, dict[str, str]]:
     """The docstrings of the fields of all classes of a module, by class."""
-    found: dict[str, dict[str, str]] = {}
+    by_class: dict[str, dict[str, str]] = {}
     for made in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
         if isinstance(made, ast.ClassDef):
-            own = found[made.name] = {}
+            by_field = by_class[made.name] = {}
             for node, after in pairwise(made.body):
                 match (node, after):
                     case (ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text)))):
-                        own[ast.unparse(node.target)] = " ".join(text.split())
-    return found
+                        by_field[ast.unparse(node.target)] = " ".join(text.split())
+    return by_class
 
 
 def problem_of(hint: Any, value: Any) -> str:

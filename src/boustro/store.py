@@ -290,11 +290,11 @@ def foreign_files(path: Path) -> list[str]:
     listed: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
         listed = _read_manifest(path, "artefact")["files"]
-    found = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
+    names = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
     edited = {
-        n for n in found if n in listed and Path(n).name in EDITABLE and hash_file(path / n) != listed[n]["sha256"]
+        n for n in names if n in listed and Path(n).name in EDITABLE and hash_file(path / n) != listed[n]["sha256"]
     }
-    return [name for name in found if name != MANIFEST and (name not in listed or name in edited)]
+    return [name for name in names if name != MANIFEST and (name not in listed or name in edited)]
 
 
 def _read_manifest(path: Path, kind: str) -> dict[str, Any]:

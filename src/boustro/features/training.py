@@ -47,8 +47,8 @@ def read_remembering(
     features = innermost(reader.encoder(cached=True)).read_all(sentences)
     starts = np.concatenate([[0], np.cumsum(features.lengths)])
     encoder = innermost(reader.encoder())
-    found = Counter(word for own in (sentences, unread) for sentence in own for word in sentence.words)
-    others = MeanSums(found, KEPT_WORDS, encoder.streams)
+    counts = Counter(word for some in (sentences, unread) for sentence in some for word in sentence.words)
+    others = MeanSums(counts, KEPT_WORDS, encoder.streams)
     if unread:
         others.read(encoder, group_sentences(unread, reader.reading.context), sum(map(len, unread)))
 
@@ -71,8 +71,8 @@ def read_remembering(
         documents, texts = ({key(sentences[n]) for n in hidden} - {""} for key in (_document, _letters))
         kept = [
             n
-            for n, own in enumerate(sentences)
-            if n not in hidden and _document(own) not in documents and _letters(own) not in texts
+            for n, sentence in enumerate(sentences)
+            if n not in hidden and _document(sentence) not in documents and _letters(sentence) not in texts
         ]
         learned = learn(kept)
         later = np.repeat([n in hidden for n in range(len(sentences))], features.lengths)[:, None, None]
@@ -151,15 +151,15 @@ def cut_inputs(
         for numbers in group_numbers(sentences, context):
             group = [sentences[n] for n in numbers]
             for way, delays in enumerate(ways, 1):
-                first, own = (
+                first, behind = (
                     way * total + int(inputs.starts[numbers[0]]),
                     np.repeat(delays[numbers], [*map(len, group)]),
                 )
-                for number, distance, vectors in _cut(encoder, group, own, by_sentence):
+                for number, distance, vectors in _cut(encoder, group, behind, by_sentence):
                     for stream, vector in zip(streams, vectors, strict=True):
                         stream[first + number] = vector
                     distances[first + number] = distance
-                bar.update(len(own))
+                bar.update(len(behind))
     return Versions(streams, inputs.lengths, encode_distances(distances), seed), {CUT: len(sentences)}
 
 

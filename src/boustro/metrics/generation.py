@@ -56,18 +56,18 @@ def score_texts(predicted: Sequence[str], references: Sequence[str | Sequence[st
         raise ValueError(f"{len(predicted):,} texts, but references of {len(golds):,}; give one for each")
     if not golds or not all(golds):
         raise ValueError("every text needs at least one reference, and there must be a text")
-    if empty := next((n for n, own in enumerate(golds, 1) if not all(gold.strip() for gold in own)), None):
+    if empty := next((n for n, given in enumerate(golds, 1) if not all(gold.strip() for gold in given)), None):
         raise ValueError(f"text {empty:,} has an empty reference; leave the reference out")
-    rouge = [_rouge(text, own) for text, own in zip(predicted, golds, strict=True)]
+    rouge = [_rouge(text, given) for text, given in zip(predicted, golds, strict=True)]
     words = [split_words(text) for text in predicted]
     return TextScore(
         *(100 * float(value) for value in np.mean(rouge, axis=0)),
         bleu=_bleu(predicted, golds),
-        meteor=100 * float(np.mean([_best_meteor(own, g) for own, g in zip(words, golds, strict=True)])),
+        meteor=100 * float(np.mean([_best_meteor(text_words, g) for text_words, g in zip(words, golds, strict=True)])),
         distinct1=distinct(words, 1),
         distinct2=distinct(words, 2),
         repetition=repetition(words),
-        words=float(np.mean([len(own) for own in words])),
+        words=float(np.mean([len(text_words) for text_words in words])),
     )
 
 
@@ -159,14 +159,14 @@ def _best_meteor(words: list[str], golds: Sequence[str]) -> float:
 
 
 def _rouge(text: str, golds: Sequence[str]) -> list[float]:
-    found = [_rouge_scorer().score(gold, text) for gold in golds]
-    return [max(score[name].fmeasure for score in found) for name in ("rouge1", "rouge2", "rougeL")]
+    scores = [_rouge_scorer().score(gold, text) for gold in golds]
+    return [max(score[name].fmeasure for score in scores) for name in ("rouge1", "rouge2", "rougeL")]
 
 
 def _bleu(predicted: Sequence[str], golds: Sequence[Sequence[str]]) -> float:
     most = max(map(len, golds))
     # None: no such reference; "" would be one of no words, to which a short text is compared.
-    columns = [[own[n] if n < len(own) else None for own in golds] for n in range(most)]
+    columns = [[text_golds[n] if n < len(text_golds) else None for text_golds in golds] for n in range(most)]
     bleu = _import("sacrebleu").BLEU(force=True)  # no warning that the texts look tokenized
     return bleu.corpus_score(list(predicted), columns).score
 

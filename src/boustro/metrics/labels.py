@@ -162,11 +162,11 @@ def score_label_sets(
 
 
 def _per_label(counts: Mapping[str, SpanCounts], unit: Unit) -> dict[str, dict[str, Any]]:
-    return {label: own.to_dict(f"num_{unit}") for label, own in counts.items()}
+    return {label: label_counts.to_dict(f"num_{unit}") for label, label_counts in counts.items()}
 
 
 def _macro_f1(counts: Mapping[str, SpanCounts]) -> float:
-    return sum(own.f1 for own in counts.values()) / len(counts) if counts else 0.0
+    return sum(label_counts.f1 for label_counts in counts.values()) / len(counts) if counts else 0.0
 
 
 def _score(

@@ -69,9 +69,9 @@ class AnswerScore:
         result = {"exact_match": self.exact_match, "f1": self.f1, "num_questions": len(self.exact)}
         if not all(self.answerable):
             for name, wanted in (("answerable", True), ("unanswerable", False)):
-                own = [k for k, has in enumerate(self.answerable) if has == wanted]
-                exact, f1s = ([scores[k] for k in own] for scores in (self.exact, self.f1s))
-                result[name] = {"exact_match": _percent(exact), "f1": _percent(f1s), "num_questions": len(own)}
+                chosen = [k for k, has in enumerate(self.answerable) if has == wanted]
+                exact, f1s = ([scores[k] for k in chosen] for scores in (self.exact, self.f1s))
+                result[name] = {"exact_match": _percent(exact), "f1": _percent(f1s), "num_questions": len(chosen)}
         return {**result, "signature": self.signature}
 
 

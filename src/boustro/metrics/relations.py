@@ -89,8 +89,8 @@ class RelationScore:
         }
 
     def _mean(self, figure: str) -> float:
-        found = [getattr(counts, figure) for counts in self.per_relation.values()]
-        return sum(found) / len(found) if found else 0.0
+        figures = [getattr(counts, figure) for counts in self.per_relation.values()]
+        return sum(figures) / len(figures) if figures else 0.0
 
 
 def score_relations(
@@ -118,17 +118,17 @@ def relation_counts(gold: Sequence[str], predicted: Sequence[str], no_relation: 
     """(N, 3 R): for each of the R relations of the reference, whether each pair has it in the reference, in the
     answers, and whether it is right; what `macro_f1` needs."""
     numbers = {name: i for i, name in enumerate(_relations(gold, no_relation))}
-    found = np.zeros((len(gold), 3, len(numbers)))
-    for row, wanted, got in zip(found, gold, predicted, strict=True):
+    indicators = np.zeros((len(gold), 3, len(numbers)))
+    for row, wanted, got in zip(indicators, gold, predicted, strict=True):
         for kind, label in enumerate((wanted, got)):
             if (number := numbers.get(relation_of(label, no_relation) or "")) is not None:
                 row[kind, number] = 1
                 row[2, number] = wanted == got
-    return found.reshape(len(gold), -1)
+    return indicators.reshape(len(gold), -1)
 
 
 def macro_f1(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """A `significance.Statistic` of `relation_counts`."""
     counts = np.einsum("bn,snc->bsc", times, values, optimize=True)
-    gold, found, right = np.moveaxis(counts.reshape(*counts.shape[:2], 3, -1), 2, 0)
-    return (200 * right / np.maximum(gold + found, 1)).mean(-1) if gold.shape[-1] else counts.sum(-1)
+    gold, predicted, right = np.moveaxis(counts.reshape(*counts.shape[:2], 3, -1), 2, 0)
+    return (200 * right / np.maximum(gold + predicted, 1)).mean(-1) if gold.shape[-1] else counts.sum(-1)

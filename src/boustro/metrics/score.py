@@ -74,8 +74,8 @@ def _per_label(
 ) -> list[list[str]]:
     heads = [what, "precision", "recall", "F1", shown or counted]
     return [heads] + [
-        [label, *(f"{own[k]:.2f}" for k in ("precision", "recall", "f1")), f"{own[f'num_{counted}']:,}"]
-        for label, own in rows.items()
+        [label, *(f"{figures[k]:.2f}" for k in ("precision", "recall", "f1")), f"{figures[f'num_{counted}']:,}"]
+        for label, figures in rows.items()
     ]
 
 

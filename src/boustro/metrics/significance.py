@@ -79,7 +79,7 @@ def pearson(values: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def spearman(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """The same of the ranks within each draw; equal numbers have the mean of their ranks."""
-    ranked = ((_ranks(own[:, 0], times), _ranks(own[:, 1], times)) for own in values)
+    ranked = ((_ranks(columns[:, 0], times), _ranks(columns[:, 1], times)) for columns in values)
     return np.concatenate([_correlation(x, y, times)[:, None] for x, y in ranked], 1)
 
 
@@ -125,13 +125,13 @@ def bootstrap(
         raise ValueError(f"the systems were scored on different examples: {' and '.join(map(str, sizes))}")
     stacked, generator = [values.astype(float) for values in systems], np.random.default_rng(seed)
     resampled = [np.empty((draws, len(values))) for values in stacked]
-    own = np.arange(sizes[0]) if groups is None or not groups.any() else groups
-    count = int(own.max(initial=-1)) + 1
+    group_of_each = np.arange(sizes[0]) if groups is None or not groups.any() else groups
+    count = int(group_of_each.max(initial=-1)) + 1
     drawn = count if count == sizes[0] else count - 1
     for start in range(0, draws, BLOCK_DRAWS):
         size = min(BLOCK_DRAWS, draws - start)
         chosen = generator.integers(0, count, (size, drawn)) if count else np.zeros((size, 0), int)
-        times = np.stack([np.bincount(row, minlength=count)[own] for row in chosen]).astype(float)  # (B, N)
+        times = np.stack([np.bincount(row, minlength=count)[group_of_each] for row in chosen]).astype(float)  # (B, N)
         for values, rows in zip(stacked, resampled, strict=True):
             rows[start : start + size] = statistic(values, times)
     once = np.ones((1, sizes[0]))

@@ -78,12 +78,12 @@ class CharCNN(nn.Module):
     def forward(self, spelt: Int[Tensor, "N C"]) -> Float[Tensor, "N D"]:
         real = spelt != PADDING
         letters = (self.letters(spelt) * real[..., None]).transpose(1, 2)  # (N, letter width, C)
-        found = []
+        features = []
         for convolution, wide in zip(self.convolutions, self.widths, strict=True):
             values = convolution(nn.functional.pad(letters, (0, wide - 1)))  # (N, number, C)
             # a window that begins after the word's end sees nothing of it
-            found.append(torch.relu(values.masked_fill(~real[:, None], -torch.inf).amax(2)))
-        return self.project(self.highways(torch.cat(found, 1)))
+            features.append(torch.relu(values.masked_fill(~real[:, None], -torch.inf).amax(2)))
+        return self.project(self.highways(torch.cat(features, 1)))
 
 
 class LSTMStack(nn.Module):

@@ -117,7 +117,7 @@ class AttentionFusion(nn.Module):
             raise ValueError(f"a width of {width} cannot be divided among {shape.num_heads} heads")
         self.num_heads = shape.num_heads
         self.norms = _per_tower(shape, nn.LayerNorm)
-        self.queries, self.keys, self.values = (_per_tower(shape, lambda own: nn.Linear(own, width)) for _ in range(3))
+        self.queries, self.keys, self.values = (_per_tower(shape, lambda d: nn.Linear(d, width)) for _ in range(3))
         # The biases for the distance first fall with it, steeply in the first head and hardly in the last.
         falling = -(2.0 ** torch.linspace(1, -3, shape.num_heads))[:, None] * torch.arange(REACH)
         self.distance = nn.Parameter(torch.stack([falling] * 2))
@@ -166,7 +166,7 @@ class LinearFusion(nn.Module):
         super().__init__()
         self.width = shape.width
         self.norms = _per_tower(shape, nn.LayerNorm)
-        self.maps = _per_tower(shape, lambda own: nn.Linear(own, shape.width))
+        self.maps = _per_tower(shape, lambda d: nn.Linear(d, shape.width))
 
     def forward(
         self, forward: Float[Tensor, "B Q F"], backward: Float[Tensor, "B Q R"], lengths: Lengths, nearest: int
@@ -233,9 +233,9 @@ def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
             raise ValueError("the config does not name its LMs")
         starts = config.get("starts", [[], []])
-        if not (type(starts) is list and [type(own) for own in starts] == [list] * 2):
+        if not (type(starts) is list and [type(pieces) for pieces in starts] == [list] * 2):
             raise ValueError("the config does not say with which pieces each of its LMs begins")
-        if not all(type(piece) is int for own in starts for piece in own):
+        if not all(type(piece) is int for pieces in starts for piece in pieces):
             raise ValueError("the config names pieces that are no numbers")
         shape = FusionShape(**config["shape"])
         fusion = FUSIONS[shape.kind](shape)

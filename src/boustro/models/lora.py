@@ -95,8 +95,8 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
         if lacks_memory(error):
             raise
         raise ValueError(f"{folder} does not fit this model: {reason(error)}") from error
-    own = ("lora_", "modules_to_save", "trainable_tokens")
-    if missing := [n for n in done.missing_keys if any(part in n for part in own)] + list(done.unexpected_keys):
+    marks = ("lora_", "modules_to_save", "trainable_tokens")
+    if missing := [n for n in done.missing_keys if any(part in n for part in marks)] + list(done.unexpected_keys):
         raise ValueError(f"{folder} does not fit this model: {missing[0]} and {len(missing) - 1} more do not match")
     adapted.merge_and_unload()
     model.requires_grad_(False)

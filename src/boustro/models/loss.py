@@ -133,15 +133,15 @@ class _SummedLoss(torch.autograd.Function):
             errors.scatter_add_(1, target, errors.new_full(target.shape, -1.0))
             gradients = torch.autograd.grad(logits, (part, *parameters), errors)
             by_row[start : start + chunk_rows] = gradients[0]
-            for own, added in zip(by_parameter, gradients[1:], strict=True):
-                own += added
+            for summed, added in zip(by_parameter, gradients[1:], strict=True):
+                summed += added
         ctx.save_for_backward(by_row, *by_parameter)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:
-        return None, None, None, *(own * gradient.to(own.dtype) for own in ctx.saved_tensors)
+        return None, None, None, *(stored * gradient.to(stored.dtype) for stored in ctx.saved_tensors)
 
 
 FINISHES: dict[str, Callable[[float], Finish]] = {
@@ -249,11 +249,11 @@ def sampled_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy over a sample, drawn by torch's generator."""
     rows, wanted = states.flatten(0, 1), targets.flatten()
-    own = torch.zeros_like(probabilities, dtype=torch.bool)
-    own[wanted[wanted != -100]] = True
-    chosen = own | (torch.rand_like(probabilities) < probabilities)
+    is_target = torch.zeros_like(probabilities, dtype=torch.bool)
+    is_target[wanted[wanted != -100]] = True
+    chosen = is_target | (torch.rand_like(probabilities) < probabilities)
     pieces = chosen.nonzero()[:, 0]
-    correction = torch.where(own, 0, -probabilities.log())[pieces]
+    correction = torch.where(is_target, 0, -probabilities.log())[pieces]
     places = torch.where(wanted == -100, -100, (chosen.cumsum(0) - 1)[wanted.clamp_min(0)])
     vectors = vectors_of(pieces)
 

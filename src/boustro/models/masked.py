@@ -313,8 +313,8 @@ class ReplacedLMWithLoss(nn.Module):
         scores = self.lm.discriminator_predictions(encode(self.lm, inputs, documents))
         real = documents >= 0
         errors = F.binary_cross_entropy_with_logits(scores.float(), is_replaced.float(), reduction="none")
-        found = (errors * real).sum() / real.sum()
-        return {"loss": masked + self.weight * found, "masked_loss": masked, "replaced_loss": found}
+        replaced_loss = (errors * real).sum() / real.sum()
+        return {"loss": masked + self.weight * replaced_loss, "masked_loss": masked, "replaced_loss": replaced_loss}
 
     @torch.compiler.disable  # the compiler would unroll the chunks
     def _fill(

@@ -130,10 +130,10 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
 
 def _refuse_unknown_quantisation(name: str, config: PretrainedConfig | None) -> None:
     """`ValueError` for quantised weights that transformers would read as if they were not."""
-    found = getattr(config, "quantization_config", None)
-    if not isinstance(found, dict) or found.get("load_in_8bit") or found.get("load_in_4bit"):
+    quantisation = getattr(config, "quantization_config", None)
+    if not isinstance(quantisation, dict) or quantisation.get("load_in_8bit") or quantisation.get("load_in_4bit"):
         return
-    method = found.get("quant_method")
+    method = quantisation.get("quant_method")
     if method not in AUTO_QUANTIZATION_CONFIG_MAPPING:
         raise ValueError(
             f"{name}: its config.json says that the weights are quantised by {method!r}, which transformers cannot "
@@ -211,14 +211,14 @@ def final_norm(model: nn.Module, folder: str) -> nn.Module:
     norm = getattr(model, name)
     if not any(parameter.is_meta for parameter in norm.parameters()):
         return norm
-    found = {}
+    weights = {}
     for file in sorted(Path(folder).glob("*.safetensors")):
         with safe_open(file, "pt") as tensors:
             for key in tensors.keys():  # noqa: SIM118 (it is no mapping)
                 owner, _, parameter = key.rpartition(".")
                 if owner == name or owner.endswith(f"model.{name}") or owner == f"transformer.{name}":
-                    found[parameter] = tensors.get_tensor(key)
-    if found.keys() != dict(norm.named_parameters()).keys():
+                    weights[parameter] = tensors.get_tensor(key)
+    if weights.keys() != dict(norm.named_parameters()).keys():
         raise ValueError(f"{folder}: the weights of its final norm were not found; write states that have passed it")
-    norm.load_state_dict(found, assign=True)
+    norm.load_state_dict(weights, assign=True)
     return norm

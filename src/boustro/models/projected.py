@@ -75,8 +75,8 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
     """
     weights = (counts + 1) / (counts + 1).sum()
     second = torch.zeros(table.shape[1], table.shape[1], dtype=torch.float64)
-    for rows, own in zip(table.split(ROWS), weights.split(ROWS), strict=True):
-        scaled = rows.float() * own[:, None].sqrt()
+    for rows, row_weights in zip(table.split(ROWS), weights.split(ROWS), strict=True):
+        scaled = rows.float() * row_weights[:, None].sqrt()
         second += scaled.T @ scaled
     variances, axes = torch.linalg.eigh(second)
     variances, axes = variances.flip(0).clamp_min(0), axes.flip(1)

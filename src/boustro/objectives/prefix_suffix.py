@@ -90,7 +90,7 @@ def _hidden(
     share = float(rng.random())
     shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
     return [
-        part[choose_runs(len(part), own, rng, LONGEST_SPAN)] for part, own in zip((prefix, suffix), shares, strict=True)
+        part[choose_runs(len(part), p, rng, LONGEST_SPAN)] for part, p in zip((prefix, suffix), shares, strict=True)
     ]
 
 

@@ -145,10 +145,10 @@ class PairPlan:
         self._chunks = whole + (rest >= MIN_CHUNK)
         self._ends = np.cumsum(self._chunks)
         self.num_left_out = int(rest[rest < MIN_CHUNK].sum())
-        found = int((self._chunks > 0).sum())
-        if found < 2:
+        count = int((self._chunks > 0).sum())
+        if count < 2:
             raise ValueError(
-                f"next-sentence prediction needs two documents of at least {MIN_CHUNK} pieces, and there are {found}; "
+                f"next-sentence prediction needs two documents of at least {MIN_CHUNK} pieces, and there are {count}; "
                 "split the corpus into documents (boustro tokenize --split), or use the objective masked"
             )
 
@@ -160,9 +160,9 @@ class PairPlan:
         if not 0 <= index < len(self):
             raise IndexError(index)
         chunk = self._chunk(index)
-        own = int(self._chunks[chunk.document])
-        other = int(rng.integers(len(self) - own))
-        return chunk, self._chunk(other + own * (other >= int(self._ends[chunk.document]) - own))
+        num_chunks = int(self._chunks[chunk.document])
+        other = int(rng.integers(len(self) - num_chunks))
+        return chunk, self._chunk(other + num_chunks * (other >= int(self._ends[chunk.document]) - num_chunks))
 
     def _chunk(self, index: int) -> Chunk:
         document = int(np.searchsorted(self._ends, index, side="right"))

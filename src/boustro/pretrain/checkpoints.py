@@ -38,10 +38,10 @@ def write_checkpoint(
     folder: Path, module: nn.Module, optimizer: Any, scheduler: Any, state: TrainerState, made_by: dict, **so_far: Any
 ) -> None:
     """Write a checkpoint and keep the newest two; all processes call it. `load_steps` returns `so_far`."""
-    weights, own = distinct(whole_state(module)), optimizer.state_dict()
+    weights, optimizer_state = distinct(whole_state(module)), optimizer.state_dict()
     tensors = {
         f"{index}.{name}": whole(tensor).contiguous()
-        for index, values in own["state"].items()
+        for index, values in optimizer_state["state"].items()
         for name, tensor in values.items()
     }
     if not is_rank0():
@@ -50,7 +50,7 @@ def write_checkpoint(
     with write_folder(folder, KIND, made_by) as staging:
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, staging / WEIGHTS)
         save_file(tensors, staging / TENSORS)
-        rest = {"groups": own["param_groups"], "schedule": scheduler.state_dict(), **so_far}
+        rest = {"groups": optimizer_state["param_groups"], "schedule": scheduler.state_dict(), **so_far}
         (staging / OPTIONS).write_text(json.dumps(rest))
         state.save_to_json(str(staging / STATE))
     complete = [path for path in _numbered(folder.parent) if _opens(path)]
@@ -61,10 +61,10 @@ def write_checkpoint(
 @torch.no_grad()
 def load_weights(folder: str | Path, module: nn.Module) -> None:
     """The weights of a checkpoint, into a module that may be sharded. `ValueError` for those of another module."""
-    saved, own = load_file(Path(folder) / WEIGHTS), distinct(module.state_dict(keep_vars=True))
-    if {name: tensor.shape for name, tensor in saved.items()} != {name: tensor.shape for name, tensor in own.items()}:
+    saved, state = load_file(Path(folder) / WEIGHTS), distinct(module.state_dict(keep_vars=True))
+    if {name: tensor.shape for name, tensor in saved.items()} != {name: tensor.shape for name, tensor in state.items()}:
         raise ValueError("its weights are those of another model")
-    for name, tensor in own.items():
+    for name, tensor in state.items():
         tensor.copy_(like(saved[name], tensor))
 
 
@@ -77,8 +77,8 @@ def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, 
         index, name = key.split(".")
         state.setdefault(int(index), {})[name] = tensor
     groups, ours = rest.pop("groups"), optimizer.state_dict()["param_groups"]
-    for group, own in zip(groups, ours, strict=True):
-        if not _kinds(own).items() <= _kinds(group).items() or group["params"] != own["params"]:
+    for group, our_group in zip(groups, ours, strict=True):
+        if not _kinds(our_group).items() <= _kinds(group).items() or group["params"] != our_group["params"]:
             raise ValueError("its options belong to another optimiser")
         if len({frozenset(state[index]) for index in group["params"] if index in state}) > 1:
             raise ValueError("tensors of the optimiser are missing")
@@ -168,8 +168,8 @@ def _check_state(state: TrainerState, step: int) -> None:
 
 
 def _numbered(checkpoints: Path) -> list[Path]:
-    found = [path for path in checkpoints.glob(f"{KIND}-*") if path.name.split("-")[1].isdigit()]
-    return sorted(found, key=step_of, reverse=True)
+    paths = [path for path in checkpoints.glob(f"{KIND}-*") if path.name.split("-")[1].isdigit()]
+    return sorted(paths, key=step_of, reverse=True)
 
 
 def _opens(path: Path) -> bool:

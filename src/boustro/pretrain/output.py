@@ -63,7 +63,7 @@ def refuse_another_run(path: Path, record: dict[str, Any], facts: dict[str, Any]
 
 def refuse_not_finite(value: float | Iterable[Tensor], what: str) -> None:
     """`ValueError` for a loss or weights that are not finite."""
-    found = "are not finite" if isinstance(value, Iterable) else f"is {value}"
+    problem = "are not finite" if isinstance(value, Iterable) else f"is {value}"
     tensors = value if isinstance(value, Iterable) else [torch.tensor(value)]
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
-        raise ValueError(f"{what} {found}; nothing was written. Try a lower --lr, or a longer --warmup")
+        raise ValueError(f"{what} {problem}; nothing was written. Try a lower --lr, or a longer --warmup")

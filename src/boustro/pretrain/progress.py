@@ -102,7 +102,7 @@ class Probe(TrainerCallback):
         if self._peak.bytes:
             say(f"memory: {self._peak.bytes / 2**20:,.0f} MB")
         weights = _bytes(module.state_dict().values())
-        state = _bytes(tensor for own in optimizer.state_dict()["state"].values() for tensor in own.values())
+        state = _bytes(tensor for tensors in optimizer.state_dict()["state"].values() for tensor in tensors.values())
         say(f"disk: {weights / 2**20:,.0f} MB of weights; a checkpoint has {(weights + state) / 2**20:,.0f} MB")
         raise DryRun(each)
 

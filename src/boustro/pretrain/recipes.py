@@ -152,8 +152,8 @@ def find_recipe(objective: str) -> Recipe:
 
 def fitting_objectives(config: PretrainedConfig) -> list[str]:
     """The objectives that an architecture can be trained with."""
-    kind, own = architecture_kind(config), config.model_type
-    return [n for n, r in RECIPES.items() if r.kind == kind and (not r.model_types or own in r.model_types)]
+    kind, model_type = architecture_kind(config), config.model_type
+    return [n for n, r in RECIPES.items() if r.kind == kind and (not r.model_types or model_type in r.model_types)]
 
 
 def check_objective(

@@ -63,7 +63,7 @@ def _pretrain(config: PretrainConfig, recipe: Recipe, card: Card | None, made_by
     facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=_architecture(config.architecture))
     if finished := finished_run(config, KIND, facts):
         return finished
-    segments = [recipe.read(own, config, config.seed) for own in corpora.shards]
+    segments = [recipe.read(corpus, config, config.seed) for corpus in corpora.shards]
     num_segments = sum(map(len, segments))
     if num_segments < config.batch_segments:
         raise ValueError(
@@ -116,8 +116,8 @@ def _trained(trainer: PretrainTrainer, recipe: Recipe, weights: dict[str, Tensor
     config: Any = trainer.config
     trained: Any = trainer.module.lm
     lm = recipe.model.from_config(trained.config, dtype=getattr(torch, config.save_dtype))
-    own = {name.removeprefix("lm."): w for name, w in weights.items() if name.startswith("lm.")}
-    lm.load_state_dict(fold(trained, own))
+    lm_weights = {name.removeprefix("lm."): w for name, w in weights.items() if name.startswith("lm.")}
+    lm.load_state_dict(fold(trained, lm_weights))
     refuse_not_finite(lm.state_dict().values(), f"the weights after step {trainer.args.max_steps:,}")
     return lm
 
@@ -210,8 +210,8 @@ def refuse_other_pieces(model: str, tokenizer: Path) -> None:
     """`ValueError` unless both tokenizers have the same pieces; special ones may come after all others."""
     theirs, ours = load_tokenizer(model), load_tokenizer(tokenizer)
     all_theirs, all_ours, most = theirs.get_vocab(), ours.get_vocab(), num_ids(ours)
-    own = {piece: number for piece, number in all_theirs.items() if number < most}
-    if own != all_ours or len(all_theirs) - len(own) > len(theirs.all_special_ids):
+    real_pieces = {piece: number for piece, number in all_theirs.items() if number < most}
+    if real_pieces != all_ours or len(all_theirs) - len(real_pieces) > len(theirs.all_special_ids):
         raise ValueError(
             f"{model} and the shards have different pieces; tokenize the corpus again with `boustro tokenize "
             f"--tokenizer {model}`"
@@ -286,11 +286,11 @@ def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
         with torch.device("meta"):
             bare = getattr(make, "from_config", make)(config)
         (name,) = (n for n, p in bare.named_parameters() if p is bare.get_input_embeddings().weight)
-        own = name.split(".", 1)[1]  # a file of the body alone has no prefix, that of a wrapper has another one
+        suffix = name.split(".", 1)[1]  # a file of the body alone has no prefix, that of a wrapper has another one
         for file in sorted(Path(folder).glob("*.safetensors")):
             with safe_open(file, "pt") as tensors:
-                if found := [key for key in tensors.keys() if f".{key}".endswith(f".{own}")]:  # noqa: SIM118
-                    return tensors.get_tensor(found[0])
+                if keys := [key for key in tensors.keys() if f".{key}".endswith(f".{suffix}")]:  # noqa: SIM118
+                    return tensors.get_tensor(keys[0])
     return load_pretrained(make, folder, dtype="auto").get_input_embeddings().weight.detach()
 
 

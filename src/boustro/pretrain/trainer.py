@@ -376,16 +376,16 @@ class MuonAdamW(torch.optim.Optimizer):
             Muon(matrices, lr, weight_decay=weight_decay, bf16=bf16),
             torch.optim.AdamW(others, lr, betas=betas, weight_decay=0.0, fused=True),
         ]
-        super().__init__([group for own in self.optimizers for group in own.param_groups], {})
+        super().__init__([group for optimizer in self.optimizers for group in optimizer.param_groups], {})
         self._share()
 
     def _share(self) -> None:
-        for own, group in zip(self.optimizers, self.param_groups, strict=True):
-            own.param_groups, own.state = [group], self.state
+        for optimizer, group in zip(self.optimizers, self.param_groups, strict=True):
+            optimizer.param_groups, optimizer.state = [group], self.state
 
     def step(self, closure: Any = None) -> None:
-        for own in self.optimizers:
-            own.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)

@@ -136,7 +136,7 @@ class Aligner:
 
     def _spell(self, word: str, spaced: bool) -> tuple[int, ...]:
         """Pieces of a word that contains special pieces, as plain text: a unigram model would find them otherwise."""
-        cuts = [0, *(found.start() + 1 for found in self._special.finditer(word)), len(word)]
+        cuts = [0, *(match.start() + 1 for match in self._special.finditer(word)), len(word)]
         first, *rest = [word[start:stop] for start, stop in pairwise(cuts)]
         return tuple(i for ids in (*self._pieces([first], spaced), *self._pieces(rest, False)) for i in ids)
 

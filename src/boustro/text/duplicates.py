@@ -77,14 +77,14 @@ def number_alike(texts: Sequence[Sequence[str]], threshold: float) -> np.ndarray
 
     for first, second in _pairs([*homes], threshold) if threshold < 1 else ():
         roots[root(second)] = root(first)
-    found: dict[int, int] = {}
-    return np.array([found.setdefault(root(homes[words]), len(found)) for words in plain], np.int64)
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(root(homes[words]), len(numbers)) for words in plain], np.int64)
 
 
 def _pairs(texts: Sequence[Sequence[str]], threshold: float) -> Iterator[tuple[int, int]]:
     """Pairs of texts whose bags of words are so similar: they share one of the rarest words of each."""
     counted = [Counter(words) for words in texts]
-    bags = [{(word, n) for word, count in own.items() for n in range(count)} for own in counted]
+    bags = [{(word, n) for word, count in counts.items() for n in range(count)} for counts in counted]
     frequency = Counter(token for bag in bags for token in bag)
     holders: dict[tuple[str, int], list[int]] = defaultdict(list)
     for number in sorted(range(len(bags)), key=lambda n: len(bags[n])):

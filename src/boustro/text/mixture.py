@@ -46,8 +46,8 @@ class Corpora:
     @property
     def fingerprint(self) -> str:
         """Of the pieces and the shares; of one corpus, its own."""
-        own = [shards.fingerprint for shards in self.shards]
-        return own[0] if len(own) == 1 else fingerprint(own, [round(share, 9) for share in self.shares])
+        prints = [shards.fingerprint for shards in self.shards]
+        return prints[0] if len(prints) == 1 else fingerprint(prints, [round(share, 9) for share in self.shares])
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -56,7 +56,7 @@ class Corpora:
 
     def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
         """What a run of `length` segments reads."""
-        streams = [SegmentStream(own, seed, length) for own in segments]
+        streams = [SegmentStream(source, seed, length) for source in segments]
         return streams[0] if len(streams) == 1 else Mixture(streams, self.shares)
 
 

@@ -32,9 +32,9 @@ def fill(pattern: str, record: Any, place: str, option: str = "") -> str:
 
 
 def _text(record: Any, field: str, place: str, option: str) -> str:
-    found = next((value for key in field.split("|") if (value := _value(record, key)) is not None), None)
-    if isinstance(found, str):
-        return found
+    text = next((value for key in field.split("|") if (value := _value(record, key)) is not None), None)
+    if isinstance(text, str):
+        return text
     keys = ", ".join(map(str, record)) or "nothing" if isinstance(record, Mapping) else type(record).__name__
     advice = f"; name it with {option}" if option else ""
     raise ValueError(f"{place}: no text under the key {field!r}{advice} (found: {keys})")

@@ -86,13 +86,13 @@ class Shards:
 
     def read(self, shard: int, start: int, stop: int) -> np.ndarray:
         """Piece ids of a shard, as int64; `ValueError` for one that is not in the vocabulary."""
-        found = self.pieces[shard][start:stop].astype(np.int64)
-        if found.max(initial=0) >= self.config["vocab_size"]:
+        pieces = self.pieces[shard][start:stop].astype(np.int64)
+        if pieces.max(initial=0) >= self.config["vocab_size"]:
             raise ValueError(
-                f"{self.path / f'pieces-{shard:05d}.bin'}: piece {found.max():,} of a vocabulary of "
+                f"{self.path / f'pieces-{shard:05d}.bin'}: piece {pieces.max():,} of a vocabulary of "
                 f"{self.config['vocab_size']:,}: damaged; write the shards folder again"
             )
-        return found
+        return pieces
 
     def counts(self, vocab_size: int) -> np.ndarray:
         """(vocab_size,) how often each piece occurs in the first 16.8M pieces."""
@@ -149,8 +149,8 @@ def tokenize(
     sieve = NearDuplicates(near_duplicates) if near_duplicates is not None else None
 
     def documents() -> Iterator[str]:
-        found = read_documents(corpus, text_key, split)
-        return sieve.filter(found) if sieve else found
+        texts = read_documents(corpus, text_key, split)
+        return sieve.filter(texts) if sieve else texts
 
     counts: Counter[str] = Counter()
     made_by = {"corpora": list(corpus), "near_duplicates": near_duplicates}
@@ -223,12 +223,12 @@ def _start_worker(tokenizer: str, end: int, vocab_size: int, dtype: str) -> None
     if file.is_file():  # without transformers, whose import takes seconds
         from tokenizers import Tokenizer
 
-        own = Tokenizer.from_file(str(file))
-        own.encode_special_tokens = True
-        own.no_truncation()
-        own.no_padding()
-        plain = lambda texts: [e.ids for e in own.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
-        fast = ByteBPE.make(own)
+        loaded = Tokenizer.from_file(str(file))
+        loaded.encode_special_tokens = True
+        loaded.no_truncation()
+        loaded.no_padding()
+        plain = lambda texts: [e.ids for e in loaded.encode_batch_fast(texts, add_special_tokens=False)]  # noqa: E731
+        fast = ByteBPE.make(loaded)
         encode = fast.encode_batch if fast else plain
     else:
         slow = load_tokenizer(tokenizer)
@@ -286,7 +286,7 @@ class ByteBPE:
         normalizer = self._tokenizer.normalizer
         normal = texts if normalizer is None else [normalizer.normalize_str(text) for text in texts]
         characters = [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in normal]
-        untried = [own[self._characters[own] == UNTRIED] for own in characters]
+        untried = [text_characters[self._characters[text_characters] == UNTRIED] for text_characters in characters]
         if any(map(len, untried)):
             self._try(np.unique(np.concatenate(untried)))
         return [self._encode(*each) for each in zip(normal, characters, texts, strict=True)]
@@ -308,9 +308,9 @@ class ByteBPE:
         split: Any = self._tokenizer.pre_tokenizer
         for character, texts in pairs.items():
             theirs = [probe.encode_ordinary(text) == [whole[text.encode()]] for text in texts]
-            own = [len(split.pre_tokenize_str(text)) == 1 for text in texts]
-            self._characters[character] = ALIKE if theirs == own else UNLIKE
-            self._any_unlike |= theirs != own
+            splits_alike = [len(split.pre_tokenize_str(text)) == 1 for text in texts]
+            self._characters[character] = ALIKE if theirs == splits_alike else UNLIKE
+            self._any_unlike |= theirs != splits_alike
 
 
 def _pattern(pre_tokenizer: dict[str, Any] | None) -> str | None:

@@ -54,14 +54,14 @@ def start_pieces(tokenizer: Any, config: Any, wanted: str = AUTO, *, backward: b
     if wanted == "eos":
         return [end_of_text_id(tokenizer)]
     vocabulary = tokenizer.get_vocab()
-    found = tokenizer.bos_token_id if wanted == "bos" else vocabulary.get(wanted)
-    if found is None:
+    piece_id = tokenizer.bos_token_id if wanted == "bos" else vocabulary.get(wanted)
+    if piece_id is None:
         known = tokenizer.all_special_tokens
         raise ValueError(
             f"the start piece {wanted!r} is not in the vocabulary of {tokenizer.name_or_path}: give auto, none, bos, "
             f"eos or a piece, such as {', '.join(known[:3])}{suggestion(wanted, known)}"
         )
-    return [found]
+    return [piece_id]
 
 
 def between_documents(tokenizer: Any, config: Any) -> list[int]:
