@@ -47,14 +47,14 @@ def load_causal(
     """
     adaptation = find_adaptation(path)
     kind = UnmaskedEncoder if unmasked else LMEncoder
-    own: dict[str, Any] = {"blocks": blocks} if unmasked else {}
+    options: dict[str, Any] = {"blocks": blocks} if unmasked else {}
     if base := adapter_base(path):
-        return _load_adapter(path, base, reading, kind=kind, **own, **common)
+        return _load_adapter(path, base, reading, kind=kind, **options, **common)
     if adaptation is None:
         if plain is not LMEncoder and common.get("direction") != "backward":
             config = load_config(path, common.get("revision"))
             kind = kind if unmasked or getattr(config, "direction", "forward") == "backward" else plain
-        return kind(path, reading, **own, **common)
+        return kind(path, reading, **options, **common)
     if adaptation.blocks == MASK_KEPT and unmasked:
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")
     if adaptation.blocks != MASK_KEPT and (not unmasked or blocks not in (None, adaptation.blocks)):
@@ -83,10 +83,10 @@ def _load_adapter(path: str, base: str, reading: ReadingOptions, *, kind: type[L
     if any((Path(path) / file).is_file() for file in TOKENIZER):
         common["tokenizer_of"] = path
     with naming(f"{path} is an adapter of {base}"):
-        rows, own = num_rows(Path(path)), load_config(name, revision).get_text_config().vocab_size
-        if rows not in (None, own):
+        rows, size = num_rows(Path(path)), load_config(name, revision).get_text_config().vocab_size
+        if rows not in (None, size):
             raise ValueError(
-                f"the vocabulary has {rows:,} rows, and that of the LM {own:,}: it was resized when the adapter was "
+                f"the vocabulary has {rows:,} rows, and that of the LM {size:,}: it was resized when the adapter was "
                 "trained; merge the adapter into the LM with peft's merge_and_unload, and name the folder of the result"
             )
         encoder = kind(name, reading, revision=revision, **{**common, "whole": True})

@@ -69,7 +69,7 @@ class CachedLM:
 
     def append(self, ids: Sequence[int]) -> Tensor:
         """(P, L, D): the states after each of these pieces."""
-        found, rest = [], list(ids)
+        states, rest = [], list(ids)
         while rest:
             if len(self._kept) == self._size:
                 self._kept = self._kept[self._size - self._size // 2 :]
@@ -77,10 +77,10 @@ class CachedLM:
                 if self._kept:
                     self._run(self._kept)
             some = rest[: self._size - len(self._kept)]
-            found.append(self._run(some))
+            states.append(self._run(some))
             self._kept += some
             rest = rest[len(some) :]
-        return torch.cat(found)
+        return torch.cat(states)
 
     @torch.inference_mode()
     def _run(self, ids: list[int]) -> Tensor:
@@ -246,16 +246,16 @@ class IncrementalStates:
         self._reader.begin()
 
     def append(self, words: Sequence[Word]) -> np.ndarray:
-        found, start = [], 0
+        states, start = [], 0
         cuts = [n for n, word in enumerate(words) if word.begins] if self._by_sentence else []
         for stop in [*cuts, len(words)]:
             if stop > start:
                 some = words[start:stop]
-                found.append(self._reader.append([w.text for w in some], [w.space for w in some]))
+                states.append(self._reader.append([w.text for w in some], [w.space for w in some]))
             if stop < len(words):
                 self._reader.begin()
             start = stop
-        return np.concatenate(found)
+        return np.concatenate(states)
 
 
 class ForwardSource:
@@ -269,8 +269,8 @@ class ForwardSource:
         given = self._states.append(words)
         if given.shape != (len(words), *self._shape):
             wanted = " x ".join(map(str, (len(words), *self._shape)))
-            found = " x ".join(map(str, given.shape))
-            raise ValueError(f"the states given are {found}, and the tagger reads {wanted} (words x layers x width)")
+            shape = " x ".join(map(str, given.shape))
+            raise ValueError(f"the states given are {shape}, and the tagger reads {wanted} (words x layers x width)")
         self._kept.extend(given)
 
     def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
@@ -389,10 +389,10 @@ class Vectors:
         """For each stream the vectors (R, L, width) of the first word of each row, as `read` gives them."""
         starts, encoder = np.cumsum([0, *map(len, rows)])[:-1], self._encoder
         base = self._read(encoder.base if isinstance(encoder, ExtendedEncoder) else encoder, rows)
-        found = [stream[starts] for stream in base]
+        streams = [stream[starts] for stream in base]
         if isinstance(encoder, ExtendedEncoder):
-            found += self._mentions[id(encoder)].further(rows, base, most=1)
-        return found
+            streams += self._mentions[id(encoder)].further(rows, base, most=1)
+        return streams
 
     def _read(self, encoder: Encoder, rows: Sequence[Row]) -> list[np.ndarray]:
         if isinstance(encoder, ExtendedEncoder):
@@ -436,7 +436,7 @@ class Mentions:
             if row.fixes:
                 self._final[row.first] = [stream[start].copy() for stream in highest]
                 self._places[self._words[row.first].text].append(row.first)
-        sentences, earlier, own, taken, total = [], [], [], [], 0
+        sentences, earlier, current, taken, total = [], [], [], [], 0
         for row, start in zip(rows, starts, strict=True):
             asked = row.stop if most is None else min(row.first + most, row.stop)
             for first, stop in self._words.parts(row) if self._by_sentence else [(row.first, row.stop)]:
@@ -448,19 +448,19 @@ class Mentions:
                 sentences.append(Sentence(tuple(self._words[n].text for n in [*before, *here])))
                 earlier += [(total + k, n) for k, n in enumerate(before)]
                 total += len(before)
-                own += [(total + k, start + n - row.first) for k, n in enumerate(here)]
+                current += [(total + k, start + n - row.first) for k, n in enumerate(here)]
                 taken += [total + k for k, n in enumerate(here) if n < asked]
                 total += len(here)
-        streams = tuple(self._gather(total, own, earlier, stream, k) for k, stream in enumerate(highest))
+        streams = tuple(self._gather(total, current, earlier, stream, k) for k, stream in enumerate(highest))
         features = Features(streams, np.array([len(s) for s in sentences]))
         return [stream[taken] for stream in self._encoder.further(sentences, features)]
 
     def _gather(
-        self, total: int, own: list[tuple[int, int]], earlier: list[tuple[int, int]], stream: np.ndarray, k: int
+        self, total: int, current: list[tuple[int, int]], earlier: list[tuple[int, int]], stream: np.ndarray, k: int
     ) -> np.ndarray:
-        """(W, 1, width): vectors of a stream at the places that `own` names, and of final words."""
+        """(W, 1, width): vectors of a stream at the places that `current` names, and of final words."""
         result = np.empty((total, *stream.shape[1:]), stream.dtype)
-        places, numbers = np.array(own).T
+        places, numbers = np.array(current).T
         result[places] = stream[numbers]
         for place, number in earlier:
             result[place] = self._final[number][k]
@@ -471,11 +471,11 @@ class Mentions:
         oldest = before - MENTION_WORDS
         if self._by_sentence:
             oldest = self._words.begin(first, oldest)
-        found = []
+        numbers = []
         for word in wanted:
             places = self._places.get(word, [])
-            found += places[bisect_left(places, oldest) : bisect_left(places, before)]
-        return sorted(found)
+            numbers += places[bisect_left(places, oldest) : bisect_left(places, before)]
+        return sorted(numbers)
 
     def drop(self, before: int) -> None:
         """Forget the words before this number."""

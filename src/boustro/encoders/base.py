@@ -60,8 +60,8 @@ class Identity:
 
     def to_dict(self) -> dict[str, Any]:
         """See the module."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rest"}
-        return {name: value for name, value in own.items() if value is not None} | dict(self.rest)
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rest"}
+        return {name: value for name, value in values.items() if value is not None} | dict(self.rest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +185,11 @@ class ConcatEncoder(Encoder):
 
     @property
     def streams_by_lm(self) -> list[list[int]]:
-        found, start = [], 0
+        by_lm, start = [], 0
         for part in self.parts:
-            found += [[start + number for number in own] for own in part.streams_by_lm]
+            by_lm += [[start + number for number in lm_streams] for lm_streams in part.streams_by_lm]
             start += len(part.streams)
-        return found
+        return by_lm
 
     def identity(self) -> Identity | JoinedIdentity:
         return JoinedIdentity(lms=tuple(lm for part in self.parts for lm in part.identity().lms))

@@ -225,17 +225,17 @@ def _describe(entry: Path) -> str:
 
 def _entries(folder: Path) -> list[Path]:
     """Folders of features, complete or damaged; not those that a program is writing."""
-    found = (entry for entry in sorted(folder.glob("??/*")) if not entry.name.startswith("."))
-    return [entry for entry in found if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
+    entries = (entry for entry in sorted(folder.glob("??/*")) if not entry.name.startswith("."))
+    return [entry for entry in entries if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
 
 
 def _by_age(folder: Path) -> list[tuple[Path, int]]:
     """Entries and their sizes, the least recently used first; without what another program removes meanwhile."""
-    found = []
+    dated = []
     for entry in _entries(folder):
         with contextlib.suppress(FileNotFoundError):
-            found.append((entry.stat().st_mtime, entry, _size(entry)))
-    return [(entry, size) for _, entry, size in sorted(found)]
+            dated.append((entry.stat().st_mtime, entry, _size(entry)))
+    return [(entry, size) for _, entry, size in sorted(dated)]
 
 
 def _size(entry: Path) -> int:

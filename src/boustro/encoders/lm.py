@@ -118,7 +118,7 @@ class LMEncoder(TransformerEncoder):
         rows = torch.from_numpy(pad_rows([[*before, *text] for text in texts], 0)).to(self.device)
         states = self._states(input_ids=rows, use_cache=False)
         kept = torch.stack([states[layer] for layer in self._layers], 2).float().cpu()
-        return [own[len(before) : len(before) + len(text)] for own, text in zip(kept, texts, strict=True)]
+        return [part[len(before) : len(before) + len(text)] for part, text in zip(kept, texts, strict=True)]
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""

@@ -66,10 +66,10 @@ def forward_lm(encoder: Encoder) -> LMEncoder:
     """The causal LM of an encoder that reads forward; `ValueError` where there is none."""
     parts = encoder.parts if isinstance(encoder, (ExtendedEncoder, ConcatEncoder)) else [encoder]
     kinds = (LMEncoder, OutsideLM)
-    found = [part for part in parts if isinstance(part, kinds) and type(part) in kinds and not part.backward]
-    if not found:
+    lms = [part for part in parts if isinstance(part, kinds) and type(part) in kinds and not part.backward]
+    if not lms:
         raise ValueError(f"{encoder.spec}: states can be given for a causal LM that reads forward, and it has none")
-    return found[0]
+    return lms[0]
 
 
 def over_forward(encoder: Encoder, vectors: np.ndarray) -> Encoder:
@@ -95,9 +95,9 @@ class GivenVectors(Encoder):
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         for sentence in sentences:
-            own, self._rest = self._rest[: len(sentence)], self._rest[len(sentence) :]
-            assert len(own) == len(sentence)
-            yield (own,)
+            vectors, self._rest = self._rest[: len(sentence)], self._rest[len(sentence) :]
+            assert len(vectors) == len(sentence)
+            yield (vectors,)
 
 
 class PieceStates:
@@ -144,9 +144,9 @@ class PieceStates:
 
     def append(self, words: Sequence[Any]) -> np.ndarray:
         """The same of words with `start` and `end`; forgets what no later word needs. See `live.sources.States`."""
-        found = self.vectors([(word.start, word.end) for word in words])
+        vectors = self.vectors([(word.start, word.end) for word in words])
         self.forget(words[-1].start)
-        return found
+        return vectors
 
     def forget(self, before: int) -> None:
         """Forget the states of the pieces that end before this character, and are not the last ones that do."""

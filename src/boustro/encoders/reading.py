@@ -243,11 +243,11 @@ class PieceEncoder(Encoder):
         groups = list(group_sentences(each_sentence(sentences), self._context))
         aligned, first_word, windows = self._align(groups)
         selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]
-        found = []
+        rows = []
         for window in filter(len, windows):
             words, columns, _ = self._look_up([window], selections, first_word, 0)
-            found.append(Row(self._input(window, aligned), words, columns))
-        return found
+            rows.append(Row(self._input(window, aligned), words, columns))
+        return rows
 
     def _align(self, groups: list[list[Sentence]]) -> tuple[list[Pieces], np.ndarray, list[Window]]:
         """The pieces of each group, the number of its first word among all, and the windows of all groups."""
@@ -271,9 +271,9 @@ class PieceEncoder(Encoder):
         sums = {k: np.zeros_like(result[:, :, k], np.float32) for k, p in enumerate(self._places) if p == "mean"}
         for batch in batch_by_length(filter(len, windows), lambda window: len(window) + 1, self.batch_pieces):
             rows = [self._input(window, aligned) for window in batch]
-            found = [self._look_up(batch, by_text, first_word, max(map(len, rows))) for by_text in selections]
-            picked = self._pick(rows, [places for _, places, _ in found])
-            for k, ((words, _, weights), states) in enumerate(zip(found, picked, strict=True)):
+            selected = [self._look_up(batch, by_text, first_word, max(map(len, rows))) for by_text in selections]
+            picked = self._pick(rows, [places for _, places, _ in selected])
+            for k, ((words, _, weights), states) in enumerate(zip(selected, picked, strict=True)):
                 if k in sums:  # of several states, which two windows may have read
                     add_in_order(sums[k], words, states * weights[:, None, None])
                 else:
@@ -321,5 +321,5 @@ def add_in_order(total: np.ndarray, rows: np.ndarray, values: np.ndarray) -> Non
     first = np.flatnonzero(np.diff(rows[order], prepend=-1))
     rank = np.arange(len(rows)) - np.repeat(first, np.diff(first, append=len(rows)))
     for turn in range(int(rank.max(initial=-1)) + 1):
-        own = order[rank == turn]
-        total[rows[own]] += values[own]
+        places = order[rank == turn]
+        total[rows[places]] += values[places]

@@ -120,15 +120,15 @@ class StateEncoder(PieceEncoder):
         """
         if max(self.scales) > 1:
             states = states / torch.tensor(self.scales, device=states.device, dtype=states.dtype)[:, None]
-        found = []
+        vectors = []
         for place in self._places:
             words, numbers, weights = (torch.from_numpy(a) for a in select_at(place, start, end, self.backward))
             picked = states[numbers.to(states.device)]  # (n, L, D)
             if place == "mean":
                 summed = torch.zeros(len(start), *picked.shape[1:])
                 picked = summed.index_add_(0, words, picked.float().cpu() * weights[:, None, None])
-            found.append(self._fit(picked, self._type).cpu())
-        return torch.cat(found, dim=-1).numpy()
+            vectors.append(self._fit(picked, self._type).cpu())
+        return torch.cat(vectors, dim=-1).numpy()
 
     def _narrow(self, values: np.ndarray) -> np.ndarray:
         return self._fit(torch.from_numpy(values), self._type).numpy()

@@ -75,9 +75,9 @@ class CodedVectors:
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         """(K, D) float32: the vectors of rows (K,)."""
         parts = np.arange(self.codes.shape[1])
-        different, own = np.unique(rows, return_inverse=True)  # of a text, where words come again: decoded once
+        different, inverse = np.unique(rows, return_inverse=True)  # of a text, where words come again: decoded once
         components = self.centroids[parts, self.codes[different]].reshape(len(different), len(self.axes))
-        return (components.astype(np.float32) @ self.axes.astype(np.float32) + self.mean)[own]
+        return (components.astype(np.float32) @ self.axes.astype(np.float32) + self.mean)[inverse]
 
 
 def check_parts(width: int, num_parts: int) -> None:
@@ -102,10 +102,10 @@ def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
     codes = np.empty((len(vectors), num_parts), np.uint8)
     centroids = np.zeros((num_parts, NUM_CENTROIDS, len(order) // num_parts), np.float16)
     components = standardised @ turned.astype(np.float32)
-    for number, own in enumerate(np.split(components, num_parts, 1)):
-        means = KMeans(min(NUM_CENTROIDS, len(np.unique(own[sampled], axis=0))), max_iter=30, random_state=0)
-        means.fit(own[sampled])
-        codes[:, number] = means.predict(own)
+    for number, part in enumerate(np.split(components, num_parts, 1)):
+        means = KMeans(min(NUM_CENTROIDS, len(np.unique(part[sampled], axis=0))), max_iter=30, random_state=0)
+        means.fit(part[sampled])
+        codes[:, number] = means.predict(part)
         centroids[number, : means.n_clusters] = means.cluster_centers_
     return CodedVectors(codes, centroids, (turned.T * deviation).astype(np.float16), mean.astype(np.float16))
 
@@ -148,8 +148,8 @@ class WordMeans:
 
     def find(self, words: Iterable[str], any_case: bool = False) -> np.ndarray:
         """The row (K,) of each word, -1 for one that was never read, in this case or in any."""
-        found = (self.rows_by_letters.get(w.casefold(), -1) if any_case else self.rows.get(w, -1) for w in words)
-        return np.fromiter(found, np.int64)
+        rows = (self.rows_by_letters.get(w.casefold(), -1) if any_case else self.rows.get(w, -1) for w in words)
+        return np.fromiter(rows, np.int64)
 
     def at(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each stream the counts (K,) of rows, 0 where a row is -1, and their mean vectors (K, D)."""
@@ -172,23 +172,23 @@ def join_means(memories: Sequence[WordMeans], words: Sequence[str]) -> Iterator[
     A word that none has read is looked up in any case: "LISSE" and "lisse" are what "Lisse" is.
     """
     rows = [memory.find(words) for memory in memories]
-    unread = np.flatnonzero(np.all([own < 0 for own in rows], axis=0))
-    for memory, own in zip(memories, rows, strict=True):
-        own[unread] = memory.find([words[k] for k in unread.tolist()], any_case=True)
+    unread = np.flatnonzero(np.all([numbers < 0 for numbers in rows], axis=0))
+    for memory, rows_found in zip(memories, rows, strict=True):
+        rows_found[unread] = memory.find([words[k] for k in unread.tolist()], any_case=True)
     if len(memories) == 1:
         yield from memories[0].at(rows[0])
         return
-    for parts in zip(*(memory.at(own) for memory, own in zip(memories, rows, strict=True)), strict=True):
-        counts = np.sum([own for own, _ in parts], axis=0)
-        sums = np.sum([own[:, None] * means for own, means in parts], axis=0)
+    for parts in zip(*(memory.at(numbers) for memory, numbers in zip(memories, rows, strict=True)), strict=True):
+        counts = np.sum([count for count, _ in parts], axis=0)
+        sums = np.sum([count[:, None] * means for count, means in parts], axis=0)
         yield counts, sums / np.maximum(counts, 1)[:, None]
 
 
 class MeanSums:
     """The sums that the mean vectors come from, of the `most` most frequent of some words."""
 
-    def __init__(self, found: Counter[str], most: int, streams: Sequence[Stream]) -> None:
-        self.rows = {word: row for row, (word, _) in enumerate(found.most_common(most))}
+    def __init__(self, word_counts: Counter[str], most: int, streams: Sequence[Stream]) -> None:
+        self.rows = {word: row for row, (word, _) in enumerate(word_counts.most_common(most))}
         self.num_documents = self.num_words = 0  # what `read` has read
         self._counts = np.zeros(len(self.rows), np.float32)
         self._names = [str(number) for number in range(len(streams))]
@@ -201,10 +201,10 @@ class MeanSums:
         if not len(kept):
             return
         order = kept[np.argsort(read[kept], kind="stable")]
-        own, starts, sizes = np.unique(read[order], return_index=True, return_counts=True)
-        self._counts[own] += sizes
+        rows, starts, sizes = np.unique(read[order], return_index=True, return_counts=True)
+        self._counts[rows] += sizes
         for total, vectors in zip(self._sums, streams, strict=True):
-            total[own] += np.add.reduceat(vectors[order, -1].astype(np.float32), starts, axis=0)
+            total[rows] += np.add.reduceat(vectors[order, -1].astype(np.float32), starts, axis=0)
 
     def read(
         self,
@@ -250,7 +250,7 @@ class MeanSums:
         read = np.flatnonzero(self._counts)
         words, counts = [*self.rows], self._counts[read]
         means = [(total[read] / counts[:, None]).astype(np.float16) for total in self._sums]
-        coded = [encode_vectors(own, code_bytes) for own in means] if code_bytes else means
+        coded = [encode_vectors(stream_means, code_bytes) for stream_means in means] if code_bytes else means
         return WordMeans({words[old]: row for row, old in enumerate(read.tolist())}, counts, coded)
 
 

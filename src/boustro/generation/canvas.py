@@ -151,14 +151,14 @@ class Canvas:
 
         def states(suffix: Tensor) -> Tensor:
             tail = self._tail(suffix)
-            found = body(
+            hidden_states = body(
                 input_ids=tail,
                 attention_mask=mask[:, :, seen:],
                 position_ids=positions[:, seen:],
                 past_key_values=cache,
             ).last_hidden_state
             cache.crop(-tail.shape[1])
-            return found
+            return hidden_states
 
         return states
 
@@ -182,11 +182,11 @@ def between(
         [*[mask] * (wide - len(left)), *left, *[mask] * length, *right, *[mask] * (tail - len(right))]
         for left, right in zip(before, after, strict=True)
     ]
-    own = [
+    document_ids = [
         [*[-1] * (wide - len(left)), *[0] * (len(left) + length + len(right)), *[-2] * (tail - len(right))]
         for left, right in zip(before, after, strict=True)
     ]
-    pieces, documents = (torch.tensor(rows, device=model.device) for rows in (ids, own))
+    pieces, documents = (torch.tensor(rows, device=model.device) for rows in (ids, document_ids))
     hidden = None
     if model.has_prefix_mask:
         hidden = (torch.arange(pieces.shape[1], device=model.device) >= wide).expand_as(pieces)

@@ -157,8 +157,8 @@ class InfillOptions:
 
     def lengths(self) -> range:
         """`"4"` → `range(4, 5)`, `"1-4"` → `range(1, 5)`; `OptionError` for anything else."""
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", self.tokens_per_gap.strip())
-        low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", self.tokens_per_gap.strip())
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= low <= high <= MOST_TOKENS:
             raise OptionError(
                 f"tokens_per_gap must be a number from 1 to {MOST_TOKENS} or a range such as 1-4, "

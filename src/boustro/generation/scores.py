@@ -62,11 +62,11 @@ def _revealed(read: Read, gold: Gold, blank: Gold, prefer: Preference) -> Total:
     pieces, total = blank, torch.zeros(len(gold), device=gold.device)
     hidden = torch.arange(gold.shape[1], device=gold.device).expand(gold.shape)  # (B, K), from left to right
     for _ in range(gold.shape[1]):
-        log_probs, own = read(pieces, hidden), gold.gather(1, hidden)
-        order = in_order(prefer(log_probs, own), read.dtype)
+        log_probs, wanted = read(pieces, hidden), gold.gather(1, hidden)
+        order = in_order(prefer(log_probs, wanted), read.dtype)
         best, rest = order[:, :1], order[:, 1:].sort(dim=1).values
-        total = total + _log_probs_of(log_probs, own).gather(1, best)[:, 0]
-        pieces = pieces.scatter(1, hidden.gather(1, best), own.gather(1, best))
+        total = total + _log_probs_of(log_probs, wanted).gather(1, best)[:, 0]
+        pieces = pieces.scatter(1, hidden.gather(1, best), wanted.gather(1, best))
         hidden = hidden.gather(1, rest)
     return Total(total, gold.shape[1])
 
@@ -108,8 +108,8 @@ def bound(read: Read, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws
         share = (sample + shifts) / config.samples
         count = (1 + (share * num_places).long()).clamp_max(num_places)  # (B, 1)
         hidden = draws.orders(num_places).to(gold.device).argsort(1) < count
-        found = _log_probs_of(read(torch.where(hidden, blank, gold)), gold)
-        total = total + (found * hidden).sum(1) * num_places / count[:, 0]
+        log_probs = _log_probs_of(read(torch.where(hidden, blank, gold)), gold)
+        total = total + (log_probs * hidden).sum(1) * num_places / count[:, 0]
     return Total(total / config.samples, config.samples)
 
 

@@ -51,11 +51,11 @@ def causal_log_probs(
     ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=model.device)
     logits = model.lm(input_ids=ids, use_cache=False).logits[:, :-1].float()
     log_probs = logits.masked_fill(~model.writable, -torch.inf).log_softmax(-1)
-    found = log_probs.gather(2, ids[:, 1:, None])[..., 0]
+    scores = log_probs.gather(2, ids[:, 1:, None])[..., 0]
     places = torch.arange(1, longest, device=model.device)
     ends = torch.tensor([len(row) for row in rows], device=model.device)[:, None]
     starts = ends - torch.tensor([len(text) for text in texts], device=model.device)[:, None]
-    return found.masked_fill((places < starts) | (places >= ends), 0.0).sum(1)
+    return scores.masked_fill((places < starts) | (places >= ends), 0.0).sum(1)
 
 
 def write_causal(
@@ -69,12 +69,12 @@ def write_causal(
     temperature = config.sampling_temperature()
     if not temperature:
         return _write(model, prompts, length, {"do_sample": False})
-    found, sampled = [], {"do_sample": True, "temperature": temperature, "top_p": config.top_p, "top_k": 0}
+    written, sampled = [], {"do_sample": True, "temperature": temperature, "top_p": config.top_p, "top_k": 0}
     for prompt, row in zip(prompts, rows, strict=True):
         with torch.random.fork_rng():
             torch.manual_seed(int(keyed_generator(config.seed, 0, row).integers(2**63)))
-            found += _write(model, [prompt], length, sampled)
-    return found
+            written += _write(model, [prompt], length, sampled)
+    return written
 
 
 def _write(model: CausalLM, prompts: Sequence[list[int]], length: int, options: dict) -> list[Written]:
@@ -90,8 +90,8 @@ def _write(model: CausalLM, prompts: Sequence[list[int]], length: int, options: 
         max_new_tokens=length, pad_token_id=fill, eos_token_id=end, suppress_tokens=special or None, **options
     )
     with torch.inference_mode():
-        found = model.lm.generate(input_ids=ids, attention_mask=mask, generation_config=settings)[:, longest:].tolist()
-    texts = [row[: row.index(end)] if end in row else row for row in found]
+        rows = model.lm.generate(input_ids=ids, attention_mask=mask, generation_config=settings)[:, longest:].tolist()
+    texts = [row[: row.index(end)] if end in row else row for row in rows]
     return [
         Written(text, float(causal_log_probs(model, [prompt], [text])[0]) if text else 0.0, len(text))
         for prompt, text in zip(prompts, texts, strict=True)
@@ -156,10 +156,10 @@ def blocks(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> 
     for start in range(0, num_places, length):
         places = torch.arange(start, min(start + length, num_places), device=blank.device).expand(len(blank), -1)
         for count in shares(places.shape[1], steps):
-            found, sure = write_pieces(read(pieces, places), draws, config.sampling_temperature(), config.top_p)
+            drawn, sure = write_pieces(read(pieces, places), draws, config.sampling_temperature(), config.top_p)
             order = in_order(sure, read.dtype)
             best, rest = order[:, :count], order[:, count:].sort(dim=1).values
-            pieces = pieces.scatter(1, places.gather(1, best), found.gather(1, best))
+            pieces = pieces.scatter(1, places.gather(1, best), drawn.gather(1, best))
             total, readings = total + sure.gather(1, best).sum(1), readings + 1
             places = places.gather(1, rest)
     return Text(pieces, total, readings)
@@ -213,11 +213,11 @@ STRATEGIES: dict[str, tuple[Kind, Callable[..., Any]]] = {
 
 def find_strategy(name: str | None, kind: Kind, model: str) -> Callable[..., Any]:
     """The strategy of this name, by default the first of the kind; `ValueError` for one of the other kind."""
-    fitting = [known for known, (own, _) in STRATEGIES.items() if own == kind]
-    own, strategy = choose(name or fitting[0], STRATEGIES, "strategy")
-    if own != kind:
+    fitting = [known for known, (lm_kind, _) in STRATEGIES.items() if lm_kind == kind]
+    needed, strategy = choose(name or fitting[0], STRATEGIES, "strategy")
+    if needed != kind:
         raise ValueError(
-            f"strategy {name!r} writes with a {own} LM, and {model} is a {kind} one, which writes with "
+            f"strategy {name!r} writes with a {needed} LM, and {model} is a {kind} one, which writes with "
             f"{', '.join(fitting)}"
         )
     return strategy

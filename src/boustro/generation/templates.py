@@ -69,11 +69,11 @@ class Template:
 
     def neutral_sides(self) -> list[tuple[str, str]]:
         """The same with each neutral text in place of all fields, where something is left before the gap."""
-        found = []
+        sides = []
         for text in self.neutral:
-            left, right = (FIELD.sub(lambda _, own=text: own, side) for side in (self.before, self.after))
-            found += [(left.lstrip(), right)] if left.strip() else []
-        return found
+            left, right = (FIELD.sub(lambda _, neutral=text: neutral, side) for side in (self.before, self.after))
+            sides += [(left.lstrip(), right)] if left.strip() else []
+        return sides
 
     def label(self, value: Any, place: str) -> str:
         """The label that a value of the data means; `ValueError`, with the place, for an unknown one."""
@@ -129,10 +129,10 @@ def read_template(name: str, value: Any, place: str) -> Template:
         raise ValueError(f"{place}: the text after the gap must begin with a space or a punctuation mark")
     if not FIELD.search(value["text"]):
         raise ValueError(f"{place}: the text has no field such as {{text}}, so all answers would be the same")
-    words = {str(label): _words(label, own, place) for label, own in _mapping(value, "labels", place).items()}
+    words = {str(label): _words(label, given, place) for label, given in _mapping(value, "labels", place).items()}
     if len(words) < 2:
         raise ValueError(f"{place}: expected at least two labels")
-    every = [word for own in words.values() for word in own]
+    every = [word for label_words in words.values() for word in label_words]
     if twice := next((word for word in every if every.count(word) > 1), None):
         raise ValueError(f"{place}: the word {twice!r} stands twice among the labels")
     aliases = {str(alias): str(label) for alias, label in _mapping(value, "aliases", place).items()}
@@ -148,10 +148,10 @@ def read_template(name: str, value: Any, place: str) -> Template:
 
 
 def _mapping(value: Mapping[str, Any], key: str, place: str) -> Mapping[Any, Any]:
-    found = value.get(key, {})
-    if not isinstance(found, Mapping):
+    mapping = value.get(key, {})
+    if not isinstance(mapping, Mapping):
         raise ValueError(f"{place}: {key} must be an object")
-    return found
+    return mapping
 
 
 def _words(label: Any, value: Any, place: str) -> tuple[str, ...]:
@@ -179,11 +179,11 @@ class PromptPieces:
         spaced = before.endswith(" ")
         anchor = ANCHOR if spaced or before.endswith("}") else before[-1]
         self.words = {
-            label: [self._after(anchor, f" {word}" if spaced else word) for word in own]
-            for label, own in template.words.items()
+            label: [self._after(anchor, f" {word}" if spaced else word) for word in label_words]
+            for label, label_words in template.words.items()
         }
-        for label, own in self.words.items():
-            for word, pieces in zip(template.words[label], own, strict=True):
+        for label, word_pieces in self.words.items():
+            for word, pieces in zip(template.words[label], word_pieces, strict=True):
                 if not pieces or tokenizer.unk_token_id in pieces:
                     raise ValueError(f"template {template.name}: the model's vocabulary has no pieces for {word!r}")
 

@@ -102,8 +102,8 @@ class Writer:
         best: list[Written | None] = [None] * len(prompts)
         for lengths in candidates:
             for rows in self._batches([len(row) for row in pieces], lengths):
-                found = self._write([pieces[row] for row in rows], [first + row for row in rows], lengths[rows[0]])
-                for row, written in zip(rows, found, strict=True):
+                texts = self._write([pieces[row] for row in rows], [first + row for row in rows], lengths[rows[0]])
+                for row, written in zip(rows, texts, strict=True):
                     known = best[row]
                     if known is None or _mean(written) > _mean(known):
                         best[row] = written
@@ -151,14 +151,14 @@ class Writer:
         for rows in self._batches([len(prompt) for prompt in prompts], [len(text) for text in texts]):
             before, after = [prompts[row] for row in rows], [texts[row] for row in rows]
             if isinstance(self.model, CausalLM):
-                found, count = causal_log_probs(self.model, before, after), 1
+                scores, count = causal_log_probs(self.model, before, after), 1
             else:
                 canvas = Canvas.of(self.model, before, len(after[0]))
                 blank = canvas.blank()
                 draws = Draws(self.scoring.seed, [first + row for row in rows])
                 read = canvas.reader()
-                found, count = self.score_of(read, blank.new_tensor(after), blank, self.scoring, draws)
-            for row, total in zip(rows, found.tolist(), strict=True):
+                scores, count = self.score_of(read, blank.new_tensor(after), blank, self.scoring, draws)
+            for row, total in zip(rows, scores.tolist(), strict=True):
                 totals[row], readings[row] = total, count
         return totals, readings
 
@@ -169,13 +169,13 @@ class Writer:
             return [[config.longest] * len(prompts)]
         if model.length_head is None or (config.length and not config.num_length_candidates):
             return [[length] * len(prompts) for length in config.lengths()]
-        found: list[list[int]] = [[] for _ in prompts]
+        tries: list[list[int]] = [[] for _ in prompts]
         most, count = config.length or model.length_head.scores.out_features, config.num_length_candidates or 1
         for rows in self._batches([len(row) for row in prompts], [1] * len(prompts)):
             canvas = Canvas.of(model, [prompts[row] for row in rows], 1)
-            for row, own in zip(rows, canvas.likeliest_lengths(count, most), strict=True):
-                found[row] = [min(length, model.room(prompts[row])) for length in own]
-        return [list(tried) for tried in zip(*found, strict=True)]
+            for row, likely in zip(rows, canvas.likeliest_lengths(count, most), strict=True):
+                tries[row] = [min(length, model.room(prompts[row])) for length in likely]
+        return [list(tried) for tried in zip(*tries, strict=True)]
 
     def _write(self, prompts: list[list[int]], rows: list[int], length: int) -> list[Written]:
         if isinstance(self.model, CausalLM):
@@ -183,8 +183,8 @@ class Writer:
         canvas = Canvas.of(self.model, prompts, length)
         read = canvas.reader()
         text = self.strategy(read, canvas.blank(), self.writing, Draws(self.writing.seed, rows))
-        found = zip(text.pieces.tolist(), text.log_probs.tolist(), strict=True)
-        return [Written(pieces, log_prob, text.readings) for pieces, log_prob in found]
+        pairs = zip(text.pieces.tolist(), text.log_probs.tolist(), strict=True)
+        return [Written(pieces, log_prob, text.readings) for pieces, log_prob in pairs]
 
     def _batches(self, prompts: Sequence[int], texts: Sequence[int]) -> Iterator[list[int]]:
         """Numbers of rows whose texts have one length, of at most so many pieces and logits."""

@@ -114,26 +114,26 @@ class CentroidHead(Head):
         credit, total = held_out_credit(vectors, senses, targets.documents)
         if total:
             body.prior.fill_(PRIORS[int(credit[:-1].argmax())])
-            *own, frequent = (round(100 * float(right) / total, 2) for right in credit)
-            by_prior = dict(zip(map(str, PRIORS), own, strict=True))
+            *accuracies, frequent = (round(100 * float(right) / total, 2) for right in credit)
+            by_prior = dict(zip(map(str, PRIORS), accuracies, strict=True))
             self.held_out = {"occurrences": total, "accuracy": by_prior, "most_frequent_sense": frequent}
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
         pooled, body = self.pool(vectors, lengths).cpu().numpy(), self.body
         x = unit(body.transform.transform.apply(pooled[:, :-SIDE_FEATURES]))
         centroids, counts, prior = body.centroids.cpu().numpy(), body.counts.cpu().numpy(), self.prior
-        found = []
+        scores = []
         for vector, (start, stop) in zip(x, pooled[:, -SIDE_FEATURES:].astype(np.int64), strict=True):
             cosines = centroids[start:stop].astype(np.float32) @ vector
-            found.append(cosines + prior * np.log(counts[start:stop] + 1))
-        return found
+            scores.append(cosines + prior * np.log(counts[start:stop] + 1))
+        return scores
 
 
 def centroids_of(vectors: np.ndarray, rows: Sequence[np.ndarray]) -> np.ndarray:
     """(S, d) float16: the centroids of the senses with these rows of `vectors` (N, d), which have length 1."""
     centroids = np.empty((len(rows), vectors.shape[1]), np.float16)
-    for sense, own in enumerate(rows):
-        centroids[sense] = unit(vectors[own].astype(np.float32).sum(0))
+    for sense, sense_rows in enumerate(rows):
+        centroids[sense] = unit(vectors[sense_rows].astype(np.float32).sum(0))
     return centroids
 
 
@@ -164,18 +164,18 @@ def _held_out(
     """(number right by prior and by frequency alone, number of occurrences) of one entry, a document at a time."""
     rows, inverse = np.unique(np.concatenate(senses), return_inverse=True)
     gold = np.zeros((len(rows), len(senses)), bool)
-    gold[inverse, np.repeat(np.arange(len(senses)), [len(own) for own in senses])] = True
+    gold[inverse, np.repeat(np.arange(len(senses)), [len(sense_rows) for sense_rows in senses])] = True
     x = vectors[rows].astype(np.float32)  # (N, d)
     sums, counts = gold.T.astype(np.float32) @ x, gold.sum(0)  # (K, d), (K,)
     order = np.argsort(documents[rows], kind="stable")
     for mine in np.split(order, np.flatnonzero(np.diff(documents[rows][order])) + 1):
-        own = gold[mine]
-        left = counts - own.sum(0)
-        answerable = (own & (left > 0)).any(1)
+        held_gold = gold[mine]
+        left = counts - held_gold.sum(0)
+        answerable = (held_gold & (left > 0)).any(1)
         if not answerable.any():
             continue
-        centroids = unit(sums - own.T.astype(np.float32) @ x[mine])
+        centroids = unit(sums - held_gold.T.astype(np.float32) @ x[mine])
         cosines = np.where(left > 0, x[mine] @ centroids.T, -np.inf)[answerable]  # (n, K)
         chosen = (cosines[None] + priors[:, None, None] * np.log(left + 1)).argmax(-1)  # (priors, n)
         chosen = np.vstack([chosen, np.full_like(chosen[:1], left.argmax())])
-        yield own[answerable][np.arange(chosen.shape[1]), chosen].sum(1), int(answerable.sum())
+        yield held_gold[answerable][np.arange(chosen.shape[1]), chosen].sum(1), int(answerable.sum())

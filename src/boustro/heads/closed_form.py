@@ -99,10 +99,10 @@ def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarr
     mean, moments = words.onehot.mean(0), z.T @ words.onehot
     held_out = np.empty((len(strengths), *words.onehot.shape))
     for rows in words.sentences:
-        own, wanted = z[rows], words.onehot[rows]
-        residual = wanted - mean - own @ (shrink[:, :, None] * moments)
-        hat = (own * shrink[:, None]) @ own.T + 1 / words.num_words
-        held_out[:, rows] = wanted - np.linalg.solve(np.eye(len(own)) - hat, residual)
+        vectors, wanted = z[rows], words.onehot[rows]
+        residual = wanted - mean - vectors @ (shrink[:, :, None] * moments)
+        hat = (vectors * shrink[:, None]) @ vectors.T + 1 / words.num_words
+        held_out[:, rows] = wanted - np.linalg.solve(np.eye(len(vectors)) - hat, residual)
     return held_out
 
 

@@ -88,8 +88,8 @@ class TagDecoder:
         outside, forms = self.labels.index("O"), entity_forms(self.labels)
         conflict = overlaps_or_joins if forms[0].joined else overlaps
         ids, chosen = np.full(len(scores), outside), probabilities[:, outside].copy()
-        found = self._spans(scores, lengths, least)
-        for begin, spans in zip(sentence_starts(lengths).tolist(), found, strict=False):
+        by_sentence = self._spans(scores, lengths, least)
+        for begin, spans in zip(sentence_starts(lengths).tolist(), by_sentence, strict=False):
             for start, end, kind, p in resolve(spans, conflict):
                 ids[begin + start : begin + end] = forms[kind].tags(end - start)
                 chosen[begin + start : begin + end] = p
@@ -120,7 +120,7 @@ def span_posteriors(
     sentence = np.repeat(full, lengths[full])
     begin = starts[:-1][sentence]
     left = begin + lengths[sentence] - np.arange(len(scores))  # words to the end
-    found: Spans = [[] for _ in lengths]
+    spans: Spans = [[] for _ in lengths]
     for kind, form in enumerate(forms):
         into, out = _into(form, ahead, chain, first), _out(form, back, chain, last)
         for size, log_p in enumerate(_log_sums(form, scores, chain, into, out, longest), start=1):
@@ -129,36 +129,36 @@ def span_posteriors(
             rows, p = inside[p >= least], np.minimum(p[p >= least], 1)
             places = (rows - begin[rows]).tolist()
             for s, start, q in zip(sentence[rows].tolist(), places, p.tolist(), strict=True):
-                found[s].append((start, start + size, kind, q))
-    return [sorted(own) for own in found]
+                spans[s].append((start, start + size, kind, q))
+    return [sorted(sentence_spans) for sentence_spans in spans]
 
 
 def _into(form: Form, ahead: np.ndarray, chain: Chain, first: np.ndarray) -> dict[int, np.ndarray]:
     """By opening tag (N,): the log of the sum over all that may stand before it, without its own score."""
-    found = {}
+    by_tag = {}
     for tag in {form.single, form.first} - {-1}:
         links = chain.transitions[:, tag].copy()
         if form.joined:
             links[form.continues] = -np.inf
-        own = np.full(len(ahead), -np.inf)
-        own[1:] = log_sum_exp(ahead[:-1] + links)
-        own[first] = chain.starts[tag]
-        found[tag] = own
-    return found
+        log_sums = np.full(len(ahead), -np.inf)
+        log_sums[1:] = log_sum_exp(ahead[:-1] + links)
+        log_sums[first] = chain.starts[tag]
+        by_tag[tag] = log_sums
+    return by_tag
 
 
 def _out(form: Form, back: np.ndarray, chain: Chain, last: np.ndarray) -> dict[int, np.ndarray]:
     """By closing tag (N,): the log of the sum over all that may follow it."""
-    found = {}
+    by_tag = {}
     for tag in {form.single, form.last} - {-1}:
         links = chain.transitions[tag].copy()
         if form.continues >= 0:
             links[form.continues] = -np.inf
-        own = np.full(len(back), -np.inf)
-        own[:-1] = log_sum_exp(back[1:] + links)
-        own[last] = chain.ends[tag]
-        found[tag] = own
-    return found
+        log_sums = np.full(len(back), -np.inf)
+        log_sums[:-1] = log_sum_exp(back[1:] + links)
+        log_sums[last] = chain.ends[tag]
+        by_tag[tag] = log_sums
+    return by_tag
 
 
 def _log_sums(
@@ -205,10 +205,10 @@ class Found(NamedTuple):
 def read_scores(scores: np.ndarray, longest: int, threshold: float) -> list[Found]:
     """The answers to questions, from scores (S, T): span [i, i + w) at i · `longest` + w - 1, and no answer last."""
     logs = scores - log_sum_exp(scores)[:, None]
-    found = []
-    for own in logs:
-        best = np.argsort(-own[:-1], kind="stable")[:BEST].tolist()
-        null = float(own[-1] - own[best[0]])
-        likely = [(*divmod(k, longest), math.exp(own[k])) for k in best if own[k] > -1e9]
-        found.append(Found([(i, i + w + 1, p) for i, w, p in likely], null, null > threshold))
-    return found
+    answers = []
+    for row in logs:
+        best = np.argsort(-row[:-1], kind="stable")[:BEST].tolist()
+        null = float(row[-1] - row[best[0]])
+        likely = [(*divmod(k, longest), math.exp(row[k])) for k in best if row[k] > -1e9]
+        answers.append(Found([(i, i + w + 1, p) for i, w, p in likely], null, null > threshold))
+    return answers

@@ -74,8 +74,8 @@ class VectorHead(Head):
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
         """(2, e) for each example, zero for a text without words; `ValueError` where `lengths` do not sum to N."""
         check_lengths(lengths, len(vectors))
-        found = self.embed(vectors, lengths) * (lengths > 0).to(vectors)[:, None]
-        return list(found.unflatten(0, (-1, 2)).cpu().numpy())
+        embedded = self.embed(vectors, lengths) * (lengths > 0).to(vectors)[:, None]
+        return list(embedded.unflatten(0, (-1, 2)).cpu().numpy())
 
 
 class FittedTransform(nn.Module):
@@ -190,8 +190,8 @@ class EmbeddingBody(nn.Module):
     def forward(self, x: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
         """Embeddings."""
         words, weights = x[:, :-1], x[:, -1:]
-        found = self.enter(words)
-        pooled = torch.cat([pool_mean(found, lengths), pool_max(found, lengths)], dim=1)
+        hidden = self.enter(words)
+        pooled = torch.cat([pool_mean(hidden, lengths), pool_max(hidden, lengths)], dim=1)
         mean = self.mean((pool_mean(words * weights, lengths) - self.center) @ self.whitening)
         return torch.cat([F.normalize(mean, dim=1), F.normalize(pooled, dim=1) * self.gamma.exp()], dim=1)
 
@@ -223,11 +223,11 @@ class EmbeddingHead(VectorHead):
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Tensor | None) -> Tensor:
         """CoSENT for scores of pairs, in-batch contrast for `None`; `ValueError` as `predict`."""
         check_lengths(lengths, len(vectors))
-        found = self.embed(vectors, lengths)
-        first, second = found[0::2], found[1::2]
+        embedded = self.embed(vectors, lengths)
+        first, second = embedded[0::2], embedded[1::2]
         if targets is None:
             return contrast(first, second, SCALE)
-        return cosent(F.cosine_similarity(first, second), targets.to(found.device), SCALE)
+        return cosent(F.cosine_similarity(first, second), targets.to(embedded.device), SCALE)
 
 
 def cosent(cosines: Float[Tensor, " P"], scores: Float[Tensor, " P"], scale: float) -> Tensor:
@@ -239,5 +239,5 @@ def cosent(cosines: Float[Tensor, " P"], scores: Float[Tensor, " P"], scale: flo
 def contrast(first: Float[Tensor, "P e"], second: Float[Tensor, "P e"], scale: float) -> Tensor:
     """The mean of both directions; `first[i]` belongs to `second[i]`, and to no other one."""
     scores = scale * F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
-    own = torch.arange(len(scores), device=scores.device)
-    return (F.cross_entropy(scores, own) + F.cross_entropy(scores.T, own)) / 2
+    diagonal = torch.arange(len(scores), device=scores.device)
+    return (F.cross_entropy(scores, diagonal) + F.cross_entropy(scores.T, diagonal)) / 2

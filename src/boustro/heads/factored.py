@@ -50,9 +50,9 @@ def mean_vectors(vectors: np.ndarray, runs: Runs) -> np.ndarray:
     lengths = runs.stop - runs.first
     means = np.empty((len(lengths), vectors.shape[1]), np.float32)
     for length in np.unique(lengths):
-        own = lengths == length
-        rows = runs.first[own, None] + np.arange(length)
-        means[own] = vectors[rows].mean(1, dtype=np.float32)
+        has_length = lengths == length
+        rows = runs.first[has_length, None] + np.arange(length)
+        means[has_length] = vectors[rows].mean(1, dtype=np.float32)
     return means
 
 
@@ -69,9 +69,9 @@ def read_runs(
     starts, forms = sentence_starts(lengths), entity_forms(labels)
     runs = find_runs(np.where(inside[:, 1] > inside[:, 0], 0, -1), np.zeros(len(inside), bool), starts)
     ids, chosen = np.full(len(inside), labels.index("O")), inside.max(1)
-    for first, stop, own in zip(runs.first.tolist(), runs.stop.tolist(), types(runs), strict=True):
-        ids[first:stop] = forms[own.argmax()].tags(stop - first)
-        chosen[first:stop] *= own.max()
+    for first, stop, scores in zip(runs.first.tolist(), runs.stop.tolist(), types(runs), strict=True):
+        ids[first:stop] = forms[scores.argmax()].tags(stop - first)
+        chosen[first:stop] *= scores.max()
     return per_sentence(ids, chosen, lengths)
 
 

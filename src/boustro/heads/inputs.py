@@ -129,8 +129,8 @@ def sentence_rows(starts: np.ndarray, sentences: np.ndarray) -> tuple[np.ndarray
     `starts` (all sentences + 1,) is where each sentence begins among all words.
     """
     first = starts[sentences]
-    own = sentence_starts(starts[sentences + 1] - first)
-    return np.arange(own[-1]) + np.repeat(first - own[:-1], np.diff(own)), own
+    row_starts = sentence_starts(starts[sentences + 1] - first)
+    return np.arange(row_starts[-1]) + np.repeat(first - row_starts[:-1], np.diff(row_starts)), row_starts
 
 
 def each_step(lengths: np.ndarray, backwards: bool = False) -> Iterator[np.ndarray]:

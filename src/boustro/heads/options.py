@@ -40,8 +40,8 @@ class HeadOptions:
     @classmethod
     def of_saved(cls: type[Options], saved: Mapping[str, Any]) -> Options:
         """From the options of a folder, where heads of version 0.1 have others too, without effect."""
-        own = {option.name: saved[option.name] for option in fields(cls) if option.name in saved}
-        return cls(**{name: value for name, value in own.items() if name not in unread(cls, own)})
+        values = {option.name: saved[option.name] for option in fields(cls) if option.name in saved}
+        return cls(**{name: value for name, value in values.items() if name not in unread(cls, values)})
 
     def fitted(self, longest: int | None) -> "HeadOptions":
         """The same for data whose longest span has so many words."""

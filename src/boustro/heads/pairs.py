@@ -49,10 +49,10 @@ class Comparison(nn.Module):
         marked = pool_mean(z * marks, lengths) / pool_mean(marks, lengths).clamp_min(1e-6)
         u, v = _sides(torch.cat([pool_mean(z, lengths), pool_max(z, lengths), marked], 1))
         c = self.compare(self._against_other(z, lengths))
-        own = _sides(torch.cat([pool_mean(c, lengths), pool_max(c, lengths), pool_mean(side, lengths)], 1))
-        found = [(u - v).abs(), u * v]
-        found += [own[0] + own[1], (own[0] - own[1]).abs()] if self.symmetric else [u, v, *own]
-        return self.leave(torch.cat(found, 1))
+        sides = _sides(torch.cat([pool_mean(c, lengths), pool_max(c, lengths), pool_mean(side, lengths)], 1))
+        features = [(u - v).abs(), u * v]
+        features += [sides[0] + sides[1], (sides[0] - sides[1]).abs()] if self.symmetric else [u, v, *sides]
+        return self.leave(torch.cat(features, 1))
 
     @staticmethod
     def _against_other(z: Float[Tensor, "N k"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N e"]:

@@ -40,9 +40,9 @@ class MarkedPlaces(nn.Module):
         first, second = x[:, -MARKS], x[:, -1]
         u, v = mean_of(z, first, lengths), mean_of(z, second, lengths)
         between = words_between(first, second, lengths)
-        found = [u, v, u * v, (u - v).abs()]
-        found += [mean_of(z, between, lengths), pool_max(z * between[:, None], lengths)]  # z is not negative
-        return self.leave(torch.cat([*found, pool_mean(z, lengths), pool_max(z, lengths)], 1))
+        features = [u, v, u * v, (u - v).abs()]
+        features += [mean_of(z, between, lengths), pool_max(z * between[:, None], lengths)]  # z is not negative
+        return self.leave(torch.cat([*features, pool_mean(z, lengths), pool_max(z, lengths)], 1))
 
 
 def mean_of(z: Float[Tensor, "N k"], chosen: Float[Tensor, " N"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S k"]:

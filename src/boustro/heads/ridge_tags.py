@@ -80,8 +80,8 @@ class RidgeTagger(Head):
         x, starts = pooled.cpu().numpy(), sentence_starts(lengths.cpu().numpy())
         kinds, runs = self._entities(targets.cpu().numpy(), starts)
         self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts))
-        means, own = mean_vectors(x, runs), runs.per_sentence(starts)
-        self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), own))
+        means, entity_starts = mean_vectors(x, runs), runs.per_sentence(starts)
+        self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts))
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """None: its entities have no probabilities that a promise about recall could rest on."""

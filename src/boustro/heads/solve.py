@@ -100,8 +100,8 @@ def solve_many(jobs: Iterable[Job], device: torch.device = CPU, bf16: bool | Non
             alike = (job.shape.labels, *(parameter.shape for parameter in begun.head.parameters()))
             pools.setdefault(alike, Pool()).add(number, job, begun)
     for pool in pools.values():
-        for n, own in zip(pool.numbers, pool.train(), strict=True):
-            solved[n] = Solved(own.head, TrainLog([], [], own.options.epochs, own.batch))
+        for n, member in zip(pool.numbers, pool.train(), strict=True):
+            solved[n] = Solved(member.head, TrainLog([], [], member.options.epochs, member.batch))
     return [solved[number] for number in range(len(solved))]
 
 

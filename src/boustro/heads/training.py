@@ -209,8 +209,8 @@ def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs, candidates: bool = 
     answers: dict[int, Any] = {}
     for examples in length_blocks(inputs.sizes, BLOCK_WORDS):
         batch = inputs.batch(examples)
-        found = read(batch.to_words(mixed), batch.lengths)
-        answers.update(zip(examples.tolist(), found, strict=True))
+        outputs = read(batch.to_words(mixed), batch.lengths)
+        answers.update(zip(examples.tolist(), outputs, strict=True))
     return [answers[example] for example in range(len(inputs))]
 
 

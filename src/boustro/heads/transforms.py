@@ -124,9 +124,9 @@ class TopRemoved(Transform):
     def fit_components(cls, sample: np.ndarray, count: int) -> "TopRemoved":
         """The same with `count` components instead of d / 100."""
         mean, covariance, _ = shrunk_covariance(sample)
-        found = np.linalg.eigh(covariance)[1][:, ::-1].T[:count]
-        signs = np.sign(found[np.arange(len(found)), np.abs(found).argmax(1)])  # so that equal samples give equal bytes
-        return cls(mean.astype(np.float32), (found * signs[:, None]).astype(np.float32))
+        axes = np.linalg.eigh(covariance)[1][:, ::-1].T[:count]
+        signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])  # so that equal samples give equal bytes
+        return cls(mean.astype(np.float32), (axes * signs[:, None]).astype(np.float32))
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         centred = np.asarray(vectors, np.float32) - self.mean

@@ -168,8 +168,8 @@ def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) ->
 
     def loss_of(input_ids: Tensor, targets: Tensor) -> Tensor:
         read = encoder.model(input_ids=input_ids, output_hidden_states=True, use_cache=False).hidden_states
-        own = torch.stack([read[layer][:, len(encoder.before) :] for layer in teacher.layers], 2).float()
-        return F.huber_loss((own - mean.to(own.device)) * scale.to(own.device), targets, delta=DELTA)
+        states = torch.stack([read[layer][:, len(encoder.before) :] for layer in teacher.layers], 2).float()
+        return F.huber_loss((states - mean.to(states.device)) * scale.to(states.device), targets, delta=DELTA)
 
     facts = {"objective": "second-reading", "layers": list(teacher.layers)}
     return TextObjective(make, loss_of, facts, perplexity=False)
@@ -285,7 +285,7 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     labelling = make_labelling("linear", train, SequenceOptions())
     rows, tags = encoder.rows(train), tag_ids(labelling, train)
     dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)
-    lengths, dev_lengths = ([len(row.ids) for row in own] for own in (rows, dev_rows))
+    lengths, dev_lengths = ([len(row.ids) for row in part_rows] for part_rows in (rows, dev_rows))
     seeds = range(config.seed, config.seed + options.epochs)
     batches = [batch for seed in seeds for batch in make_batches(lengths, options.batch_pieces, seed)]
     dev_batches = make_batches(dev_lengths, options.batch_pieces, seed=0)
@@ -304,8 +304,8 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     def describe() -> dict[str, Any]:
         scores = _score(reader, labelling, dev_rows, dev, dev_batches).to_dict() if dev_rows else None
         if scores:
-            found = f"entity F1 {scores['f1']:.2f}" if "f1" in scores else f"accuracy {scores['accuracy']:.2f}"
-            say(f"the trained head on the development set: {found}")
+            figure = f"entity F1 {scores['f1']:.2f}" if "f1" in scores else f"accuracy {scores['accuracy']:.2f}"
+            say(f"the trained head on the development set: {figure}")
         more = {"objective": "labels", "labels": list(labelling.labels), "dev_scores": scores}
         return more | {"notices": dict(+encoder.counts)}
 

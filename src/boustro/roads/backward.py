@@ -180,17 +180,17 @@ def _plan(config: BackwardConfig, work: Path, key: str) -> BackwardPlan:
     work.mkdir(parents=True, exist_ok=True)
     characters = _write(config, work / HELD_OUT, held_out=True)
     pieces, step = Shards.open(work / HELD_OUT).config["num_pieces"], config.segment_length * config.batch_segments
-    found = measure(_options(config, work / HELD_OUT, work / "probe", step)) if pieces >= step else None
+    measured = measure(_options(config, work / HELD_OUT, work / "probe", step)) if pieces >= step else None
     steps = sys.maxsize // step
-    if found is not None:
-        left = (1 - SPARE) * 60 * config.minutes - (time.monotonic() - began) - found.start
-        steps = int(left / found.step)
+    if measured is not None:
+        left = (1 - SPARE) * 60 * config.minutes - (time.monotonic() - began) - measured.start
+        steps = int(left / measured.step)
         if steps < LEAST_STEPS:
             raise ValueError(
-                f"--minutes {config.minutes:g} is too short: a step takes {found.step:.1f} s; give at least "
-                f"{math.ceil(config.minutes + (LEAST_STEPS * found.step - left) / 60 / (1 - SPARE))}"
+                f"--minutes {config.minutes:g} is too short: a step takes {measured.step:.1f} s; give at least "
+                f"{math.ceil(config.minutes + (LEAST_STEPS * measured.step - left) / 60 / (1 - SPARE))}"
             )
-    plan = BackwardPlan(key, steps, int(steps * step * characters / pieces), found and found.step)
+    plan = BackwardPlan(key, steps, int(steps * step * characters / pieces), measured and measured.step)
     _say_plan(config, keep_plan(work, plan), step)
     return plan
 

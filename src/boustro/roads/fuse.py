@@ -101,8 +101,8 @@ def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any]) -> Callable
         if not cloze.training:
             return fused
         blind = {"forward": states.forward[:, :-1], "backward": states.backward[:, 1:]}
-        own = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
-        return fused + sum(own)
+        losses = [lm_loss(blind[side], head, pieces, finish=end) for side, (head, end) in heads.items()]
+        return fused + sum(losses)
 
     return loss_of
 

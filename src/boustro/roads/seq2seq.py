@@ -90,23 +90,23 @@ class PairReader:
         Raises `ValueError`, with file and line, for a line without both texts, and where no pair is left.
         """
         make = self._plain if self._template_pieces is None else self._prompted
-        model, found, long, before = self.model, [], 0, self._cut()
+        model, pairs, long, before = self.model, [], 0, self._cut()
         for place, record in read_values(path):
             pair = make(record, place)
             num_pieces = sum(map(len, (pair.prompt, pair.target, pair.after, model.after))) + 1
             if model.window is not None and num_pieces > model.window:
                 long += 1
             else:
-                found.append(pair)
+                pairs.append(pair)
         if cut := self._cut() - before:
             say(f"{path}: {cut:,} prompts were cut to their first {self.config.prompt_pieces:,} pieces")
         if long:
             say(f"{path}: {long:,} pairs are longer than the window of {model.window:,} pieces and left out")
-        if not found:
+        if not pairs:
             raise ValueError(
                 f"{path}: no pair is left that fits into the window; give --prompt-pieces to cut the prompts"
             )
-        return found
+        return pairs
 
     def _cut(self) -> int:
         return self._num_cut if self._template_pieces is None else self._template_pieces.num_cut
@@ -176,19 +176,19 @@ class Mixture:
                 raise ValueError(f"--held-out: {unknown(pattern, tasks, 'task')}")
         is_out = {t: any(fnmatchcase(t, pattern) for pattern in options.held_out) for t in (*tasks, *_by_task(dev))}
         measured: dict[str, dict[str, list[Pair]]] = {HELD_IN: {}, HELD_OUT: {}}
-        for task, own in _by_task(dev).items():
-            measured[HELD_OUT if is_out[task] else HELD_IN][task] = own
+        for task, task_pairs in _by_task(dev).items():
+            measured[HELD_OUT if is_out[task] else HELD_IN][task] = task_pairs
         kept, short = {}, 0
-        for number, (task, own) in enumerate(tasks.items()):
-            most = min(options.dev_pairs, len(own) // 2)
-            back = set(keyed_generator(seed, 0, number).permutation(len(own))[:most].tolist())
+        for number, (task, task_pairs) in enumerate(tasks.items()):
+            most = min(options.dev_pairs, len(task_pairs) // 2)
+            back = set(keyed_generator(seed, 0, number).permutation(len(task_pairs))[:most].tolist())
             if is_out[task]:
-                measured[HELD_OUT].setdefault(task, []).extend(own)
+                measured[HELD_OUT].setdefault(task, []).extend(task_pairs)
                 continue
             short += most < options.dev_pairs
             if back:
-                measured[HELD_IN].setdefault(task, []).extend(own[n] for n in sorted(back))
-            kept[task] = [pair for n, pair in enumerate(own) if n not in back]
+                measured[HELD_IN].setdefault(task, []).extend(task_pairs[n] for n in sorted(back))
+            kept[task] = [pair for n, pair in enumerate(task_pairs) if n not in back]
         if not kept:
             raise ValueError("--held-out: all tasks are held out, so there is nothing to train on")
         return Mixture(kept, measured, options.task_cap, short)
@@ -196,47 +196,47 @@ class Mixture:
     @property
     def pairs(self) -> list[Pair]:
         """All pairs to train on, task by task."""
-        return [pair for own in self.tasks.values() for pair in own]
+        return [pair for pairs in self.tasks.values() for pair in pairs]
 
     @property
     def num_in_epoch(self) -> int:
         """Pairs of an epoch."""
-        return sum(min(len(own), self.cap or len(own)) for own in self.tasks.values())
+        return sum(min(len(pairs), self.cap or len(pairs)) for pairs in self.tasks.values())
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
         """The numbers of the pairs of an epoch, in its order."""
         chosen, start = [], 0
-        for number, own in enumerate(self.tasks.values()):
-            places = start + np.arange(len(own))
-            if self.cap is not None and len(own) > self.cap:
+        for number, pairs in enumerate(self.tasks.values()):
+            places = start + np.arange(len(pairs))
+            if self.cap is not None and len(pairs) > self.cap:
                 places = keyed_generator(seed, epoch, 1 + number).permutation(places)[: self.cap]
             chosen.append(places)
-            start += len(own)
+            start += len(pairs)
         return keyed_generator(seed, epoch, 0).permutation(np.concatenate(chosen))
 
     def held_back(self) -> str:
         """The pairs that are measured, as JSON lines."""
-        groups = ((group, pair) for group, tasks in self.measured.items() for own in tasks.values() for pair in own)
+        groups = ((group, pair) for group, tasks in self.measured.items() for pairs in tasks.values() for pair in pairs)
         return "".join(as_json({**pair.record, "group": group}) + "\n" for group, pair in groups)
 
     def describe(self) -> str:
         """Numbers of tasks and pairs, and the largest share."""
-        sizes = {task: min(len(own), self.cap or len(own)) for task, own in self.tasks.items()}
+        sizes = {task: min(len(pairs), self.cap or len(pairs)) for task, pairs in self.tasks.items()}
         largest = max(sizes, key=sizes.__getitem__)
         share = 100 * sizes[largest] / self.num_in_epoch
         return (
             f"{len(sizes):,} tasks, {self.num_in_epoch:,} pairs in an epoch, at most {share:.1f}% of one ({largest}); "
-            + ", ".join(f"{len(own):,} tasks {group}" for group, own in self.measured.items())
+            + ", ".join(f"{len(tasks):,} tasks {group}" for group, tasks in self.measured.items())
             + " are measured"
             + (f"; of {self.num_short:,} tasks at most half of their pairs are held back" if self.num_short else "")
         )
 
 
 def _by_task(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {}
+    by_task: dict[str, list[Pair]] = {}
     for pair in pairs:
-        found.setdefault(pair.task, []).append(pair)
-    return found
+        by_task.setdefault(pair.task, []).append(pair)
+    return by_task
 
 
 KIND = "model"
@@ -269,7 +269,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
         options,
         config.seed,
     )
-    pairs, dev = mixture.pairs, [pair for own in mixture.measured[HELD_IN].values() for pair in own]
+    pairs, dev = mixture.pairs, [pair for task_pairs in mixture.measured[HELD_IN].values() for pair in task_pairs]
     more = {"task_cap": options.task_cap} if options.task_key else {}
     facts = run_facts(config, DECIDING, train=fingerprint([pair.facts() for pair in pairs]), **more)
     if finished := finished_run(config, KIND, facts):
@@ -279,7 +279,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     if options.held_back and not config.dry_run:
         write_file(options.held_back, mixture.held_back())
     torch.manual_seed(config.seed)
-    every = (pair for tasks in (mixture.tasks, *mixture.measured.values()) for own in tasks.values() for pair in own)
+    every = (pair for tasks in (mixture.tasks, *mixture.measured.values()) for some in tasks.values() for pair in some)
     longest = max(len(pair.target) for pair in every)
     trained = Seq2Seq(model, longest, config.template is None).to(model.device)
     trained.lm.float().requires_grad_(True)
@@ -338,31 +338,31 @@ def measure_tasks(
 ) -> dict[str, float]:
     """The loss of each task's pieces, a mean over its batches weighted by their pairs; lengths do not count."""
     trained.eval()
-    found = {}
-    for task, pairs in (item for own in groups.values() for item in own.items()):
+    losses = {}
+    for task, pairs in (item for tasks in groups.values() for item in tasks.items()):
         total = 0.0
         measured = measured_batches(model, pairs, size)
         for batch, weight in (measured[n] for n in range(len(measured))):
             with mixed_precision(model.device, bf16):
                 given = {name: value.to(model.device) for name, value in batch.items()}
                 total += weight * float(pair_loss(model, None, given))
-        found[task] = total / len(pairs)
+        losses[task] = total / len(pairs)
     trained.train()
-    return found
+    return losses
 
 
 def task_losses(
     groups: Mapping[str, Mapping[str, Sequence[Pair]]], before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, Any]:
     """Of held-in and held-out tasks: the mean losses over tasks, before and after training, and those of each."""
-    found = {}
+    figures = {}
     for group in (HELD_IN, HELD_OUT):
-        own = {t: {"pairs": len(p), "before": before[t], "after": after[t]} for t, p in groups[group].items()}
-        if own:
-            means = {when: sum(row[when] for row in own.values()) / len(own) for when in ("before", "after")}
-            say(f"{group}: {len(own):,} tasks, mean loss {means['before']:.3f} before, {means['after']:.3f} after")
-            found[group] = {**means, "tasks": own}
-    return found
+        by_task = {t: {"pairs": len(p), "before": before[t], "after": after[t]} for t, p in groups[group].items()}
+        if by_task:
+            means = {when: sum(row[when] for row in by_task.values()) / len(by_task) for when in ("before", "after")}
+            say(f"{group}: {len(by_task):,} tasks, mean loss {means['before']:.3f} before, {means['after']:.3f} after")
+            figures[group] = {**means, "tasks": by_task}
+    return figures
 
 
 def make_batch(model: MaskedLM | CausalLM, pairs: Sequence[tuple[Pair, tuple[int, int, int]]]) -> dict[str, Tensor]:
@@ -379,17 +379,17 @@ def make_batch(model: MaskedLM | CausalLM, pairs: Sequence[tuple[Pair, tuple[int
     for pair, key in pairs:
         rng, size = keyed_generator(*key), len(pair.target)
         hidden = rng.permutation(size) < max(1, int(rng.random() * size + 0.5))
-        own = zip(pair.target, hidden, strict=True)
+        marked = zip(pair.target, hidden, strict=True)
         after = [*pair.after, *model.after]
-        rows.append(pair.prompt + [model.mask_id if hide else piece for piece, hide in own] + after)
-        own = zip(pair.target, hidden, strict=True)
-        wanted.append([IGNORED] * len(pair.prompt) + [piece if hide else IGNORED for piece, hide in own])
+        rows.append(pair.prompt + [model.mask_id if hide else piece for piece, hide in marked] + after)
+        marked = zip(pair.target, hidden, strict=True)
+        wanted.append([IGNORED] * len(pair.prompt) + [piece if hide else IGNORED for piece, hide in marked])
         documents.append([0] * len(rows[-1]))
         suffix.append([0] * len(pair.prompt) + [1] * (size + len(after)))
     ids = _padded(rows, model.mask_id)
-    found = {"documents": _padded(documents, PADDING), "suffix": _padded(suffix, 0).bool()}
+    layout = {"documents": _padded(documents, PADDING), "suffix": _padded(suffix, 0).bool()}
     lengths = torch.tensor([len(pair.target) for pair, _ in pairs])
-    return {"input_ids": ids, "wanted": _padded(wanted, IGNORED, ids.shape[1]), "lengths": lengths, **found}
+    return {"input_ids": ids, "wanted": _padded(wanted, IGNORED, ids.shape[1]), "lengths": lengths, **layout}
 
 
 def pair_loss(model: MaskedLM | CausalLM, length: LengthHead | None, batch: dict[str, Tensor]) -> Tensor:

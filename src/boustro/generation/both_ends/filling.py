@@ -67,11 +67,11 @@ class Side:
     def log_probs(self) -> Tensor:
         """(N, V) of the next piece; only rows that were written to are computed anew."""
         if self._stale:
-            found = self._predict([self.written[n] for n in self._stale], [self._rows[n] for n in self._stale])
+            log_probs = self._predict([self.written[n] for n in self._stale], [self._rows[n] for n in self._stale])
             if len(self._stale) == len(self.written):
-                self._known = found
+                self._known = log_probs
             else:
-                self._known[self._stale] = found
+                self._known[self._stale] = log_probs
             self._stale = []
         return self._known
 
@@ -122,7 +122,7 @@ def write(
             scores = _of_writers(forward, left, right)
         for row, (at_left, piece) in enumerate(zip(forward, choose(scores), strict=True)):
             (left if at_left else right).write(row, piece)
-    return [own + other[::-1] for own, other in zip(left.written, right.written, strict=True)]
+    return [pieces + other[::-1] for pieces, other in zip(left.written, right.written, strict=True)]
 
 
 def _of_writers(forward: list[bool], left: Side, right: Side) -> Tensor:
@@ -174,12 +174,12 @@ def fill_gaps(pair: Pair, gaps: Sequence[Gap], options: InfillOptions) -> list[l
     gap itself does not fit.
     """
     room = context_room(pair, options)
-    found: list[list[Filling]] = []
+    fillings: list[list[Filling]] = []
     for start in range(0, len(gaps), BATCH_GAPS):
         part = gaps[start : start + BATCH_GAPS]
         contexts = [(nearest_left(gap.left, room), nearest_right(gap.right, room)) for gap in part]
-        found += fill_between(Ends(pair, contexts, [gap.spaced for gap in part]), part, options)
-    return found
+        fillings += fill_between(Ends(pair, contexts, [gap.spaced for gap in part]), part, options)
+    return fillings
 
 
 def fill_between(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
@@ -189,11 +189,11 @@ def fill_between(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> lis
 
 def find_fillings(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
     """The pieces of every filling of each gap, of all lengths, in no order."""
-    found: list[set[tuple[int, ...]]] = [set() for _ in gaps]
+    fillings: list[set[tuple[int, ...]]] = [set() for _ in gaps]
     for length in options.lengths():
         for row, pieces in _fillings(ends, gaps, length, options):
-            found[row].add(tuple(pieces))
-    return [sorted(own) for own in found]
+            fillings[row].add(tuple(pieces))
+    return [sorted(middles) for middles in fillings]
 
 
 def context_room(pair: Pair, options: InfillOptions) -> int:
@@ -235,15 +235,15 @@ def _chooser(keys: Sequence[tuple[int, ...]], options: InfillOptions) -> Choose:
 
 def rank_fillings(ends: Ends, middles: list[list[tuple[int, ...]]], options: InfillOptions) -> list[list[Filling]]:
     """The best fillings of each gap, scored and in order."""
-    flat = [middle for own in middles for middle in own]
-    rows = [row for row, own in enumerate(middles) for _ in own]
+    flat = [middle for gap_middles in middles for middle in gap_middles]
+    rows = [row for row, gap_middles in enumerate(middles) for _ in gap_middles]
     joint = ends.joint(flat, rows, options.unigram_weight)
     sizes = torch.tensor([len(middle) for middle in flat], device=joint.device)
     scores = RANKINGS[options.ranking](joint, sizes, lambda: ends.around(flat, rows, options.read_on))
-    found: list[list[Filling]] = [[] for _ in middles]
-    for row, middle, score, own in zip(rows, flat, scores.tolist(), joint.tolist(), strict=True):
-        found[row].append(Filling(middle, score, own))
-    return [sorted(own, key=lambda filling: -filling.score)[: options.candidates] for own in found]
+    fillings: list[list[Filling]] = [[] for _ in middles]
+    for row, middle, score, log_prob in zip(rows, flat, scores.tolist(), joint.tolist(), strict=True):
+        fillings[row].append(Filling(middle, score, log_prob))
+    return [sorted(gap_fillings, key=lambda filling: -filling.score)[: options.candidates] for gap_fillings in fillings]
 
 
 Pieces = tuple[int, ...]
@@ -263,22 +263,22 @@ def beam_search(ends: Ends, length: int, size: int, unigram_weight: float) -> li
         for gap, beam in enumerate(beams):
             grown: dict[Hypothesis, float] = {}
             for (before, after), score in beam.items():
-                for piece, own in _likeliest(left[gap, before], size):
-                    _keep(grown, ((*before, piece), after), score + own)
-                for piece, own in _likeliest(right[gap, after], size):
-                    _keep(grown, (before, (*after, piece)), score + own)
+                for piece, log_prob in _likeliest(left[gap, before], size):
+                    _keep(grown, ((*before, piece), after), score + log_prob)
+                for piece, log_prob in _likeliest(right[gap, after], size):
+                    _keep(grown, (before, (*after, piece)), score + log_prob)
             beams[gap] = _best(grown, size)
     left.prepare((gap, hypothesis[0]) for gap, beam in enumerate(beams) for hypothesis in beam)
     right.prepare((gap, hypothesis[1]) for gap, beam in enumerate(beams) for hypothesis in beam)
-    found = []
+    fillings = []
     for gap, beam in enumerate(beams):
         closed: dict[Pieces, float] = {}
         for (before, after), score in beam.items():
             both = left[gap, before] + right[gap, after] - unigram_weight * ends.pair.unigram
-            for piece, own in _likeliest(both, size):
-                _keep(closed, (*before, piece, *after[::-1]), score + own)
-        found += [(gap, pieces) for pieces in _best(closed, size)]
-    return found
+            for piece, log_prob in _likeliest(both, size):
+                _keep(closed, (*before, piece, *after[::-1]), score + log_prob)
+        fillings += [(gap, pieces) for pieces in _best(closed, size)]
+    return fillings
 
 
 class _Memory:
@@ -291,8 +291,8 @@ class _Memory:
         """Compute, together, those of the (gap, written) that are not known yet."""
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         if new:
-            found = self._predict([written for _, written in new], [gap for gap, _ in new])
-            self._known.update(zip(new, found, strict=True))
+            log_probs = self._predict([written for _, written in new], [gap for gap, _ in new])
+            self._known.update(zip(new, log_probs, strict=True))
 
     def __getitem__(self, key: tuple[int, Pieces]) -> Tensor:
         return self._known[key]

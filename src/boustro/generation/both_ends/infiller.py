@@ -121,13 +121,13 @@ class Infiller:
     def fill_batch(self, texts: Sequence[tuple[str, str]], first: int = 0) -> list[Filled]:
         """Fill (text, place for messages) pairs together; random numbers depend on the text's number, from `first`."""
         parts = [_checked(text, place) for text, place in texts]
-        filled: list[str] = [own[0] for own in parts]
+        filled: list[str] = [text_parts[0] for text_parts in parts]
         gaps: list[list[FilledGap]] = [[] for _ in parts]
         for turn in range(max(map(len, parts), default=1) - 1):
-            rows = [row for row, own in enumerate(parts) if turn + 1 < len(own)]
+            rows = [row for row, text_parts in enumerate(parts) if turn + 1 < len(text_parts)]
             asked = [self._gap(filled[row], parts[row], turn, (first + row, turn)) for row in rows]
-            found = fill_gaps(self.pair, asked, self._asked_options())
-            for row, gap, fillings in zip(rows, asked, found, strict=True):
+            by_gap = fill_gaps(self.pair, asked, self._asked_options())
+            for row, gap, fillings in zip(rows, asked, by_gap, strict=True):
                 best, *others = self._candidates(fillings, bool(gap.spaced))
                 start = len(filled[row])
                 gaps[row].append(FilledGap(start, start + len(best.text), best.text, best.joint, tuple(others)))
@@ -152,9 +152,9 @@ class Infiller:
         texts: dict[str, float] = {}
         for filling in fillings:
             texts.setdefault(self.pieces.text(filling.pieces, spaced), filling.joint)
-        found = [Candidate(text, joint) for text, joint in texts.items()][: self.options.candidates]
-        self.counts[BROKEN] += "\N{REPLACEMENT CHARACTER}" in found[0].text
-        return found
+        candidates = [Candidate(text, joint) for text, joint in texts.items()][: self.options.candidates]
+        self.counts[BROKEN] += "\N{REPLACEMENT CHARACTER}" in candidates[0].text
+        return candidates
 
 
 def _checked(text: str, place: str) -> list[str]:

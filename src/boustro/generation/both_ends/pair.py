@@ -95,8 +95,8 @@ class Pair:
         for start in range(0, len(middles), BATCH_ROWS):
             part = slice(start, start + BATCH_ROWS)
             room = self.window - max(map(len, middles[part]))
-            own = zip(lefts[part], rights[part], strict=True)
-            ends = Ends(self, [(nearest_left(left, room), nearest_right(right, room)) for left, right in own])
+            contexts = zip(lefts[part], rights[part], strict=True)
+            ends = Ends(self, [(nearest_left(left, room), nearest_right(right, room)) for left, right in contexts])
             scores.append(ends.joint(middles[part], range(len(middles[part])), unigram_weight))
         return torch.cat(scores) if scores else torch.zeros(0)
 
@@ -117,12 +117,12 @@ class Ends:
 
     def ahead(self, written: Sequence[Ids], rows: Sequence[int]) -> Tensor:
         """(N, V) f of the piece after what is written at the left; -inf for pieces that may not stand there."""
-        first = [self.spaced[row] if not own else None for own, row in zip(written, rows, strict=True)]
+        first = [self.spaced[row] if not ids else None for ids, row in zip(written, rows, strict=True)]
         return self._allowed(self.left.next(written, rows), first)
 
     def behind(self, written: Sequence[Ids], rows: Sequence[int], length: int) -> Tensor:
         """(N, V) b of the piece before what is written at the right, which is in the order of writing; the same."""
-        first = [self.spaced[row] if len(own) == length - 1 else None for own, row in zip(written, rows, strict=True)]
+        first = [self.spaced[row] if len(ids) == length - 1 else None for ids, row in zip(written, rows, strict=True)]
         return self._allowed(self.right.next(written, rows), first)
 
     def _allowed(self, log_probs: Tensor, first: Sequence[bool | None]) -> Tensor:
@@ -213,8 +213,8 @@ class TextPieces:
         if text.startswith(" "):  # the mark is this space
             return self._ids(text[1:])
         word, space, rest = text.partition(" ")
-        own = self._unmarked.encode(word, add_special_tokens=False).ids if self._unmarked else self._ids(word)
-        return own + (self._ids(rest) if space else [])
+        ids = self._unmarked.encode(word, add_special_tokens=False).ids if self._unmarked else self._ids(word)
+        return ids + (self._ids(rest) if space else [])
 
     def text(self, pieces: Sequence[int], spaced: bool) -> str:
         """What pieces say in a gap, without the space that the first one begins with."""

@@ -61,8 +61,8 @@ class Reader:
 
     def states(self, **inputs: Any) -> tuple[Tensor, Any]:
         """The top states (N, P, D), and the cache of what was read."""
-        found = self.lm.base_model(use_cache=True, **inputs)
-        return found.last_hidden_state, found.past_key_values
+        output = self.lm.base_model(use_cache=True, **inputs)
+        return output.last_hidden_state, output.past_key_values
 
     def log_probs(self, states: Tensor) -> Tensor:
         """(…, V) from top states (…, D)."""
@@ -106,21 +106,21 @@ class Read:
         ends = torch.tensor([len(ids) for ids in written], device=self.reader.device)
         log_probs = self._log_probs(written, rows, lambda states, _: states[:, :width])
         beyond = torch.arange(width, device=ends.device) >= ends[:, None]
-        found = log_probs.gather(-1, wanted[..., None])[..., 0].masked_fill(beyond, 0.0)
-        return found, ((log_probs.argmax(-1) == wanted) | beyond).all(-1)
+        scores = log_probs.gather(-1, wanted[..., None])[..., 0].masked_fill(beyond, 0.0)
+        return scores, ((log_probs.argmax(-1) == wanted) | beyond).all(-1)
 
     @torch.inference_mode()
     def _log_probs(self, written: Sequence[Ids], rows: Sequence[int] | None, pick: Any) -> Tensor:
         reader, rows = self.reader, list(range(len(self.last))) if rows is None else list(rows)
         width = 1 + max(map(len, written))
-        ids = [[self.last[row], *own, *[0] * (width - 1 - len(own))] for row, own in zip(rows, written, strict=True)]
+        ids = [[self.last[row], *seq, *[0] * (width - 1 - len(seq))] for row, seq in zip(rows, written, strict=True)]
         chosen = torch.tensor(rows, device=reader.device)
         states, _ = reader.states(
             input_ids=torch.tensor(ids, device=reader.device),
             past_key_values=self._cache_of(chosen),
             **_places(self.padding[chosen], self.width + width, width),
         )
-        ends = torch.tensor([len(own) for own in written], device=reader.device)
+        ends = torch.tensor([len(pieces) for pieces in written], device=reader.device)
         return reader.log_probs(pick(states, ends))
 
     def _cache_of(self, rows: Tensor) -> Any:

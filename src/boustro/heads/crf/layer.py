@@ -106,8 +106,8 @@ def messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Ch
         order = time_major(group.lengths)
         ahead, back = group.rows[order.rows], group.rows[order.flipped]
         words = torch.stack([scores[ahead], scores[back]])
-        found = _by_odds(words, edge, links, order, group.lengths)
-        result[0, ahead], result[1, back] = _by_logs(words, edge, links, order) if found is None else found
+        by_odds = _by_odds(words, edge, links, order, group.lengths)
+        result[0, ahead], result[1, back] = _by_logs(words, edge, links, order) if by_odds is None else by_odds
     return result
 
 
@@ -120,30 +120,30 @@ def _by_odds(
     """
     sizes, peaks, edge_peak = order.sizes.tolist(), words.amax(-1, keepdim=True), edge.amax(-1, keepdim=True)
     products, reached = (words - peaks).exp_(), (edge - edge_peak).exp()
-    found = [products[:, :0]]
-    for own, num_going_on in zip(products.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
-        found.append(reached.expand_as(own))
-        reached = torch.bmm(own.mul_(reached)[:, :num_going_on], links)
+    parts = [products[:, :0]]
+    for values, num_going_on in zip(products.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
+        parts.append(reached.expand_as(values))
+        reached = torch.bmm(values.mul_(reached)[:, :num_going_on], links)
     total = products.sum(-1)
     if not bool(((total > SMALL) & (total < 1 / SMALL)).all()):
         return None
-    own = torch.empty_like(peaks).index_copy(1, order.rows, peaks)  # sentence after sentence
-    summed = own.cumsum(1)
-    before = (summed - own)[:, lengths.cumsum(0) - lengths].repeat_interleave(lengths, dim=1)
+    values = torch.empty_like(peaks).index_copy(1, order.rows, peaks)  # sentence after sentence
+    summed = values.cumsum(1)
+    before = (summed - values)[:, lengths.cumsum(0) - lengths].repeat_interleave(lengths, dim=1)
     # A word's own score is added as it is: it is in both messages, and is subtracted once.
-    others = torch.cat(found, dim=1).clamp_min(TINY).log()
+    others = torch.cat(parts, dim=1).clamp_min(TINY).log()
     return others + (words - peaks) + (summed - before)[:, order.rows] + edge_peak
 
 
 def _by_logs(words: Float[Tensor, "2 n C"], edge: Tensor, links: Tensor, order: TimeMajor) -> Float[Tensor, "2 n C"]:
     """The same for any scores."""
-    sizes, reached, found = order.sizes.tolist(), edge, [edge[:, :0]]
-    for own, num_going_on in zip(words.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
-        found.append(reached + own)
-        message = found[-1][:, :num_going_on]
+    sizes, reached, parts = order.sizes.tolist(), edge, [edge[:, :0]]
+    for values, num_going_on in zip(words.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
+        parts.append(reached + values)
+        message = parts[-1][:, :num_going_on]
         peak = message.amax(-1, keepdim=True)
         reached = torch.bmm((message - peak).exp(), links).clamp_min(TINY).log() + peak
-    return torch.cat(found, dim=1)
+    return torch.cat(parts, dim=1)
 
 
 class CRF(nn.Module):
@@ -192,8 +192,8 @@ class CRF(nn.Module):
         """
         words, lengths, chain = self._prepare(scores, lengths)
         used = (wanted.tags * words).sum()
-        for share, own in zip((wanted.starts, wanted.transitions, wanted.ends), chain, strict=True):
-            used = used + (share * own.masked_fill(share == 0, 0.0)).sum()
+        for share, chain_scores in zip((wanted.starts, wanted.transitions, wanted.ends), chain, strict=True):
+            used = used + (share * chain_scores.masked_fill(share == 0, 0.0)).sum()
         return ((log_partition(words, lengths, chain) - used) / max(1, len(words))).float().to(scores.device)
 
     @torch.no_grad()
@@ -216,8 +216,8 @@ class CRF(nn.Module):
         With a temperature τ, p(y)^(1/τ), normalised, stands in the place of p(y); the best sequence stays the best.
         """
         words, sizes = self._arrays(scores, lengths)
-        found = posteriors(words / temperature, sizes, self.chain.over(temperature))
-        return torch.from_numpy(found).float().to(scores.device)
+        probabilities = posteriors(words / temperature, sizes, self.chain.over(temperature))
+        return torch.from_numpy(probabilities).float().to(scores.device)
 
     @property
     def chain(self) -> Chain:

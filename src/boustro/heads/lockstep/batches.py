@@ -67,11 +67,11 @@ class BatchGroup:
         member = self.members[0]
         order, size = np.random.default_rng(member.seed), member.batch
         for _ in range(member.options.epochs):
-            rows, own = sentence_rows(starts, member.sentences[order.permutation(len(member.sentences))])
-            lengths = np.diff(own)
+            rows, bounds = sentence_rows(starts, member.sentences[order.permutation(len(member.sentences))])
+            lengths = np.diff(bounds)
             for first in range(0, len(lengths), size):
                 last = min(first + size, len(lengths))
-                yield GroupBatch(rows[own[first] : own[last]], lengths[first:last])
+                yield GroupBatch(rows[bounds[first] : bounds[last]], lengths[first:last])
 
 
 class TrainingWords(NamedTuple):

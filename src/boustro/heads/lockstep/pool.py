@@ -80,7 +80,7 @@ class Pool:
     def train(self) -> list[Member]:
         """All heads, in the order in which they came."""
         vectors, starts, tags = zip(*self._words, strict=True)
-        lengths = np.concatenate([np.diff(own) for own in starts])
+        lengths = np.concatenate([np.diff(head_starts) for head_starts in starts])
         words = TrainingWords(torch.cat(vectors), sentence_starts(lengths), np.concatenate(tags))
         train_together(self.members, words)
         return self.members

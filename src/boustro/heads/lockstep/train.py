@@ -82,7 +82,7 @@ class CRFGradient:
     def __call__(self, scores: Tensor, batch: JointBatch) -> Tensor:
         num_heads, num_tags = len(batch.lengths), scores.shape[1]
         lengths = torch.from_numpy(np.concatenate(batch.lengths))
-        heads = torch.from_numpy(np.repeat(np.arange(num_heads), [len(own) for own in batch.lengths]))
+        heads = torch.from_numpy(np.repeat(np.arange(num_heads), [len(head_lengths) for head_lengths in batch.lengths]))
         chains = make_chain(self._valid, *(parameter[:num_heads] for parameter in self._parameters))
         expected, counts = expected_counts(exact(scores), lengths, heads, chains)
 
@@ -114,18 +114,18 @@ def expected_counts(
     ahead, back = _messages(scores, lengths, head_of, chains).unbind(1)
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
-    own = head_of.index_select(0, at.followed)
+    pair_heads = head_of.index_select(0, at.followed)
     left = scaled(ahead.index_select(0, at.followed)).unsqueeze(2)  # (p, C, 1)
     right = scaled(back.index_select(0, at.followed + 1)).unsqueeze(1)  # (p, 1, C)
     links = chains.transitions.exp()
-    pairs = links.index_select(0, own).mul_(left).mul_(right)  # (p, C, C)
+    pairs = links.index_select(0, pair_heads).mul_(left).mul_(right)  # (p, C, C)
     pairs.div_(pairs.sum((1, 2), keepdim=True).clamp_min_(TINY))
 
     def by_head(counts: Tensor, numbers: Tensor) -> Tensor:
         return counts.new_zeros(len(links), *counts.shape[1:]).index_add_(0, numbers, counts)
 
     first, last = (by_head(tags[rows], head_of[rows]) for rows in (at.first, at.last))
-    return tags, Chain(first, by_head(pairs, own), last)
+    return tags, Chain(first, by_head(pairs, pair_heads), last)
 
 
 def _messages(
@@ -136,9 +136,9 @@ def _messages(
     order = time_major(group.lengths)
     rows = torch.stack([group.rows[order.rows], group.rows[order.flipped]], 1).flatten()
     sizes = [2 * size for size in order.sizes.tolist()]
-    own = head_of[rows[: sizes[0] : 2]] if sizes else head_of
-    reached = torch.stack([chains.starts, chains.ends], 1)[own].flatten(0, 1)  # (2s, C)
-    links = torch.stack([chains.transitions.mT, chains.transitions], 1).exp()[own].flatten(0, 1)  # (2s, to, from)
+    row_heads = head_of[rows[: sizes[0] : 2]] if sizes else head_of
+    reached = torch.stack([chains.starts, chains.ends], 1)[row_heads].flatten(0, 1)  # (2s, C)
+    links = torch.stack([chains.transitions.mT, chains.transitions], 1).exp()[row_heads].flatten(0, 1)  # (2s, to, from)
     messages = []
     for words, num_going_on in zip(scores[rows].split(sizes), [*sizes, 0][1:], strict=True):
         messages.append(words.add_(reached))
@@ -199,9 +199,9 @@ class _Pass(ABC):
     def drop(self, batch: JointBatch) -> Sequence[Tensor]:
         """The vectors after dropout, (n, d) float32 of each group."""
         bits = torch.index_select(self._vectors, 0, batch.rows, out=self._bits[: batch.rows.shape[0]])
-        for group, own in enumerate(bits.split(batch.num_words)):
+        for group, part in enumerate(bits.split(batch.num_words)):
             if self.dropouts[group]:
-                own.mul_(self.draw(group, own.numel()).view_as(own))  # times 0 or 1: the bits of 0, or unchanged
+                part.mul_(self.draw(group, part.numel()).view_as(part))  # times 0 or 1: the bits of 0, or unchanged
         return self._x[: bits.shape[0]].copy_(bits.view(torch.float16)).split(batch.num_words)
 
     def first_map(self, group: int, x: Tensor) -> Tensor:
@@ -212,14 +212,14 @@ class _Pass(ABC):
         """Of the first map, from the gradient (P, out) by its output."""
         self.bias_gradients[0].zero_().index_add_(0, batch.heads, gradient)
         parts = zip(words, self.by_group(gradient, batch), self._weight_gradients, self.scales, strict=False)
-        for x, own, result, scale in parts:
-            by_output = own.mT.reshape(result.shape[0], x.shape[0])
+        for x, group_gradient, result, scale in parts:
+            by_output = group_gradient.mT.reshape(result.shape[0], x.shape[0])
             torch.addmm(result, by_output, x, beta=0, alpha=scale, out=result)
 
     def by_group(self, pairs: Tensor, batch: JointBatch) -> list[Tensor]:
         """(k, n, out) of each group, from (P, out)."""
         parts = zip(pairs.split(batch.num_pairs), self.num_heads, batch.num_words, strict=False)
-        return [own.view(heads, words, pairs.shape[1]) for own, heads, words in parts]
+        return [part.view(heads, words, pairs.shape[1]) for part, heads, words in parts]
 
 
 class _LinearPass(_Pass):
@@ -287,7 +287,7 @@ def _partition(members: Sequence[Member], num_parameters: int, threads: int) -> 
     groups: dict[tuple, list[Member]] = {}
     for member in members:
         groups.setdefault(member.group, []).append(member)
-    line = [member for group in sorted(groups.values(), key=lambda own: -own[0].steps) for member in group]
+    line = [member for group in sorted(groups.values(), key=lambda group: -group[0].steps) for member in group]
     work = np.array([len(member.sentences) * member.options.epochs for member in line])
     count = threads * math.ceil(len(line) * 16 * num_parameters / (threads * CACHE_BYTES))
     numbers = ((np.cumsum(work) - work / 2) * count / work.sum()).astype(np.int64)
@@ -320,8 +320,8 @@ def _train_in_lockstep(groups: Sequence[BatchGroup], words: TrainingWords, advan
 def _parameters(head: Head) -> list[Tensor]:
     """Weight and bias of each affine map in turn, then starts, transitions and ends of the CRF, if there is one."""
     assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
-    found = [p for layer in head.body.maps() for p in (layer.weight, layer.bias)]
-    return found + ([head.crf.starts, head.crf.transitions, head.crf.ends] if head.crf else [])
+    weights = [p for layer in head.body.maps() for p in (layer.weight, layer.bias)]
+    return weights + ([head.crf.starts, head.crf.transitions, head.crf.ends] if head.crf else [])
 
 
 class _AdamW:
@@ -329,7 +329,7 @@ class _AdamW:
 
     def __init__(self, groups: Sequence[BatchGroup]) -> None:
         self._heads = [_parameters(member.head) for group in groups for member in group.members]
-        self.parameters = [torch.stack(own).detach() for own in zip(*self._heads, strict=True)]
+        self.parameters = [torch.stack(tensors).detach() for tensors in zip(*self._heads, strict=True)]
         self.gradients, *moments = ([*map(torch.zeros_like, self.parameters)] for _ in range(3))
         kept = (self.parameters, self.gradients, *moments)
         heads = ([[stack[m] for stack in stacks] for stacks in kept] for m in range(len(self._heads)))
@@ -348,8 +348,8 @@ class _AdamW:
 
     def write_back(self) -> None:
         """Give every head its parameters."""
-        for m, own in enumerate(self._heads):
-            for parameter, stack in zip(own, self.parameters, strict=True):
+        for m, parameters in enumerate(self._heads):
+            for parameter, stack in zip(parameters, self.parameters, strict=True):
                 parameter.copy_(stack[m])
 
 

@@ -44,13 +44,13 @@ def overlaps_or_joins(first: FoundSpan, second: FoundSpan) -> bool:
     return (touch and first[2] == second[2]) or overlaps(first, second)
 
 
-def resolve(found: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan], bool] = crosses) -> list[FoundSpan]:
+def resolve(spans: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan], bool] = crosses) -> list[FoundSpan]:
     """The spans of one sentence without those that conflict with a more probable one, in order of position.
 
     Equally probable spans are taken from left to right, the shorter first.
     """
     taken = []
-    for span in sorted(found, key=lambda s: (-s[3], *s[:3])):
+    for span in sorted(spans, key=lambda s: (-s[3], *s[:3])):
         if not any(conflict(span, other) for other in taken):
             taken.append(span)
     return sorted(taken)
@@ -72,25 +72,25 @@ def read_spans(probabilities: np.ndarray, lengths: np.ndarray, threshold: float)
     first, longer, sentences = first[inside], longer[inside], sentences[inside]
     labels = probabilities[first, longer, 1:].argmax(-1)
     offsets = first - starts[sentences]
-    found: list[list[FoundSpan]] = [[] for _ in lengths]
+    by_sentence: list[list[FoundSpan]] = [[] for _ in lengths]
     columns = (sentences, offsets, offsets + longer + 1, labels, best[first, longer])
     for number, start, stop, label, p in zip(*(column.tolist() for column in columns), strict=True):
-        found[number].append((start, stop, label, p))
-    return [resolve(spans) for spans in found]
+        by_sentence[number].append((start, stop, label, p))
+    return [resolve(spans) for spans in by_sentence]
 
 
-def choose_threshold(found: Sequence[Sequence[FoundSpan]], gold: Sequence[Sequence[GoldSpan]]) -> float:
+def choose_threshold(predicted: Sequence[Sequence[FoundSpan]], gold: Sequence[Sequence[GoldSpan]]) -> float:
     """The threshold of the best entity F1, exact over all thresholds, in O(n log n) for n predicted spans.
 
-    `found` is per sentence the output of `resolve`, from a threshold below the best one; `gold` has all entities. Among
-    equally good thresholds the highest is taken: midway between the last span kept and the first one left out, as a
-    float32; 0.5 if no prediction is correct. Raises `ValueError` when the numbers of sentences differ.
+    `predicted` is per sentence the output of `resolve`, from a threshold below the best one; `gold` has all entities.
+    Among equally good thresholds the highest is taken: midway between the last span kept and the first one left out, as
+    a float32; 0.5 if no prediction is correct. Raises `ValueError` when the numbers of sentences differ.
     """
-    if len(found) != len(gold):
-        raise ValueError(f"predictions of {len(found)} sentences and gold spans of {len(gold)}; give the same ones")
+    if len(predicted) != len(gold):
+        raise ValueError(f"predictions of {len(predicted)} sentences and gold spans of {len(gold)}; give the same ones")
     wanted = [set(spans) for spans in gold]
     pairs = [
-        (span[3], span[:3] in gold_spans) for spans, gold_spans in zip(found, wanted, strict=True) for span in spans
+        (span[3], span[:3] in gold_spans) for spans, gold_spans in zip(predicted, wanted, strict=True) for span in spans
     ]
     if not any(correct for _, correct in pairs):
         return 0.5
