@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from boustro.tasks.data.reading import DataOptions, Loaded, Note
 
 
-def _never(found: Any) -> bool:
+def _never(given: Any) -> bool:
     return False
 
 

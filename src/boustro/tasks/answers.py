@@ -105,9 +105,9 @@ class InputAnswer(Generic[Input]):
     @property
     def entities(self) -> list[Entity]:
         """Entities over the characters of the text, half-open; for inputs that are a text."""
-        text, found = str(self.input), []
+        text, entities = str(self.input), []
         for part, answer in self.parts:
             for e in answer.entities:
                 start, end = part.places[e.start][0], part.places[e.end - 1][1]
-                found.append(Entity(e.label, start, end, text[start:end], round(e.score or 0, 4)))
-        return found
+                entities.append(Entity(e.label, start, end, text[start:end], round(e.score or 0, 4)))
+        return entities

@@ -175,8 +175,8 @@ class Task(Contract[Input, Result]):
     def __dir__(self) -> list[str]:
         """What a user of a model needs: `SHOWN`, and what its own task adds."""
         common = {*dir(Task)}
-        own = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
-        return sorted({*SHOWN, *(name for name in own if name not in common and not name.startswith("_"))})
+        members = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
+        return sorted({*SHOWN, *(name for name in members if name not in common and not name.startswith("_"))})
 
     def settings(self) -> dict[str, Any]:
         """The values of all options, those of the head too."""

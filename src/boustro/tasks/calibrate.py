@@ -55,15 +55,15 @@ class Temperature(Beside):
         from boustro.tasks.fitting import train_on_part
 
         assert data is not None
-        found, truth, parts = [], [], 0
+        scored, truth, parts = [], [], 0
         for kept, left in left_out(data.gold, self.parts, data.seed, fitted.plan.task.shared):
-            own = data.leaving_out(left)
-            head = train_on_part(fitted, own, kept)
-            scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], own.inputs.select(left))
-            found.append(scores)
+            rest = data.leaving_out(left)
+            head = train_on_part(fitted, rest, kept)
+            scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], rest.inputs.select(left))
+            scored.append(scores)
             truth.append(right)
             parts += 1
-        scores, right = np.concatenate(found, 1), np.concatenate(truth)
+        scores, right = np.concatenate(scored, 1), np.concatenate(truth)
         temperature = best_temperature(scores, right)
         fitted.head.temperature = temperature
         errors = [reliability(_between(scores, t).tolist(), right.tolist()).error for t in (1.0, temperature)]
@@ -106,16 +106,16 @@ def calibration(
     scores, right = labelling.judge(examples, answers)
     if not scores:
         return {}
-    own: dict[str, Any] = {"error": reliability(scores, right).error, "answers": len(scores)}
+    figures: dict[str, Any] = {"error": reliability(scores, right).error, "answers": len(scores)}
     temperature = head.temperature
     if temperature != 1 and again:
         try:
             head.temperature = 1.0
-            own["error_before"] = reliability(*labelling.judge(examples, again())).error
+            figures["error_before"] = reliability(*labelling.judge(examples, again())).error
         finally:
             head.temperature = temperature
-        own["temperature"] = temperature
-    return own
+        figures["temperature"] = temperature
+    return figures
 
 
 def _scores(labelling: Labelling, head: "Head", examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:

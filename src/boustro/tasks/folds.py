@@ -43,9 +43,9 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
     named = [next((part.document for part in shared(example) if part.document), "") for example in examples]
     for whole, threshold, divided in LEVELS if any(named) else LEVELS[:2]:
         keys = [(name, -1) if whole and name else ("", n) for n, name in enumerate(named)]
-        own = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        homes = np.array([own[key] for key in keys], np.int64)
-        words: list[list[str]] = [[] for _ in own]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        homes = np.array([numbers[key] for key in keys], np.int64)
+        words: list[list[str]] = [[] for _ in numbers]
         for home, text in zip(homes.tolist(), texts, strict=True):
             words[home] += text
         groups = number_alike(words, threshold)[homes]

@@ -184,12 +184,12 @@ def _listed(facts: Mapping[str, Any]) -> str:
 
 def _encoder(config: dict[str, Any]) -> str:
     models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
-    shares = {name: own for name, own in shares.items() if not name.endswith(POOLED) and name != SPELLING}
+    shares = {name: values for name, values in shares.items() if not name.endswith(POOLED) and name != SPELLING}
     if len(shares) != len(models):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
     rows = []
-    for (name, own), model in zip(shares.items(), models, strict=True):
-        mix = " ".join(f"{share:.2f}" for share in own)
+    for (name, lm_shares), model in zip(shares.items(), models, strict=True):
+        mix = " ".join(f"{share:.2f}" for share in lm_shares)
         weights, direction = f"`{model['weights']}`", model.get("direction", "")
         rows.append([_cell(_shown(name)), weights, direction, _cell(model["pooling"]), mix])
     rows += [["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(config) if "base" in part]

@@ -301,9 +301,9 @@ def save_beside(fitted: Fitted, folder: Path) -> None:
 
 def load_beside(plan: Plan[Any], folder: Path) -> tuple[Plan[Any], dict[str, Any]]:
     """Read it: the plan that was fitted, and `Fitted.extras`."""
-    found = {}
+    extras = {}
     for other in plan.beside:
-        plan, own = other.load(plan, folder)
-        if own is not None:
-            found[other.name] = own
-    return plan, found
+        plan, extra = other.load(plan, folder)
+        if extra is not None:
+            extras[other.name] = extra
+    return plan, extras

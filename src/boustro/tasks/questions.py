@@ -118,24 +118,24 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
 
     def result(self, answer: InputAnswer[Question]) -> SpanAnswer:
         """The most probable span, or no answer."""
-        ((_, own),) = answer.parts
+        ((_, raw_answer),) = answer.parts
         best = tuple(SpanAnswer(e.text, e.start, e.end, e.score or 0.0) for e in answer.entities)
-        if own.tags == (NO_ANSWER,):
-            return SpanAnswer("", 0, 0, min(1.0, best[0].score * math.exp(own.value or 0.0)), best)
+        if raw_answer.tags == (NO_ANSWER,):
+            return SpanAnswer("", 0, 0, min(1.0, best[0].score * math.exp(raw_answer.value or 0.0)), best)
         return SpanAnswer(best[0].text, best[0].start, best[0].end, best[0].score, best)
 
     def to_record(self, answer: InputAnswer[Question]) -> dict[str, Any]:
-        found = self.result(answer)
-        return {**found.to_dict(), "best": [span.to_dict() for span in found.best]}
+        result = self.result(answer)
+        return {**result.to_dict(), "best": [span.to_dict() for span in result.best]}
 
     def show(self, answer: InputAnswer[Question], form: str, colour: bool = False) -> Any:
-        found, asked = self.result(answer), answer.input
+        result, asked = self.result(answer), answer.input
         question = "".join(" " * s + w for w, s in zip(asked.question.words, asked.question.spaces or (), strict=False))
         if form == "jsonl":
             return {"question": question.strip(), **self.to_record(answer)}
-        marked = [Entity("answer", found.start, found.end, found.text, found.score)] if found.text else []
+        marked = [Entity("answer", result.start, result.end, result.text, result.score)] if result.text else []
         if form == "html":
             return f"<p><b>{as_html(question.strip(), [])}</b><br>{as_html(asked.text, marked)}</p>"
         if colour:
             return as_terminal(asked.text, marked)
-        return f"{found.text or NO_ANSWER}\t{found.score:.2f}\t{question.strip()}"
+        return f"{result.text or NO_ANSWER}\t{result.score:.2f}\t{question.strip()}"

@@ -50,9 +50,9 @@ class RecallPromise:
     @classmethod
     def learn(cls, candidates: Sequence[Spans], gold: Sequence[Sequence[GoldSpan]]) -> "RecallPromise":
         """From the candidates and the entities (start, end, number of the label) of the same sentences."""
-        found = [{span[:3]: span[3] for span in own} for own in candidates]
-        pairs = zip(found, gold, strict=True)
-        probabilities = sorted(own.get(entity, 0.0) for own, wanted in pairs for entity in wanted)
+        by_span = [{span[:3]: span[3] for span in spans} for spans in candidates]
+        pairs = zip(by_span, gold, strict=True)
+        probabilities = sorted(probability_of.get(entity, 0.0) for probability_of, wanted in pairs for entity in wanted)
         watch = Watch()
         watch.add(candidates)
         return cls(np.array(probabilities), watch.unsure)
@@ -76,16 +76,16 @@ class RecallPromise:
 
     def save(self, folder: Path) -> None:
         """Write the file into the folder of a tagger."""
-        own = {"unsure": self.unsure, "probabilities": [round(float(p), 9) for p in self.probabilities]}
-        write_file(folder / FILE, json.dumps(own))
+        record = {"unsure": self.unsure, "probabilities": [round(float(p), 9) for p in self.probabilities]}
+        write_file(folder / FILE, json.dumps(record))
 
     @classmethod
     def load(cls, folder: Path) -> "RecallPromise | None":
         """Read what `save` wrote; `None` for a folder without it, from a training without development set."""
         if not (folder / FILE).exists():
             return None
-        own = read_json(folder / FILE)
-        return cls(np.array(own["probabilities"], np.float64), float(own["unsure"]))
+        record = read_json(folder / FILE)
+        return cls(np.array(record["probabilities"], np.float64), float(record["unsure"]))
 
 
 class Watch:
@@ -96,7 +96,7 @@ class Watch:
 
     def add(self, candidates: Sequence[Spans]) -> None:
         """Count more sentences."""
-        p = np.array([span[3] for own in candidates for span in own])
+        p = np.array([span[3] for spans in candidates for span in spans])
         self.variance += float((p * (1 - p)).sum())
         self.expected += float(p.sum())
 
@@ -135,8 +135,8 @@ class Lists:
         assert isinstance(labelling, EntityLabelling)
         candidates = fitted.outputs(sentences, cached, candidates=True)
         self._watch.add(candidates)
-        likely = ([span for span in own if span[3] >= self._least] for own in candidates)
-        return [labelling.read_spans(own, s) for own, s in zip(likely, sentences, strict=True)]
+        likely = ([span for span in spans if span[3] >= self._least] for spans in candidates)
+        return [labelling.read_spans(spans, s) for spans, s in zip(likely, sentences, strict=True)]
 
     def notices(self) -> dict[str, int]:
         """Why the promise may not hold for what was read, with the entities expected there."""

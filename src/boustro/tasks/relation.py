@@ -107,14 +107,14 @@ class RelationClassifier(Task[Asked, Label]):
         return self.result(answer).to_dict()
 
     def show(self, answer: InputAnswer[Any], form: str, colour: bool = False) -> Any:
-        found, (record, example) = self.result(answer), answer.input
+        relation, (record, example) = self.result(answer), answer.input
         if form == "jsonl":
             return dict(record) | self.to_record(answer)
         ends = [(example.places[start][0], example.places[end - 1][1]) for start, end in example.marks]
         marked = [Entity(name, start, end) for name, (start, end) in zip(PLACES, ends, strict=True)]
         if form == "html":
-            label = as_html(found.label, [Entity(found.label, 0, len(found.label), score=found.score)])
+            label = as_html(relation.label, [Entity(relation.label, 0, len(relation.label), score=relation.score)])
             return f"<p dir=auto>{label} {as_html(example.text, marked)}</p>"
         if colour:
-            return as_terminal(example.text, marked).append(f"  {found.label}", style="bold")
-        return f"{found.label}\t{found.score:.2f}\t{as_text(example.text, marked)}"
+            return as_terminal(example.text, marked).append(f"  {relation.label}", style="bold")
+        return f"{relation.label}\t{relation.score:.2f}\t{as_text(example.text, marked)}"

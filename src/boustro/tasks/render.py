@@ -70,8 +70,8 @@ def page_colours(labels: Iterable[str]) -> dict[str, Colour]:
     """
     chosen: dict[str, Colour] = {}
     for label in sorted(set(labels), key=lambda label: (label not in COLOURS, label)):
-        own = ALL_COLOURS.index(colours(label))
-        turned = (*ALL_COLOURS[own:], *ALL_COLOURS[:own])
+        first = ALL_COLOURS.index(colours(label))
+        turned = (*ALL_COLOURS[first:], *ALL_COLOURS[:first])
         choice = (replace(colour, line=line) for line in LINES for colour in turned)
         chosen[label] = next((c for c in choice if c not in chosen.values()), turned[0])
     return chosen

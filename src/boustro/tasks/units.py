@@ -93,8 +93,8 @@ class Units(ABC):
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
         """(N, C): what `statistic` needs of every example."""
-        found = [self.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
-        return entity_counts([self.gold(example) for example in examples], found)
+        predicted = [self.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        return entity_counts([self.gold(example) for example in examples], predicted)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> float:
         """The score in tables, in percent."""
@@ -103,14 +103,14 @@ class Units(ABC):
 
     def credits(self, values: np.ndarray) -> np.ndarray:
         """(N,) how right the answer for each example is, from 0 to 1."""
-        gold, found, both = values.T[:3]
-        return np.where(gold + found > 0, 2 * both / np.maximum(gold + found, 1), 1.0)
+        gold, predicted, both = values.T[:3]
+        return np.where(gold + predicted > 0, 2 * both / np.maximum(gold + predicted, 1), 1.0)
 
     def right(
-        self, gold: Sequence[Sequence[Entity]], found: Sequence[Sequence[Entity]], values: np.ndarray
+        self, gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]], values: np.ndarray
     ) -> list[list[bool]]:
         """Whether each of the entities that were found is right, example by example."""
-        return [[entity in own for entity in got] for own, got in zip(gold, found, strict=True)]
+        return [[entity in wanted for entity in got] for wanted, got in zip(gold, predicted, strict=True)]
 
     def check_data(self, name: str, examples: Sequence[Any]) -> None:
         """`ValueError` for data that cannot be studied; `name` is train, dev or test. By default nothing is refused."""
@@ -224,9 +224,9 @@ class AnswerUnits(Units):
         return np.array(rows).reshape(-1, 4)
 
     def right(
-        self, gold: Sequence[Sequence[Entity]], found: Sequence[Sequence[Entity]], values: np.ndarray
+        self, gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]], values: np.ndarray
     ) -> list[list[bool]]:
-        return [[bool(exact)] * len(got) for got, exact in zip(found, values[:, 3], strict=True)]
+        return [[bool(exact)] * len(got) for got, exact in zip(predicted, values[:, 3], strict=True)]
 
 
 class NumberUnits(Units):
@@ -256,8 +256,8 @@ class NumberUnits(Units):
         return np.array([(example.score, answer.value) for example, answer in pairs], float).reshape(-1, 2)
 
     def credits(self, values: np.ndarray) -> np.ndarray:
-        gold, found = (np.argsort(np.argsort(side, kind="stable")) for side in values.T)
-        return 1 - np.abs(gold - found) / max(1, len(values) - 1)
+        gold, predicted = (np.argsort(np.argsort(side, kind="stable")) for side in values.T)
+        return 1 - np.abs(gold - predicted) / max(1, len(values) - 1)
 
 
 def answer_text(question: Any, answer: Answer) -> str:

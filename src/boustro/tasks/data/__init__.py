@@ -107,8 +107,8 @@ def _is_running_text(path: Path) -> bool:
 
 def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
     """The same in the form of all tasks."""
-    found = load_data(data, options)
-    return Loaded(found.sentences, {}, found.notes, found.name, found.form, found.scheme)
+    loaded = load_data(data, options)
+    return Loaded(loaded.sentences, {}, loaded.notes, loaded.name, loaded.form, loaded.scheme)
 
 
 def refuse_unlabelled(examples: Sequence[Any]) -> None:

@@ -97,21 +97,21 @@ def plain_records(
         return chain([first], rest)
     key = None if options.word_column is None else str(options.word_column)
     read = [(n, tool.read(record, place(n), key, notes)) for n, record in chain([first], rest)]
-    question = _question([own for _, own in read], wanted, options, place(first[0]))
-    others = ((n, [*own.left, *(name for name, values in own.answers.items() if any(values))]) for n, own in read)
+    question = _question([entry for _, entry in read], wanted, options, place(first[0]))
+    others = ((n, [*entry.left, *(name for name, values in entry.answers.items() if any(values))]) for n, entry in read)
     note_unread(((place(n), [name for name in names if name != question]) for n, names in others), notes)
     answered = list(_answers(read, question, notes, place))
     if wanted == "entities":  # under the names that the options choose
         names = key or "text", str(options.tag_column or "entities")
-        found = [
+        plain = [
             (n, dict(zip(names, (text, values[0] if values else []), strict=True))) for n, text, values in answered
         ]
     else:
-        found = list(_labels(answered, notes, place))
-    if not found:
+        plain = list(_labels(answered, notes, place))
+    if not plain:
         why = "".join(f"; {note}" for note in notes[:1])
         raise ValueError(f"{place(first[0])}: none of the {len(read):,} records is annotated for this task{why}")
-    return found
+    return plain
 
 
 def tool_of(record: Any) -> Tool | None:
@@ -142,7 +142,7 @@ def _suits(value: Any, wanted: Wanted) -> bool:
 
 
 def _question(read: list[Exported], wanted: Wanted, options: DataOptions, where: str) -> str | None:
-    asked = {name: [v for own in read for v in own.answers.get(name, ())] for own in read for name in own.answers}
+    asked = {name: [v for each in read for v in each.answers.get(name, ())] for e in read for name in e.answers}
     suited = [name for name, values in asked.items() if all(_suits(value, wanted) for value in values)]
     if options.tag_column is not None:
         if (chosen := str(options.tag_column)) not in suited:
@@ -161,8 +161,8 @@ def _answers(
     read: list[tuple[Any, Exported]], question: str | None, notes: list[Note], place: Callable[[Any], str]
 ) -> Iterator[tuple[Any, str, list[Any]]]:
     """(number, text, answers to the question) of the records that somebody has annotated and that can be read."""
-    for number, own in read:
-        values = own.answers.get(question or "", [] if own.annotated else None)
+    for number, entry in read:
+        values = entry.answers.get(question or "", [] if entry.annotated else None)
         if values is None:
             notes.append(Note(OPEN, place(number)))
             continue
@@ -171,7 +171,7 @@ def _answers(
             continue
         if any(value != values[0] for value in values):
             notes.append(Note(SEVERAL, place(number), f"{len(values)} annotations differ; the first is read"))
-        yield number, own.text, values
+        yield number, entry.text, values
 
 
 def _labels(
@@ -199,8 +199,8 @@ def text_of(fields: Any, key: str | None, where: str) -> str:
     texts = [name for name, value in fields.items() if isinstance(value, str)]
     name = key or ("text" if "text" in texts else texts[0] if len(texts) == 1 else None)
     if name not in texts:
-        found = ", ".join(map(str, fields)) or "nothing"
-        raise ValueError(f"{where}: no text under {name or 'text'!r} (found: {found}); choose with --word-column")
+        keys = ", ".join(map(str, fields)) or "nothing"
+        raise ValueError(f"{where}: no text under {name or 'text'!r} (found: {keys}); choose with --word-column")
     return fields[name]
 
 

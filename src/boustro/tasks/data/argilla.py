@@ -36,9 +36,9 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
     text = text_of(record["fields"], key, where)
     answers: dict[str, list[Any]] = {}
     for question, responses in record["responses"].items():
-        if not isinstance(responses, list) or not all(isinstance(own, Mapping) for own in responses):
+        if not isinstance(responses, list) or not all(isinstance(answer, Mapping) for answer in responses):
             raise ValueError(f"{where}: responses are a list of objects, got {shorten(responses)}")
-        given = [own["value"] for own in responses if "value" in own and own.get("status") not in NOT_GIVEN]
+        given = [answer["value"] for answer in responses if "value" in answer and answer.get("status") not in NOT_GIVEN]
         if given:
             answers[question] = [_with_text(value, text) for value in given]
     return Exported(text, answers)
@@ -69,7 +69,7 @@ def suggest(
         "id": None,
         "fields": {"text": text},
         "metadata": {},
-        "suggestions": {question: own | agent for question, own in made.items()},
+        "suggestions": {question: suggestion | agent for question, suggestion in made.items()},
         "responses": {},
         "vectors": {},
     }
@@ -83,12 +83,12 @@ def carry(record: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
 def _with_text(value: Any, text: str) -> Any:
     """A response; entities that fit words in code points or in UTF-16 units, but not in both, with their own text."""
     spans = value if isinstance(value, list) and all(isinstance(item, Mapping) for item in value) else []
-    found = []
+    filled = []
     for span in spans:
         start, end = span.get("start"), span.get("end")
         if type(start) is int and type(end) is int:
             places = fitting(Span("", start, end), text)
-            own = {text[slice(*places[unit])] for unit in (CODE_POINTS, UTF_16) if unit in places}
-            span = {**span, "text": own.pop()} if len(own) == 1 else span
-        found.append(span)
-    return found or value
+            covered = {text[slice(*places[unit])] for unit in (CODE_POINTS, UTF_16) if unit in places}
+            span = {**span, "text": covered.pop()} if len(covered) == 1 else span
+        filled.append(span)
+    return filled or value

@@ -44,21 +44,21 @@ def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Not
     if not holds(record):
         raise ValueError(f"{where}: expected a task with data and annotations, got {shorten(record)}")
     text, given = text_of(record["data"], key, where), record[_key(record) or ""] or []
-    if not all(isinstance(own, Mapping) and isinstance(own.get("result", []), list) for own in given):
+    if not all(isinstance(a, Mapping) and isinstance(a.get("result", []), list) for a in given):
         raise ValueError(f"{where}: an annotation is an object with a result, got {shorten(given)}")
-    kept = [own for own in given if not own.get("was_cancelled") and not own.get("skipped")]
-    kept.sort(key=lambda own: not own.get("ground_truth"))
-    names = dict.fromkeys(part["from_name"] for own in kept for part in _results(own, where))
+    kept = [a for a in given if not a.get("was_cancelled") and not a.get("skipped")]
+    kept.sort(key=lambda a: not a.get("ground_truth"))
+    names = dict.fromkeys(part["from_name"] for a in kept for part in _results(a, where))
     answers: dict[str, list[Any]] = {name: [] for name in names}
-    for own in kept:
-        for name, found in answers.items():
-            results = _results(own, where)
+    for annotation in kept:
+        for name, values in answers.items():
+            results = _results(annotation, where)
             labelled = [part.get("id") for part in results if part["type"].endswith("labels")]
             parts = [part for part in results if part["from_name"] == name]
             answer = [one for part in parts for one in _read_result(part, text, where, notes, labelled)]
-            found.append(answer[0] if len(answer) == 1 and isinstance(answer[0], str) else answer)
-    read_parts = [part for own in kept for part in _results(own, where)]
-    rest = (part for own in kept for part in own.get("result", []) if part not in read_parts)
+            values.append(answer[0] if len(answer) == 1 and isinstance(answer[0], str) else answer)
+    read_parts = [part for a in kept for part in _results(a, where)]
+    rest = (part for a in kept for part in a.get("result", []) if part not in read_parts)
     left = dict.fromkeys(str(part.get("from_name", part.get("type"))) for part in rest)
     return Exported(text, answers, bool(kept), tuple(left))
 
@@ -93,8 +93,8 @@ def carry(task: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _suggestion(kind: str, score: float | None, **value: Any) -> dict[str, Any]:
-    own = {"from_name": CONTROLS[kind], "to_name": "text", "type": kind, "value": value}
-    return {"id": fingerprint(own)[:10], **own, **({} if score is None else {"score": round(score, 4)})}
+    result = {"from_name": CONTROLS[kind], "to_name": "text", "type": kind, "value": value}
+    return {"id": fingerprint(result)[:10], **result, **({} if score is None else {"score": round(score, 4)})}
 
 
 def _key(record: Mapping[str, Any]) -> str | None:
@@ -103,7 +103,7 @@ def _key(record: Mapping[str, Any]) -> str | None:
 
 def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     """The choices of an annotation and its labelled regions of a text; the others are answers to other tasks."""
-    found = []
+    results = []
     for part in annotation.get("result", []):
         if not isinstance(part, Mapping):
             raise ValueError(f"{where}: a result is an object, got {shorten(part)}")
@@ -113,8 +113,8 @@ def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any
         if not isinstance(part.get("from_name"), str) or not isinstance(value, Mapping):
             raise ValueError(f"{where}: a result has a from_name and a value, got {shorten(part)}")
         if kind in CONTROLS or any(key in value for key in OF_TEXT):
-            found.append(part)
-    return found
+            results.append(part)
+    return results
 
 
 def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Note], labelled: list[Any]) -> list[Any]:
@@ -133,10 +133,10 @@ def _read_result(part: Mapping[str, Any], text: str, where: str, notes: list[Not
     if not names:
         notes.append(Note(UNLABELLED, where, f"a region without a label, left out: {shorten(dict(value))}"))
         return []
-    offsets, own = _offsets(value, kind, text, where), value.get("text") or None
+    offsets, quoted = _offsets(value, kind, text, where), value.get("text") or None
     if offsets is None:
         return [Unread(f"a region of {kind}, {', '.join(names)}, has no offsets in the text: {shorten(dict(value))}")]
-    place = {"start": offsets[0], "end": offsets[1]} | ({"text": own} if isinstance(own, str) else {})
+    place = {"start": offsets[0], "end": offsets[1]} | ({"text": quoted} if isinstance(quoted, str) else {})
     return [{**place, "label": name} for name in names]
 
 
@@ -150,11 +150,11 @@ def _offsets(value: Mapping[str, Any], kind: str, text: str, where: str) -> tupl
         if whole is None:
             raise ValueError(f"{where}: a region has a start and an end in characters, got {shorten(dict(value))}")
         return whole
-    shown, own = value.get("globalOffsets"), value.get("text") or None  # in what the page shows
+    shown, quoted = value.get("globalOffsets"), value.get("text") or None  # in what the page shows
     given = [_pair(shown, "start", "end") if isinstance(shown, Mapping) else None]
     given += [inner] if value.get("start") == value.get("end") else []  # in one node of the page
     for pair in filter(None, given):
-        if fitting(Span("", *pair, own), text) if isinstance(own, str) else not MARKUP.search(text):
+        if fitting(Span("", *pair, quoted), text) if isinstance(quoted, str) else not MARKUP.search(text):
             return pair
     return None
 

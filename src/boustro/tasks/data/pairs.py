@@ -57,11 +57,11 @@ class Pair:
     def without_each(self) -> Iterator["Pair | None"]:
         """For each of `words` the pair without it; `None` for the bar."""
         yield from (
-            replace(self, first=own, marks=self._marks(0, i)) for i, own in enumerate(self.first.without_each())
+            replace(self, first=first, marks=self._marks(0, i)) for i, first in enumerate(self.first.without_each())
         )
         yield None
-        for i, own in enumerate(self.second.without_each()):
-            yield replace(self, second=own, marks=self._marks(1, i))
+        for i, second in enumerate(self.second.without_each()):
+            yield replace(self, second=second, marks=self._marks(1, i))
 
     def _marks(self, part: int, word: int) -> Marks | None:
         """The marks after this word of this part is left out."""
@@ -137,12 +137,12 @@ def _marked(record: Any) -> dict[int, tuple[str, Span]]:
     """The number of each text of a record with its mark."""
     given = record if isinstance(record, Mapping) else {}
     keys = next((keys for keys in KEYS if all(isinstance(given.get(key), str) for key in keys)), ())
-    found = {}
+    marks = {}
     for number, key in enumerate(keys, start=1):
         start, end = given.get(f"start{number}"), given.get(f"end{number}")
         if type(start) is int and type(end) is int:
-            found[number] = given[key], Span("the mark", start, end)
-    return found
+            marks[number] = given[key], Span("the mark", start, end)
+    return marks
 
 
 def _moved(record: Mapping[str, Any], number: int, span: Span) -> Mapping[str, Any]:

@@ -85,11 +85,11 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     notes: list[Note] = []
     records = list(_records(data))
     note_unread(((where, unread_fields(r, READ)) for where, r in records if isinstance(r, Mapping)), notes)
-    found = [_with_answers(record, where, notes) for where, record in records]
+    questions = [_with_answers(record, where, notes) for where, record in records]
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
-    if not found:
+    if not questions:
         raise ValueError(f"{name}: no questions; expected objects with context, question and answers")
-    total = sum(len(question.answers or ()) for question in found)
+    total = sum(len(question.answers or ()) for question in questions)
     moved = [note for note in notes if note.what == MOVED]
     if len(moved) > MOST_MOVED * total:
         listed = "; ".join(map(str, moved[:LISTED])) + ("; …" if len(moved) > LISTED else "")
@@ -97,7 +97,7 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
             f"{name}: {len(moved):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
             f"offsets count characters (code points) from 0: {listed}"
         )
-    return found, notes
+    return questions, notes
 
 
 def as_question(given: Any, place: str) -> Question:
@@ -158,19 +158,19 @@ def _flatten(whole: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
     for a, article in enumerate(_items(whole, "data", name), start=1):
         place = f"{name}:article {a}"
         for p, paragraph in enumerate(_items(article, "paragraphs", place), start=1):
-            own = f"{place}, paragraph {p}"
-            for number, item in enumerate(_items(paragraph, "qas", own), start=1):
-                where = f"{own}, question {number}"
+            within = f"{place}, paragraph {p}"
+            for number, item in enumerate(_items(paragraph, "qas", within), start=1):
+                where = f"{within}, question {number}"
                 if not isinstance(item, Mapping):
                     raise ValueError(f"{where}: expected an object, got {shorten(item)}")
                 yield where, {"context": paragraph.get("context"), **item}
 
 
 def _items(record: Any, key: str, where: str) -> Sequence[Any]:
-    found = record.get(key) if isinstance(record, Mapping) else None
-    if not isinstance(found, list):
+    items = record.get(key) if isinstance(record, Mapping) else None
+    if not isinstance(items, list):
         raise ValueError(f"{where}: expected an object with a list under {key!r}, got {shorten(record)}")
-    return found
+    return items
 
 
 def _with_answers(record: Any, where: str, notes: list[Note]) -> Question:

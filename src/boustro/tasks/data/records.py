@@ -82,18 +82,18 @@ def read_records(
         if record.get("answer") in ("reject", "ignore"):
             raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
             continue
-        key, found = _sentences(record, where, f"record {number}", options, unit, raw.notes)
-        own = (name for name in unread_fields(record, {key, *READ}) if str(record[name]) != str(record[key]))
-        left.append((where, [name for name in own if name != str(options.word_column)]))
-        if not any(found):
+        key, sentences = _sentences(record, where, f"record {number}", options, unit, raw.notes)
+        names = (name for name in unread_fields(record, {key, *READ}) if str(record[name]) != str(record[key]))
+        left.append((where, [name for name in names if name != str(options.word_column)]))
+        if not any(sentences):
             raw.notes.append(Note(WORDLESS, where, "no words; left out"))
             continue
         if record[key] is None:
-            raw.notes.extend([Note(UNLABELLED, where, "no labels")] * len(found))
+            raw.notes.extend([Note(UNLABELLED, where, "no labels")] * len(sentences))
         else:
             keys.add(key)
-        raw.sentences.extend(found if in_memory else [replace(s, where=where) for s in found])
-        raw.lines.extend([] if in_memory else [(number,) * len(s) for s in found])
+        raw.sentences.extend(sentences if in_memory else [replace(s, where=where) for s in sentences])
+        raw.lines.extend([] if in_memory else [(number,) * len(s) for s in sentences])
     note_unread(left, raw.notes)
     return replace(raw, fallback="labels" if keys and keys <= LABEL_KEYS else None)
 
@@ -206,11 +206,11 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
 
 def _spans_key(record: Mapping[str, Any], where: str) -> str | None:
     """The key of the entities; one with entities comes before one with none, which another task may have left."""
-    found = [key for key in SPAN_KEYS if _first_list(record, (key,), lambda rows: not _are_tags(rows))]
-    full = [key for key in found if as_rows(record[key])]
+    keys = [key for key in SPAN_KEYS if _first_list(record, (key,), lambda rows: not _are_tags(rows))]
+    full = [key for key in keys if as_rows(record[key])]
     if any(record[key] != record[full[0]] for key in full):
         raise ValueError(f"{where}: entities under {', '.join(map(repr, full))}; choose with --tag-column")
-    return next(iter(full or found), None)
+    return next(iter(full or keys), None)
 
 
 def _are_tags(rows: Sequence[Any]) -> bool:
@@ -244,13 +244,13 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], O
     refuse_no_texts(given, f"{where}: word")
     if text is None:
         return tuple(given), None
-    found, position = [], 0
+    offsets, position = [], 0
     for word in given:
         if (start := text.find(word, position)) < 0:
             raise ValueError(f"{where}: the word {word!r} is not in the text after the words before it")
         position = start + len(word)
-        found.append((start, position))
-    return tuple(given), tuple(found)
+        offsets.append((start, position))
+    return tuple(given), tuple(offsets)
 
 
 def _spaces(given: Any, places: Offsets | None, num_words: int, where: str) -> tuple[bool, ...] | None:
@@ -298,8 +298,8 @@ def labelled_text(given: Any, label: Any, place: str) -> Any:
 def _places(text: str, labels: Any, place: str) -> Iterator[tuple[str, int, int]]:
     begin: dict[str, int] = {}  # where to look for the next one of a text
     for item in as_list(labels, f"the entities of {place}, as a list"):
-        own = (item.label, item.start, item.end) if isinstance(item, Entity) else item
-        parts: tuple[Any, ...] = tuple(own) if isinstance(own, (list, tuple)) else ()
+        values = (item.label, item.start, item.end) if isinstance(item, Entity) else item
+        parts: tuple[Any, ...] = tuple(values) if isinstance(values, (list, tuple)) else ()
         kinds = [type(part) for part in parts]
         if kinds == [str, int, int]:
             yield parts[0], parts[1], parts[2]

@@ -82,8 +82,8 @@ class MarkedText:
 
     def marked(self) -> tuple[str, str]:
         """The text of the head and of the tail, as it was given."""
-        found = [self.text[self.places[start][0] : self.places[end - 1][1]] for start, end in self.marks]
-        return found[0], found[1]
+        texts = [self.text[self.places[start][0] : self.places[end - 1][1]] for start, end in self.marks]
+        return texts[0], texts[1]
 
 
 def suits_relations(record: Mapping[str, Any]) -> bool:
@@ -116,8 +116,8 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected an object with {', '.join(KEYS)}, got {shorten(record)}")
     if missing := [key for key in KEYS if key not in record]:
-        found = ", ".join(map(str, record)) or "nothing"
-        raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {found})")
+        keys = ", ".join(map(str, record)) or "nothing"
+        raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {keys})")
     text = as_text(record[KEYS[0]], f"{where}: the text")
     spans, placed = [_span(record, key, where) for key in PLACES], _split(text)
     head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, Unit(), where, []))

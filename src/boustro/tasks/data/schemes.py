@@ -53,29 +53,25 @@ def check_scheme(sentences: Sequence[Sentence], scheme: Scheme, place: Callable[
     Raises `ValueError` for a tag outside the scheme, or outside all schemes; `place(i, j)` names word `j` of sentence
     `i` in the message.
     """
-    found = {tag for s in sentences for tag in s.tags or ()}
-    inside = found - outside_of(found)
-    if (
-        scheme == "io"
-        and inside
-        and (inside <= with_letters(inside) or all(is_span_tag(t, ALL_LETTERS) for t in found))
-    ):
+    tags = {tag for s in sentences for tag in s.tags or ()}
+    inside = tags - outside_of(tags)
+    if scheme == "io" and inside and (inside <= with_letters(inside) or all(is_span_tag(t, ALL_LETTERS) for t in tags)):
         first = _first(sentences, inside, place)
         raise ValueError(f"{first} has a prefix; --scheme io is for labels without prefixes")
     if scheme in BARE:
         return scheme
     letters = ALL_LETTERS if scheme == "auto" else KNOWN[scheme]
-    if wrong := {tag for tag in found if not is_span_tag(tag, letters)}:
+    if wrong := {tag for tag in tags if not is_span_tag(tag, letters)}:
         if scheme == "auto":
-            raise ValueError(_unlike_all(sentences, found, wrong, place))
+            raise ValueError(_unlike_all(sentences, tags, wrong, place))
         raise ValueError(f"{_first(sentences, wrong, place)} is not a valid {scheme.upper()} tag")
-    used = {tag[0] for tag in found} - {"O"}
+    used = {tag[0] for tag in tags} - {"O"}
     if scheme != "auto":
         return scheme
     for scheme in ("bio", "bioes", "bilou", "bmes"):
         if used <= KNOWN[scheme]:
             return "iob1" if scheme == "bio" and _is_iob1(sentences) else scheme
-    shown = ", ".join(_first(sentences, {t for t in found if t[0] == letter}, place) for letter in sorted(used))
+    shown = ", ".join(_first(sentences, {t for t in tags if t[0] == letter}, place) for letter in sorted(used))
     raise ValueError(f"the tags mix the letters of several schemes: {shown}")
 
 
@@ -153,12 +149,12 @@ def _is_iob1(sentences: Sequence[Sentence]) -> bool:
 
 
 def _unlike_all(
-    sentences: Sequence[Sentence], found: set[str], wrong: set[str], place: Callable[[int, int], str]
+    sentences: Sequence[Sentence], tags: set[str], wrong: set[str], place: Callable[[int, int], str]
 ) -> str:
     """Why tags are outside all schemes, and what to do."""
-    prefixed = with_letters(found)
+    prefixed = with_letters(tags)
     first = f"{_first(sentences, (wrong - prefixed) or wrong, place)} is not a valid IOB1, BIO or BIOES tag"
-    if are_bracketed(found):
+    if are_bracketed(tags):
         return f"{first}: tags in brackets are not read; convert them to BIO"
     if prefixed:
         return f"{first}, unlike {min(prefixed)!r}; correct the tags, so that all have one spelling"
@@ -188,13 +184,13 @@ SPELLINGS = [
 BRACKETED = re.compile(r"(?:\([^()*]+)+\*?\)*|\*\)*")
 
 
-def respell(found: Collection[str]) -> dict[str, str]:
+def respell(file_tags: Collection[str]) -> dict[str, str]:
     """The tags of a file as `B-PER` is spelled; empty where they are so already, or are not in one spelling."""
-    if all(is_span_tag(tag, ALL_LETTERS) for tag in found):
+    if all(is_span_tag(tag, ALL_LETTERS) for tag in file_tags):
         return {}
-    outside = outside_of(found)
+    outside = outside_of(file_tags)
     for spelling in SPELLINGS:
-        matches = {tag: spelling.fullmatch(tag.strip()) for tag in found if tag not in outside}
+        matches = {tag: spelling.fullmatch(tag.strip()) for tag in file_tags if tag not in outside}
         parts = {tag: (m["letter"].upper(), m.groupdict().get("type")) for tag, m in matches.items() if m}
         letters = {letter for letter, _ in parts.values()}
         untyped = any(label is None for _, label in parts.values())
@@ -205,27 +201,27 @@ def respell(found: Collection[str]) -> dict[str, str]:
     return {}
 
 
-def with_letters(found: Collection[str]) -> set[str]:
+def with_letters(tags: Collection[str]) -> set[str]:
     """The tags that look as if they had a letter of a scheme, in any spelling; also where others have none."""
     prefixed = set()
     for spelling in SPELLINGS:
-        matches = {tag: m["letter"].upper() for tag in found if (m := spelling.fullmatch(tag.strip()))}
-        own = {tag for tag, letter in matches.items() if letter in ALL_LETTERS}
-        letters = {matches[tag] for tag in own}
+        matches = {tag: m["letter"].upper() for tag in tags if (m := spelling.fullmatch(tag.strip()))}
+        lettered = {tag for tag, letter in matches.items() if letter in ALL_LETTERS}
+        letters = {matches[tag] for tag in lettered}
         is_first = spelling is SPELLINGS[0] and letters & {"B", "I"}
-        prefixed |= own if is_first or ("B" in letters and letters & set("IMEL")) else set()
+        prefixed |= lettered if is_first or ("B" in letters and letters & set("IMEL")) else set()
     return prefixed
 
 
-def are_bracketed(found: Collection[str]) -> bool:
+def are_bracketed(tags: Collection[str]) -> bool:
     """Whether the tags of a file are those of CoNLL-2012: `(PER*`, `*`, `*)`."""
-    return any(tag.startswith("(") for tag in found) and all(BRACKETED.fullmatch(tag) for tag in found)
+    return any(tag.startswith("(") for tag in tags) and all(BRACKETED.fullmatch(tag) for tag in tags)
 
 
-def outside_of(found: Collection[str]) -> set[str]:
+def outside_of(tags: Collection[str]) -> set[str]:
     """The tags outside of entities: `O` (and what has none, `-X-`), or else the only one that can be."""
-    named = {tag for tag in found if tag.strip().lower() in ("o", "-x-")}
-    likely = {tag for tag in found if tag.strip().lower() in OUTSIDE}
+    named = {tag for tag in tags if tag.strip().lower() in ("o", "-x-")}
+    likely = {tag for tag in tags if tag.strip().lower() in OUTSIDE}
     return named or (likely if len(likely) == 1 else set())
 
 

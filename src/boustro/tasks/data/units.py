@@ -80,8 +80,8 @@ class Offsets:
         places = {} if isinstance(record, InCodePoints) else self.find(record)
         for name, (text, span) in places.items():
             with suppress(ValueError):
-                (found,) = convert([span], text, unit, where, notes)
-                record = self.move(record, name, found)
+                (converted,) = convert([span], text, unit, where, notes)
+                record = self.move(record, name, converted)
         return InCodePoints(record) if places else record
 
     def convert_all(self, named: Iterable[tuple[str, Any]], notes: list[Note]) -> list[tuple[str, Any]]:
@@ -126,8 +126,8 @@ def position(text: str, offset: int, unit: str) -> int | None:
 
 def same_letters(one: str, other: str) -> bool:
     """Whether texts are equal but for white space, which Label Studio also writes as a backslash and an n."""
-    bare, own = ("".join(text.replace("\\n", " ").split()) for text in (one, other))
-    return bare == own
+    bare, other_bare = ("".join(text.replace("\\n", " ").split()) for text in (one, other))
+    return bare == other_bare
 
 
 def _units(text: str) -> Iterable[str]:
@@ -146,10 +146,10 @@ def _convert(span: Span, text: str, unit: Unit, where: str, notes: list[Note]) -
     if place != (span.start, span.end):
         moved = f"{shown} at {span.start}:{span.end} in {read} is at {place[0]}:{place[1]}"
         notes.append(Note(CONVERTED.format(read), where, moved))
-    others = {own: text[slice(*other)] for own, other in units.items() if other != place}
+    others = {key: text[slice(*other)] for key, other in units.items() if other != place}
     if span.text is None and others and (unit.name not in units or unit.rivals & others.keys()):
-        own, other = next(iter(others.items()))
-        notes.append(Note(UNCLEAR, where, f"{shown}, read in {read}, would be {other!r} in {own}"))
+        other_unit, other = next(iter(others.items()))
+        notes.append(Note(UNCLEAR, where, f"{shown}, read in {read}, would be {other!r} in {other_unit}"))
     return span._replace(start=place[0], end=place[1])
 
 
@@ -207,10 +207,10 @@ def parse_spans(given: Any, where: str) -> list[Span]:
         if len(parts) != 3 or [type(part) for part in parts] != [int, int, str]:
             raise ValueError(f"{where}: an entity is [start, end, label], got {shorten(item)}")
         start, end, label = parts
-        own = item.get("text") if isinstance(item, Mapping) else None
+        quoted = item.get("text") if isinstance(item, Mapping) else None
         if not label.strip():
             raise ValueError(f"{where}: the entity [{start}, {end}) has an empty label")
-        spans.append(Span(label, start, end, own if isinstance(own, str) and own else None))
+        spans.append(Span(label, start, end, quoted if isinstance(quoted, str) and quoted else None))
     return spans
 
 

@@ -82,7 +82,7 @@ def distill(
 def _show(figures: dict[str, Any]) -> None:
     print(f"agreement with the teacher on {figures['compared']:,} examples  {100 * figures['agreement']:.1f}%")
     for name in ("teacher", "student"):
-        own = figures[name]
-        score = {key: own["dev"][key] for key in ("f1", "accuracy") if key in own.get("dev", {})}
+        row = figures[name]
+        score = {key: row["dev"][key] for key in ("f1", "accuracy") if key in row.get("dev", {})}
         shown = "".join(f"  {key.replace('f1', 'F1')} {value:.2f}" for key, value in list(score.items())[:1])
-        print(f"{name}  {own['parameters'] / 1e6:.2f}M parameters  {own['megabytes']:,.1f} MB{shown}  {own['encoder']}")
+        print(f"{name}  {row['parameters'] / 1e6:.2f}M parameters  {row['megabytes']:,.1f} MB{shown}  {row['encoder']}")

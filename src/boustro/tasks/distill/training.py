@@ -121,15 +121,15 @@ def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
     """What `predict` would label; `ValueError` for fewer than two."""
     places = [f"text {number}" for number in range(1, len(texts) + 1)]
     given = [teacher.as_input(text, place) for text, place in zip(texts, places, strict=True)]
-    found = [p.example for text, place in zip(given, places, strict=True) for p in teacher.split(text, place)]
-    if len(found) < 2:
-        raise ValueError(f"{len(found)} examples in the texts: too few to learn from, and to compare on")
-    return found
+    examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.split(text, place)]
+    if len(examples) < 2:
+        raise ValueError(f"{len(examples)} examples in the texts: too few to learn from, and to compare on")
+    return examples
 
 
 def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: bool) -> AnyTask:
     """A task like the teacher, not trained yet, with the same labels."""
-    how, own = asdict(options), teacher.settings()
+    how, settings = asdict(options), teacher.settings()
     kind = how.pop("head") or teacher.head_kind
     made, taught = teacher.config.check_head(kind), head_kind(teacher.head_kind).labelling
     if taught != made.labelling:
@@ -137,7 +137,7 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     if head_class(kind).closed_form:
         raise ValueError(f"a {kind} head is trained at once, and cannot learn distributions; choose another --head")
     names = {*made.option_names(), *vars(teacher.config)}
-    kept = {name: own[name] for name in KEPT if name in own and name in names}
+    kept = {name: settings[name] for name in KEPT if name in settings and name in names}
     if "hidden" not in names and options.hidden == DEFAULT_DISTILL.hidden:
         del how["hidden"]
     return type(teacher)(encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
@@ -152,10 +152,10 @@ def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
     @torch.no_grad()
     def soften(numbers: np.ndarray, rows: Tensor) -> Any:
         batch = inputs.batch(numbers)
-        found = head.soften(batch.to_words(mixed), batch.lengths)
+        softened = head.soften(batch.to_words(mixed), batch.lengths)
         if not isinstance(teacher.labelling, TextLabelling):
-            return found
-        scores = teacher.fitted.complete(list(found.cpu().numpy()), [examples[n] for n in numbers])
+            return softened
+        scores = teacher.fitted.complete(list(softened.cpu().numpy()), [examples[n] for n in numbers])
         return teacher.labelling.soften(np.stack(scores))
 
     soften(np.arange(1), torch.arange(0))  # a head without a distribution is refused now

@@ -131,8 +131,8 @@ def neighbours(
 
     Raises `ValueError` where there is no pair.
     """
-    found = (pair for document in documents for pair in _pairs_of(document, least))
-    numbered = enumerate(islice(found, most), start=1)
+    candidates = (pair for document in documents for pair in _pairs_of(document, least))
+    numbered = enumerate(islice(candidates, most), start=1)
     pairs = [replace(pair, where=f"{where}:{n}" if where else "") for n, pair in numbered]
     if not pairs:
         raise ValueError("the documents hold no two neighbouring sentences; each needs at least two, of four words")
@@ -145,5 +145,5 @@ def _pairs_of(document: str, least: int) -> Iterator[Pair]:
     for number, (first, second) in enumerate(pairwise(placed)):
         if number > taken and min(len(first.sentence), len(second.sentence)) >= least:
             taken = number + 1
-            texts = [document[own.places[0][0] : own.places[-1][1]] for own in (first, second)]
+            texts = [document[sentence.places[0][0] : sentence.places[-1][1]] for sentence in (first, second)]
             yield Pair(first.sentence, second.sentence, (texts[0], texts[1]))

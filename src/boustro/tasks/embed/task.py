@@ -149,9 +149,9 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
     def result(self, answer: InputAnswer[str]) -> np.ndarray:
         """(width,) the vector."""
-        ((_, own),) = answer.parts
-        assert isinstance(own, VectorAnswer) and own.vector is not None
-        return own.vector
+        ((_, vector_answer),) = answer.parts
+        assert isinstance(vector_answer, VectorAnswer) and vector_answer.vector is not None
+        return vector_answer.vector
 
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         return {"vector": self.result(answer).tolist()}
@@ -188,8 +188,8 @@ def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequenc
             raise ValueError(f"query {number} has no word; give a text with words")
     vectors, asked = model.encode(texts), model.encode(queries)
     full = np.flatnonzero(vectors.any(1))
-    found = []
+    results = []
     for query, scores in zip(queries, cosines(asked, vectors[full]), strict=True):
         best = [(float(scores[i]), int(full[i])) for i in np.argsort(-scores, kind="stable")[:top]]
-        found.append(Found(query, tuple((cosine, row + 1, texts[row]) for cosine, row in best)))
-    return found
+        results.append(Found(query, tuple((cosine, row + 1, texts[row]) for cosine, row in best)))
+    return results

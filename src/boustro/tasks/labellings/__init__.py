@@ -65,9 +65,9 @@ def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions) -> 
 
 def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
     """A saved labelling; `own` is what else its `to_dict` has. `ValueError` for an unknown scheme."""
-    found = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
+    name = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
     refuse_no_texts(labels, "label")
-    return _class(found)(scheme, labels, **own)
+    return _class(name)(scheme, labels, **own)
 
 
 def _class(place: str) -> type[Labelling]:

@@ -163,11 +163,11 @@ class RelationLabelling(MarkedLabelling):
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
         without = [label for label in self.gold_labels(train) if is_no_relation(label, self.no_relation)]
-        found = {f"{TAKEN}: {', '.join(sorted(set(without)))}": len(without)} if without else {NONE_TAKEN: len(train)}
-        return super().unpredictable(train, dev, max_span) | found
+        counts = {f"{TAKEN}: {', '.join(sorted(set(without)))}": len(without)} if without else {NONE_TAKEN: len(train)}
+        return super().unpredictable(train, dev, max_span) | counts
 
     def score(
         self, examples: Sequence[MarkedText], answers: Sequence[Answer], signature: dict[str, str]
     ) -> RelationScore:
-        found = [answer.tags[0] for answer in answers]
-        return score_relations(self.gold_labels(examples), found, signature, self.no_relation)
+        labels = [answer.tags[0] for answer in answers]
+        return score_relations(self.gold_labels(examples), labels, signature, self.no_relation)

@@ -74,9 +74,9 @@ def stem(word: str) -> str:
 
 def stem_weights(contexts: Iterable[Sequence[str]]) -> dict[str, float]:
     """The weights below 1 of frequent stems: log(1 / share of contexts), in units of log(1 / RARE)."""
-    found = [{stem(word) for word in words} for words in contexts]
-    counts = Counter(s for stems in found for s in stems)
-    weights = {s: math.log((len(found) + 1) / (n + 0.5)) / -math.log(RARE) for s, n in counts.items()}
+    stem_sets = [{stem(word) for word in words} for words in contexts]
+    counts = Counter(s for stems in stem_sets for s in stems)
+    weights = {s: math.log((len(stem_sets) + 1) / (n + 0.5)) / -math.log(RARE) for s, n in counts.items()}
     return {s: round(w, 3) for s, w in sorted(weights.items()) if w < 1 and counts[s] > 1}
 
 
@@ -134,12 +134,12 @@ def match_features(question: tuple[str, ...], context: tuple[str, ...], weights:
 
 
 def _matches(
-    words: Sequence[str], own: Reading, others: Sequence[str], other: Reading, known: Mapping[str, float]
+    words: Sequence[str], read: Reading, others: Sequence[str], other: Reading, known: Mapping[str, float]
 ) -> list[np.ndarray]:
     """Whether each word stands in the other text: as it is, in lower case, by its stem; the weight of that match."""
     exact, lower, stems = set(others), set(other.lower), set(other.stems)
-    weights = [known.get(s, 0.0) if s in stems else 0.0 for s in own.stems]
-    rows = ([w in exact for w in words], [w in lower for w in own.lower], [s in stems for s in own.stems], weights)
+    weights = [known.get(s, 0.0) if s in stems else 0.0 for s in read.stems]
+    rows = ([w in exact for w in words], [w in lower for w in read.lower], [s in stems for s in read.stems], weights)
     return [np.array(row, np.float32) for row in rows]
 
 
@@ -149,8 +149,8 @@ def _near(told: Reading, known: Mapping[str, float]) -> list[np.ndarray]:
     share = np.array(list(known.values()), np.float32) / max(sum(known.values()), 1e-6)
     size, at = len(told.stems), np.arange(len(told.stems))
     here = np.zeros((size, len(known)), np.float32)
-    found = np.array([numbers.get(s, -1) for s in told.stems])
-    here[at[found >= 0], found[found >= 0]] = 1
+    rows = np.array([numbers.get(s, -1) for s in told.stems])
+    here[at[rows >= 0], rows[rows >= 0]] = 1
     counts = np.concatenate([np.zeros((1, len(known)), np.float32), here.cumsum(0)])
     columns = []
     for left, right in WINDOWS:
@@ -226,8 +226,8 @@ class QuestionLabelling(Labelling):
         return {f"answers of more than {max_span} words, never found": count} if count else {}
 
     def side(self, examples: Sequence[Question]) -> np.ndarray:
-        found = [match_features(q.question.words, q.context.words, self.weights) for q in examples]
-        return np.concatenate(found) if found else np.zeros((0, 0), np.float32)
+        features = [match_features(q.question.words, q.context.words, self.weights) for q in examples]
+        return np.concatenate(features) if features else np.zeros((0, 0), np.float32)
 
     def targets(self, examples: Sequence[Question]) -> Targets:
         """Gold spans; `None` where the answer is known, but not its place."""
@@ -239,9 +239,9 @@ class QuestionLabelling(Labelling):
         if NO_ANSWER not in self.labels or not any(q.answers == () for q in examples):
             return None
 
-        def choose(found: Sequence[Found]) -> float:
-            texts = [q.passage(*f.spans[0][:2]) for q, f in zip(examples, found, strict=True)]
-            return best_threshold([q.answers or () for q in examples], texts, [f.null for f in found])[1]
+        def choose(answers: Sequence[Found]) -> float:
+            texts = [q.passage(*f.spans[0][:2]) for q, f in zip(examples, answers, strict=True)]
+            return best_threshold([q.answers or () for q in examples], texts, [f.null for f in answers])[1]
 
         return choose
 

@@ -102,15 +102,15 @@ class SenseLabelling(Labelling):
     @classmethod
     def learn(cls, examples: Sequence[Occurrence], options: HeadOptions) -> "SenseLabelling":
         """The senses of each entry, both sorted; an occurrence with several keys is one of each."""
-        found: dict[Entry, Counter[str]] = {}
+        key_counts: dict[Entry, Counter[str]] = {}
         for example in examples:
             if example.target and example.keys:
-                found.setdefault(example.target.entry, Counter()).update(example.keys)
-        if not found:
+                key_counts.setdefault(example.target.entry, Counter()).update(example.keys)
+        if not key_counts:
             raise ValueError(NO_GOLD)
-        senses = [(entry, sorted(found[entry])) for entry in sorted(found)]
+        senses = [(entry, sorted(key_counts[entry])) for entry in sorted(key_counts)]
         labels = [key for _, keys in senses for key in keys]
-        counts = [found[entry][key] for entry, keys in senses for key in keys]
+        counts = [key_counts[entry][key] for entry, keys in senses for key in keys]
         sizes = {" ".join(entry): len(keys) for entry, keys in senses}
         assert isinstance(options, CentroidOptions)
         wordnet = read_wordnet(options.wordnet).entries if options.wordnet else {}
@@ -155,9 +155,9 @@ class SenseLabelling(Labelling):
         from boustro.heads.centroids import SenseTargets
 
         def of(numbers: np.ndarray, rows: Any) -> SenseTargets:
-            own = [labels[number] for number in numbers]
-            occurrences = np.repeat(np.arange(len(own)), list(map(len, own)))
-            return SenseTargets(occurrences, np.array([x for some in own for x in some], np.int64), documents[numbers])
+            gold = [labels[number] for number in numbers]
+            occurrences = np.repeat(np.arange(len(gold)), list(map(len, gold)))
+            return SenseTargets(occurrences, np.array([x for some in gold for x in some], np.int64), documents[numbers])
 
         return of
 
@@ -207,7 +207,7 @@ class SenseLabelling(Labelling):
             baselines["WordNet's first sense"] = self.first.get
         return SenseScore(
             count_senses(gold, given),
-            {pos: count_senses(own, given) for pos, own in per_pos.items()},
+            {pos: count_senses(pos_gold, given) for pos, pos_gold in per_pos.items()},
             sum(target.entry in self.entries for _, target in asked),
             {
                 name: count_senses(gold, {n: [key] for n, t in asked if (key := choose(t.entry))}).f1

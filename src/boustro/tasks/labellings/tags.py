@@ -35,8 +35,8 @@ class TagLabelling(EntityLabelling):
     def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "TagLabelling":
         """O first, then the tags of the training set in alphabetical order."""
         assert isinstance(options, TagOptions)
-        found = {tag for s in sentences for tag in cls.tags(s, options.tag_scheme)}
-        return cls(options.tag_scheme, ["O", *sorted(found - {"O"})])
+        tags = {tag for s in sentences for tag in cls.tags(s, options.tag_scheme)}
+        return cls(options.tag_scheme, ["O", *sorted(tags - {"O"})])
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class WordLabelling(TagLabelling):
 
     def judge(self, examples: Sequence[Sentence], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
         pairs = [p for s, a in zip(examples, answers, strict=True) for p in zip(s.tags or (), a.tags, strict=True)]
-        return [score for a in answers for score in a.scores], [gold == own for gold, own in pairs]
+        return [score for a in answers for score in a.scores], [gold == predicted for gold, predicted in pairs]
 
     def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
         """Every word is an entity."""

@@ -43,14 +43,14 @@ class TextLabelling(Labelling):
     @classmethod
     def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "TextLabelling":
         """The labels of the training set in alphabetical order."""
-        found = Counter(s.label for s in examples if s.label is not None)
-        labels = sorted(found)
+        label_counts = Counter(s.label for s in examples if s.label is not None)
+        labels = sorted(label_counts)
         if len(labels) < 2:
             only = f"only the label {labels[0]}" if labels else "no label"
             raise ValueError(f"{data_name(examples)}: {only}, so there is nothing to learn; give two labels at least")
         learned = cls(cls.scheme_name, labels)
         if isinstance(options, ClassOptions) and options.class_weights:
-            counts = np.array([found[label] for label in labels])
+            counts = np.array([label_counts[label] for label in labels])
             learned.weights = counts.sum() / (len(labels) * counts)
         return learned
 
@@ -145,11 +145,11 @@ class LabelSetLabelling(TextLabelling):
         return [label for s in examples for label in label_set(s)]
 
     def ids(self, examples: Sequence[Any]) -> np.ndarray:
-        found = np.zeros((len(examples), len(self.labels)), np.float32)
+        indicators = np.zeros((len(examples), len(self.labels)), np.float32)
         number = {label: i for i, label in enumerate(self.labels)}
-        for row, example in zip(found, examples, strict=True):
+        for row, example in zip(indicators, examples, strict=True):
             row[[number[label] for label in label_set(example) if label in number]] = 1
-        return found
+        return indicators
 
     @staticmethod
     def log_probabilities(scores: np.ndarray) -> np.ndarray:

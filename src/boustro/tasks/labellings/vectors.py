@@ -146,8 +146,8 @@ class PairVectorLabelling(VectorLabelling):
         import torch
 
         def of(numbers: np.ndarray, rows: Any) -> torch.Tensor | None:
-            own = scores[numbers]
-            return None if np.isnan(own).any() else torch.from_numpy(own)
+            batch_scores = scores[numbers]
+            return None if np.isnan(batch_scores).any() else torch.from_numpy(batch_scores)
 
         return of
 

@@ -112,8 +112,8 @@ def corpus_records(path: Path) -> Iterator[dict[str, Any]]:
     for sentence, targets in parse_corpus(path):
         if targets:
             asked = [{"name": t.name, "word": t.word, "lemma": t.lemma, "pos": t.pos} for t in targets]
-            own = {"words": list(sentence.words), "senses": asked, "document": sentence.document}
-            yield own | {"where": sentence.where}
+            record = {"words": list(sentence.words), "senses": asked, "document": sentence.document}
+            yield record | {"where": sentence.where}
 
 
 DOCUMENT_KEYS = ("document", "file")
@@ -149,33 +149,33 @@ def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
 def key_file(path: Path) -> Path | None:
     """The gold keys beside an XML file, where they are."""
     stem = path.name.partition(".xml")[0].removesuffix(".data")
-    found = path.with_name(f"{stem}.gold.key.txt")
-    return found if found.is_file() else None
+    keys = path.with_name(f"{stem}.gold.key.txt")
+    return keys if keys.is_file() else None
 
 
 def read_keys(path: Path) -> dict[str, tuple[str, ...]]:
     """Keys by the name of their instance, of lines `name key …`; `ValueError` with file:line for another line."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_name: dict[str, tuple[str, ...]] = {}
     for number, line in read_lines(path):
         name, *keys = line.split() or [""]
         if name and not keys:
             raise ValueError(f"{path}:{number}: {shorten(name)} has no key; expected a name and one key or several")
-        if name in found:
+        if name in by_name:
             raise ValueError(f"{path}:{number}: {shorten(name)} has keys above already")
         if name:
-            found[name] = tuple(keys)
-    return found
+            by_name[name] = tuple(keys)
+    return by_name
 
 
 def _with_keys(parsed: Iterable[tuple[Sentence, list[Target]]], path: Path, keys: Path | None) -> list[SenseSentence]:
     gold = read_keys(keys) if keys else {}
-    found, names = [], set()
+    tagged, names = [], set()
     for sentence, targets in parsed:
-        found.append(SenseSentence(sentence, tuple(_keyed(t, gold.get(t.name, ()), sentence.where) for t in targets)))
+        tagged.append(SenseSentence(sentence, tuple(_keyed(t, gold.get(t.name, ()), sentence.where) for t in targets)))
         names |= {target.name for target in targets}
     if lost := next((name for name in gold if name not in names), None):
         raise ValueError(f"{keys}: {shorten(lost)} is no instance of {path}; name its own file with --keys")
-    return found
+    return tagged
 
 
 def _checked(name: str, sentences: Sequence[SenseSentence], notes: Sequence[Note] = ()) -> SenseData:

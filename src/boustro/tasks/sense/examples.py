@@ -54,10 +54,10 @@ def make_entry(lemma: str, pos: str) -> Entry:
 
 def part_of_speech(tag: str) -> str:
     """One of `POS` for a universal tag, a Penn Treebank tag or WordNet's letter; `ValueError` for another."""
-    found = tag if tag in POS else POS_OF_LETTER.get(tag.lower()) or POS_OF_PENN.get(tag[:2])
-    if found is None:
+    pos = tag if tag in POS else POS_OF_LETTER.get(tag.lower()) or POS_OF_PENN.get(tag[:2])
+    if pos is None:
         raise ValueError(unknown(tag, (*POS, *POS_OF_PENN, *POS_OF_LETTER), "part of speech"))
-    return found
+    return pos
 
 
 def pos_of_key(key: str) -> str | None:
@@ -74,12 +74,12 @@ def read_wordnet(path: str | Path) -> Inventory:
     file = path / INDEX if path.is_dir() else path
     if not file.is_file():
         raise FileNotFoundError(f"{file}: no such file; name a folder with WordNet's {INDEX}, or that file")
-    found: dict[Entry, list[tuple[int, str]]] = {}
+    numbered: dict[Entry, list[tuple[int, str]]] = {}
     for entry, number, key in _index_lines(file):
-        found.setdefault(entry, []).append((number, key))
-    if not found:
+        numbered.setdefault(entry, []).append((number, key))
+    if not numbered:
         raise ValueError(f"{file}: no sense; expected lines of a key, an offset, a sense number and a count")
-    return Inventory({entry: tuple(key for _, key in sorted(keys)) for entry, keys in found.items()}, str(path))
+    return Inventory({entry: tuple(key for _, key in sorted(keys)) for entry, keys in numbered.items()}, str(path))
 
 
 def _index_lines(file: Path) -> Iterator[tuple[Entry, int, str]]:

@@ -45,9 +45,9 @@ class Sense:
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         t = self.target
-        own = {"name": t.name} if t.name else {}
+        named = {"name": t.name} if t.name else {}
         place = {"word": t.word, "lemma": t.lemma, "pos": t.pos}
-        return {**own, **place, "key": self.key, "how": self.how, "ranked": self.ranked}
+        return {**named, **place, "key": self.key, "how": self.how, "ranked": self.ranked}
 
 
 class SenseTagger(Task[SenseSentence, list[Sense]]):
@@ -123,7 +123,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
 
     def result(self, answer: InputAnswer[SenseSentence]) -> list[Sense]:
         """The sense of each word that is asked for."""
-        return [Sense.of(part.example, own) for part, own in answer.parts]
+        return [Sense.of(part.example, part_answer) for part, part_answer in answer.parts]
 
     def to_record(self, answer: InputAnswer[SenseSentence]) -> dict[str, Any]:
         return {"senses": [sense.to_dict() for sense in self.result(answer)]}
