@@ -53,21 +53,21 @@ def answers_left_out(
 
     `parts` are (kept, left out) numbers of `data.gold`.
     """
-    found = {}
+    answers = {}
     for number, (kept, left) in enumerate(parts):
         order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
         some = np.sort(order[: max(1, round(share * len(kept)))])
-        own = replace(data.leaving_out(left), dev=None)
-        outside = own.inputs.select(left)
-        part = replace(fitted, head=train_on_part(fitted, own, some))
+        rest = replace(data.leaving_out(left), dev=None)
+        outside = rest.inputs.select(left)
+        part = replace(fitted, head=train_on_part(fitted, rest, some))
         if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
-            own = _within(own, left, some)
+            rest = _within(rest, left, some)
             for other in learning:
-                part, _ = other.train(part, own, None)
+                part, _ = other.train(part, rest, None)
         examples = [data.gold[n] for n in left]
         outputs = predict_inputs(part.head, outside)
-        found |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
-    return found
+        answers |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
+    return answers
 
 
 def _within(data: TrainingSet, left: np.ndarray, some: np.ndarray) -> TrainingSet:
@@ -105,10 +105,10 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
             return {KEY: {"why_not": "these examples have nothing that an answer can be compared with"}}
         drawn += bootstrap(units.statistic, [values[None]], groups=groups)
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
-    found = _facts(fitted, drawn, sizes)
-    found |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    found |= {"divided": kin(data.gold, shared).divided, **cut, **_by_words(fitted, data, parts)}
-    return {KEY: found}
+    facts = _facts(fitted, drawn, sizes)
+    facts |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
+    facts |= {"divided": kin(data.gold, shared).divided, **cut, **_by_words(fitted, data, parts)}
+    return {KEY: facts}
 
 
 def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
@@ -116,12 +116,12 @@ def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarra
     labelling, units = fitted.labelling, fitted.labelling.units
     if not isinstance(labelling, TextLabelling) or not all(isinstance(text, Sentence) for text in data.gold):
         return {}
-    found = {}
+    read = {}
     for kept, left in parts:
         ids, texts = labelling.ids([data.gold[n] for n in kept]), [data.gold[n].words for n in kept]
         scores = fit_words(texts, ids, len(labelling.labels)).scores([data.gold[n].words for n in left])
-        found |= {n: labelling.read(row, data.gold[n]) for n, row in zip(left.tolist(), scores, strict=True)}
-    return {"words": _rounded(units.score([data.gold[n] for n in sorted(found)], [found[n] for n in sorted(found)]))}
+        read |= {n: labelling.read(row, data.gold[n]) for n, row in zip(left.tolist(), scores, strict=True)}
+    return {"words": _rounded(units.score([data.gold[n] for n in sorted(read)], [read[n] for n in sorted(read)]))}
 
 
 def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> tuple[Plan[Any], str]:

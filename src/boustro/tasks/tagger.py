@@ -71,9 +71,9 @@ class Tagger(Task[str, Entities]):
 
     @classmethod
     def collect(cls, data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
-        found = load_data(data, options)
-        notes += found.notes
-        return found.sentences
+        loaded = load_data(data, options)
+        notes += loaded.notes
+        return loaded.sentences
 
     as_examples = staticmethod(as_sentences)
     labelled = staticmethod(labelled_text)
@@ -156,15 +156,15 @@ class Tagger(Task[str, Entities]):
             return Entities(answer.entities, answer.input)
         from boustro.tasks.render import word_entities
 
-        words, found = answer.input.words, [e for _, own in answer.parts for e in own.entities]
-        found = [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in found]
-        return Entities(found, *word_entities(words, found))
+        words, entities = answer.input.words, [e for _, part_answer in answer.parts for e in part_answer.entities]
+        entities = [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in entities]
+        return Entities(entities, *word_entities(words, entities))
 
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         entities = {"entities": [e.to_dict() for e in self.result(answer)]}
         if not isinstance(answer.input, Sentence):
             return entities
-        return {"tags": [tag for _, own in answer.parts for tag in own.tags]} | entities
+        return {"tags": [tag for _, part_answer in answer.parts for tag in part_answer.tags]} | entities
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         words = answer.input.words if isinstance(answer.input, Sentence) else None
@@ -173,10 +173,10 @@ class Tagger(Task[str, Entities]):
         if form == "conll":
             from boustro.tasks.data.conll import format_conll, format_document
 
-            tagged = [(part.example.words, own.tags) for part, own in answer.parts]
+            tagged = [(part.example.words, part_answer.tags) for part, part_answer in answer.parts]
             return format_document(tagged) if words is None else format_conll(tagged)
-        found = self.result(answer)
-        shown = found.text, found.marked
+        result = self.result(answer)
+        shown = result.text, result.marked
         if form in TOOLS:
             return TOOLS[form].suggest(shown[0], entities=shown[1])
         from boustro.tasks.render import as_html, as_terminal, as_text
@@ -191,9 +191,9 @@ class Tagger(Task[str, Entities]):
         return (*self.types, "entities")
 
     def cells(self, answer: InputAnswer[str]) -> list[Any]:
-        found = self.result(answer)
-        own = ["; ".join(" ".join(e.text.split()) for e in found if e.label == label) for label in self.types]
-        return [*own, as_json([e.to_dict() for e in found])]
+        entities = self.result(answer)
+        by_type = ["; ".join(" ".join(e.text.split()) for e in entities if e.label == label) for label in self.types]
+        return [*by_type, as_json([e.to_dict() for e in entities])]
 
     def tag(self, sentences: Iterable[Sentence | Sequence[str]], cached: bool = False) -> list[tuple[str, ...]]:
         """BIO tags of sentences that are split into words already."""

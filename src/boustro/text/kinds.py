@@ -79,19 +79,19 @@ def kind_of_file(path: Path | str) -> str | None:
 
 def refuse_kind(path: Path, start: bytes) -> None:
     """`ValueError`, with the way on, where the first bytes, unpacked if the name says so, are not plain text's."""
-    if found := _look(path, start):
-        raise ValueError(f"{path}: this is {found[0]}, which is not read as text; {found[1]}")
+    if known_kind := _look(path, start):
+        raise ValueError(f"{path}: this is {known_kind[0]}, which is not read as text; {known_kind[1]}")
 
 
 def _look(path: Path, start: bytes) -> tuple[str, str] | None:
     """The kind and the way on."""
-    found = next(((kind, way) for pattern, kind, way in PATTERNS if pattern.match(start[:START])), None)
-    if found is None or found[0] != "a zip archive":
-        return found
+    known_kind = next(((kind, way) for pattern, kind, way in PATTERNS if pattern.match(start[:START])), None)
+    if known_kind is None or known_kind[0] != "a zip archive":
+        return known_kind
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
         names = []
     inside = ((kind, way) for begin, kind, way in INSIDE for name in names if name.startswith(begin))
-    return next(inside, INSIDE[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else found)
+    return next(inside, INSIDE[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else known_kind)

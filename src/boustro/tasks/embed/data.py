@@ -110,8 +110,8 @@ def read_rows(file: str | Path, column: str | None = None) -> Iterator[str]:
         if isinstance(text, Mapping):
             key = next((key for key in ((column,) if column else TEXT_KEYS) if key in text), None)
             if key is None:
-                looked, found = column or " or ".join(TEXT_KEYS), ", ".join(map(str, text)) or "nothing"
-                raise ValueError(f"{item.place}: no text under {looked} (found: {found}); name it with --text-column")
+                looked, columns = column or " or ".join(TEXT_KEYS), ", ".join(map(str, text)) or "nothing"
+                raise ValueError(f"{item.place}: no text under {looked} (found: {columns}); name it with --text-column")
             text = text[key]
             if tabular and not isinstance(text, (str, list)):
                 text = "" if text is None else str(text)
