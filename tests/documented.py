@@ -126,6 +126,7 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "answers.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PER"]], "source": ""}\n')
     _write(folder / "labelled.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PERSON"]], "source": ""}\n')
     _write(folder / "names.tsv", "Ada\tPER\n")
+    _write(folder / "kinds.json", '{"PER": "PERSON", "LOC": "PLACE", "date": null}')
     _write(folder / "gaps.txt", "Ada ___ it.\n___ left.\n")
     for name in ("openbookqa-train", "arc-easy-train", "easy"):
         _write(folder / "choices" / f"{name}.jsonl", CHOICES)

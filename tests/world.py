@@ -37,6 +37,7 @@ GOOD = {
     "fuse": f"--forward {{lm}} --backward {{back}} --shards {{shards}} --out {{out}} --width 8 {STEPS}",
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "memory": "{corpus.txt} --encoder {lm} --out {out}",
+    "names": "{train.conll} --encoder {lm} --epochs 1 --out {out}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
     "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1",

@@ -2,6 +2,7 @@
 
     starter-forward      the forward half of the pair in the package
     starter-memory       its memory of words, which belongs to encoders
+    starter-names        the same, with what a network learned of names; `names` is a tagger of it
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
@@ -21,8 +22,9 @@ from boustro.choose import nearest
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 PAIRS = {"starter": "starter-forward+starter-backward"}
-MEMORIES = {"starter-memory": "starter/memory"}
-FUSION, ELMO, ADAPTATION, MEMORY = "fusion", "elmo", "low-rank adaptation", "memory"
+EXTENDED = {"starter-memory": ("memory", "starter/memory"), "starter-names": ("names", "starter/names")}
+"""Encoders of the package that are no models: their kind, and where what belongs to them lies."""
+FUSION, ELMO, ADAPTATION, MEMORY, NAMES = "fusion", "elmo", "low-rank adaptation", "memory", "names"
 """Kinds of folders that encoders are loaded from and that transformers does not know."""
 SECONDS = 5.0
 
@@ -30,12 +32,14 @@ SECONDS = 5.0
 def locate_model(name: str) -> str:
     """The path of a model or tokenizer, or its name on the Hub.
 
-    Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for that of a pair or of a memory.
+    Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for one of another
+    kind.
     """
     if name in SHIPPED:
         return _packaged(SHIPPED[name])
-    if name in MEMORIES:
-        raise ValueError(f"{name} is a memory of words, not a model; it is an encoder, such as in --encoder {name}")
+    if name in EXTENDED:
+        what = {MEMORY: "a memory of words", NAMES: "a network that finds names"}[EXTENDED[name][0]]
+        raise ValueError(f"{name} is {what}, not a model; it is an encoder, such as in --encoder {name}")
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
     path = Path(expand_home(name))
@@ -43,15 +47,15 @@ def locate_model(name: str) -> str:
         return packed
     if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
-    if near := nearest(name, [*SHIPPED, *PAIRS, *MEMORIES], cutoff=0.8):
+    if near := nearest(name, [*SHIPPED, *PAIRS, *EXTENDED], cutoff=0.8):
         raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near}?")
     prepare_hub()
     return name
 
 
-def locate_memory(name: str) -> str:
-    """The path of a memory: that of the package, or a folder."""
-    return _packaged(MEMORIES[name]) if name in MEMORIES else expand_home(name)
+def locate_extended(name: str) -> str:
+    """The path of a memory or of names: that of the package, or a folder."""
+    return _packaged(EXTENDED[name][1]) if name in EXTENDED else expand_home(name)
 
 
 def _packed(folder: Path) -> str | None:
@@ -78,7 +82,7 @@ def _packaged(path: str) -> str:
 
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`."""
-    return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS, *MEMORIES) for part in spec.split("+"))
+    return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS, *EXTENDED) for part in spec.split("+"))
 
 
 def is_path(name: str) -> bool:

@@ -26,6 +26,10 @@ Bojanowski et al. 2017 (a word as the sum of its n-grams); Achlioptas 2003 (rand
 its vector at hand; a word that the text did not have in any case is its vector at hand. The folder, which `boustro
 memory` writes, names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
 
+**Names** (`NamesEncoder`, `names:DIR`): what a small network learned of names from other people's labels, word by word:
+whether a name begins or goes on here, which of a few kinds it is, and a vector in which names of one type are near to
+each other. The folder, which `boustro names` writes, names the encoder whose highest layers the network reads.
+
 W words, K kinds of words, D width of a stream.
 """
 
@@ -33,7 +37,7 @@ import copy
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import repeat, tee
@@ -42,11 +46,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from boustro.arrays import read_arrays
 from boustro.choose import later
 from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
 from boustro.encoders.options import Context, ReadingOptions
 from boustro.encoders.reading import group_sentences
-from boustro.encoders.word_means import KIND, WordMeans, join_means, load_means
+from boustro.encoders.word_means import WordMeans, join_means, load_means
+from boustro.names import MEMORY, NAMES
 from boustro.store import kind_of, read_folder, read_json
 from boustro.types import Sentence
 
@@ -112,7 +118,7 @@ def innermost(encoder: Encoder) -> Encoder:
 
 
 POOLED = ", mentions pooled"  # behind the name of a stream
-BLOCK_KINDS = 512  # whose float32 vectors fit into a processor's cache
+BLOCK_KINDS, BLOCK_WORDS = 512, 4096  # whose float32 vectors fit into a processor's cache
 
 
 class PooledEncoder(ExtendedEncoder):
@@ -152,6 +158,8 @@ class PooledEncoder(ExtendedEncoder):
 def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
     """The encoder with mentions of documents pooled, where they are wanted and it reads any, and with `learned`."""
     within: Context = "document" if wanted and context == "document" else "sentence"
+    if isinstance(encoder, NamesEncoder):
+        return encoder.over(with_mentions(encoder.base, wanted, context, learned))
     if isinstance(encoder, PooledEncoder):
         if within == encoder.within and learned is encoder.learned:
             return encoder
@@ -329,9 +337,125 @@ def _differing(here: Any, there: Any) -> set[str]:
     return {name for a, b in pairs for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
 
 
-def named_by_memory(path: str) -> list[str]:
-    """The spec of the encoder that a memory's folder names; empty for any other folder."""
-    if kind_of(path) != KIND:
+def named_by_folder(path: str) -> list[str]:
+    """The spec of the encoder that the folder of a memory or of names names; empty for any other folder."""
+    if (kind := kind_of(path)) not in (MEMORY, NAMES):
         return []
-    with read_folder(path, KIND):
+    with read_folder(path, kind):
         return [read_json(Path(path) / "config.json")["encoder"]]
+
+
+NETWORK, PLACES = "names.safetensors", 3  # outside, begins, goes on
+LOWEST = -12.0
+"""The lowest logarithm of a probability that is told."""
+
+
+@dataclass(frozen=True)
+class NamesNetwork:
+    """D values of a word's highest layers → H units → outside, begins, goes on; a vector of R values; C kinds."""
+
+    mean: np.ndarray  # (D,)
+    scale: np.ndarray  # (D,)
+    enter: np.ndarray  # (H, D)
+    enter_bias: np.ndarray  # (H,)
+    leave: np.ndarray  # (3 + R + C, H)
+    leave_bias: np.ndarray  # (3 + R + C,)
+    num_kinds: int
+
+    @property
+    def width(self) -> int:
+        """Of its stream."""
+        return len(self.leave) + PLACES + self.num_kinds
+
+    def read(self, vectors: np.ndarray) -> np.ndarray:
+        """From vectors (W, D) the vector, the probabilities of outside, begins and goes on, and those of the kinds, the
+        first and the last times that of not outside; then the logarithms of the probabilities."""
+        standard = (vectors.astype(np.float32) - self.mean) * self.scale
+        hidden = np.maximum(standard @ self.enter.T + self.enter_bias, 0)
+        found = hidden @ self.leave.T + self.leave_bias
+        place, own, kinds = np.split(found, [PLACES, len(self.leave) - self.num_kinds], axis=1)
+        place, kinds = log_softmax(place), log_softmax(kinds)
+        inside = 1 - np.exp(place[:, :1])
+        values = [own * inside, np.exp(place), np.exp(kinds) * inside]
+        return np.concatenate([*values, place, kinds], 1)
+
+
+def log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Of each row, at least -12."""
+    shifted = scores - scores.max(1, keepdims=True)
+    return np.maximum(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)), LOWEST)
+
+
+class NamesEncoder(ExtendedEncoder):
+    """The streams of the encoder that a folder names, and behind them that of names.
+
+    Raises as `MemoryEncoder`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        reading: ReadingOptions,
+        *,
+        spec: str,
+        device: str | None = None,
+        tokenizer: Any = None,
+    ) -> None:
+        self._weights = weights_fingerprint(path, None)
+        self.network, config = load_names(Path(path))
+        with naming(f"{path} has names of {config['encoder']}"):
+            base = open_encoder(config["encoder"], reading, device=device)
+        within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
+        super().__init__(base, [Stream(NAMES, 1, self.network.width)], within)
+        self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
+        if other := sorted(_differing(reading_facts(base), config["reading"])):
+            raise ValueError(
+                f"{path}: its network was trained on {config['encoder']} with other {', '.join(other)}; "
+                "read in the same way, or train it anew with boustro names"
+            )
+        self.num_read = len(base.streams)
+        if sum(stream.width for stream in base.streams) != len(self.network.mean):
+            raise ValueError(f"{path}: damaged (vectors of another width); write the names folder again")
+
+    def over(self, base: Encoder) -> Self:
+        twin = super().over(base)
+        twin.streams = (*base.streams, self.streams[-1])
+        twin.within = base.within if isinstance(base, ExtendedEncoder) else "sentence"
+        return twin
+
+    @property
+    def streams_by_lm(self) -> list[list[int]]:
+        return [*self.base.streams_by_lm, [len(self.base.streams)]]
+
+    def identity(self) -> Identity:
+        base = self.base.identity()
+        return Identity(
+            weights=self._weights,
+            vocabulary=[lm.vocabulary for lm in base.lms],
+            pooling=", ".join(lm.pooling for lm in base.lms),
+            rest={"base": base.to_dict()},
+        )
+
+    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+        read = features.streams[: self.num_read]
+        found = np.empty((len(read[0]), 1, self.network.width), self.dtype)
+        for first in range(0, len(found), BLOCK_WORDS):
+            some = slice(first, first + BLOCK_WORDS)
+            found[some, 0] = self.network.read(np.concatenate([stream[some, -1] for stream in read], 1))
+        yield found
+
+
+def load_names(path: Path) -> tuple[NamesNetwork, dict[str, Any]]:
+    """The network and `config.json` of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
+    with read_folder(path, NAMES, needs=(NETWORK, "config.json")):
+        config, arrays = read_json(path / "config.json"), read_arrays(path / NETWORK)
+        network = NamesNetwork(
+            **{name: array.astype(np.float32) for name, array in arrays.items()}, num_kinds=len(config["kinds"])
+        )
+        if (
+            not isinstance(config["encoder"], str)
+            or "reading" not in config
+            or network.enter.shape[1] != len(network.mean)
+        ):
+            raise ValueError("no encoder is named")
+        return network, config

@@ -6,6 +6,7 @@ backward:PATH       a backward LM whose config does not say so (the published on
 gpt2+./backward     several side by side, with one vocabulary
 starter             the pair in the package; starter-forward and starter-backward, its halves
 starter-memory      the same with its memory of words, which is in the package too
+starter-names       the same with what a small network learned of names, in the package too
 masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
@@ -13,6 +14,7 @@ unmasked:DIR        a causal LM that boustro adapt trained to read so, in the bl
 repeated:PATH       a causal LM that is given the text twice and read in the second copy; repeated:3:PATH three times
 fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
 memory:DIR          an encoder and its mean vectors of words in raw text (boustro memory); the folder names the encoder
+names:DIR           an encoder and a network that finds names (boustro names); the folder names the encoder
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
@@ -36,13 +38,14 @@ from boustro.encoders.options import Context, Precision, Quantisation, ReadingOp
 from boustro.names import (
     ADAPTATION,
     ELMO,
+    EXTENDED,
     FUSION,
-    MEMORIES,
     MEMORY,
+    NAMES,
     PAIRS,
     SHIPPED,
     expand_home,
-    locate_memory,
+    locate_extended,
     locate_model,
 )
 from boustro.options import OptionError, check_options
@@ -90,7 +93,8 @@ KINDS: dict[str, Kind] = {
     "unmasked": Kind(later("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
     "repeated": Kind(later(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
     "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
-    "memory": Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
+    MEMORY: Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
+    NAMES: Kind(later("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
     "elmo": Kind(
         later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")
     ),
@@ -98,7 +102,8 @@ KINDS: dict[str, Kind] = {
 NAMED_BY = {
     ADAPTATION: later("boustro.encoders.adapted:named_by_adaptation"),
     FUSION: later("boustro.encoders.fused:named_by_fusion"),
-    MEMORY: later("boustro.encoders.extended:named_by_memory"),
+    MEMORY: later("boustro.encoders.extended:named_by_folder"),
+    NAMES: later("boustro.encoders.extended:named_by_folder"),
 }
 """The specs that a folder of this kind names."""
 
@@ -127,7 +132,7 @@ class Part:
         if not at or _exists(_split_kind(name)[1]):
             bare, revision = name, ""
         prefix, path = _split_kind(bare)
-        if revision and (path in {*SHIPPED, *PAIRS, *MEMORIES} or _exists(path)):
+        if revision and (path in {*SHIPPED, *PAIRS, *EXTENDED} or _exists(path)):
             raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
         kind = prefix.partition(":")[0]
         if kind and kind not in KINDS:
@@ -155,7 +160,7 @@ class Part:
         """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model`."""
         if self.kind.elsewhere:
             return self.path
-        return locate_memory(self.path) if self.kind is KINDS["memory"] else locate_model(self.path)
+        return locate_extended(self.path) if self.kind in (KINDS[MEMORY], KINDS[NAMES]) else locate_model(self.path)
 
     def fingerprint(self) -> list[Any]:
         """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
@@ -166,7 +171,7 @@ class Part:
 
     def exact(self, weights: str) -> str:
         """The part with nothing left open, by the fingerprint of the weights that were loaded."""
-        if self.path in MEMORIES:
+        if self.path in EXTENDED:
             return self.path
         if self.kind.elsewhere or self.path in SHIPPED:
             return self.name
@@ -186,9 +191,9 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> "Spec":
         """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `Part.parse`."""
-        if text not in {*PAIRS, *MEMORIES} and Path(text).exists():
+        if text not in {*PAIRS, *EXTENDED} and Path(text).exists():
             return cls(text, (Part.parse(text),))
-        written = PAIRS | {name: f"memory:{name}" for name in MEMORIES}
+        written = PAIRS | {name: f"{kind}:{name}" for name, (kind, _) in EXTENDED.items()}
         names = [name for part in text.split("+") for name in written.get(part, part).split("+")]
         if not all(name.strip() for name in names):
             raise ValueError(f"{text!r} has an empty part; write for example gpt2+./backward")
@@ -252,7 +257,7 @@ def locate(name: str) -> tuple[str, str | None]:
 
 
 def _named_by(path: str) -> list[str]:
-    """The specs that a folder of an adaptation, a fusion or a memory names; none for anything else."""
+    """The specs that a folder of an adaptation, a fusion, a memory or names names; none for anything else."""
     kind = _kind_of_folder(path)
     return NAMED_BY[kind](path) if kind in NAMED_BY else []
 

@@ -1,4 +1,4 @@
-"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq` and `memory`.
+"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory` and `names`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -147,6 +147,34 @@ class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
     """How many words to keep, the most frequent ones."""
     code_bytes: CountOrZero = 0
     """Bytes of a word for each LM, by product quantisation; at most the width. 0 keeps 2 bytes for each dimension."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamesConfig(ReadingOptions, OutputConfig):
+    """The options of `boustro names`; words are read as taggers will read them."""
+
+    data: Positional[tuple[DataName, ...]]
+    """Labelled files, or data sets of the Hub, each with its own types. The label ? marks words that may be names."""
+    out: Path
+    """Where to write the folder; as an encoder it is named names:OUT, and boustro predict OUT finds names."""
+    kinds: TextPath | None = None
+    """A JSON file with the kind of each type, such as {"city": "PLACE", "date": null}; null is no name."""
+    encoder: LM = "starter-memory"
+    """Spec of the encoder whose vectors the network reads."""
+    layers: str = "last"
+    """Layers that taggers will read; the network reads the highest of them."""
+    width: Width = 64
+    """Values of the vector in which names of one type are near to each other."""
+    hidden: Width = 384
+    """Hidden units of the network."""
+    epochs: Count = 4
+    """Passes over the files."""
+    lr: Positive = 1.5e-3
+    """Peak learning rate of AdamW."""
+    dropout: Dropout = 0.3
+    """Dropout of the hidden units; a third of it of the vectors."""
+    seed: Seed = 1
+    """Seed of the initial weights, the data order and dropout."""
 
 
 @dataclass(frozen=True, kw_only=True)

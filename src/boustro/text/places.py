@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from boustro.choose import nearest
-from boustro.names import expand_home, is_path
+from boustro.names import NAMES, expand_home, is_path
 from boustro.store import MANIFEST, kind_of
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
@@ -35,8 +35,10 @@ class Place:
 
 
 def check_model(value: str) -> None:
-    """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub."""
+    """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub; `names` of the package."""
     path = Path(value)
+    if value == NAMES and not path.exists():
+        return
     if path.is_dir() and not (path / MANIFEST).exists():
         raise ValueError(f"{value} has no {MANIFEST}: it is incomplete, or no folder that boustro fit wrote")
     if path.is_dir() or (value.count("/") == 1 and not is_path(value) and not path.parent.exists()):

@@ -1,4 +1,4 @@
-"""`boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq` and `memory`.
+"""`boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory` and `names`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -11,6 +11,7 @@ from boustro.roads.options import (
     ElmoConfig,
     FuseConfig,
     MemoryConfig,
+    NamesConfig,
     Seq2SeqConfig,
 )
 from boustro.text.documents import is_stream
@@ -91,4 +92,16 @@ def memory(config: MemoryConfig) -> dict[str, Any]:
         raise ValueError(f"{name}: a stream can be read only once, and a memory reads its text twice; give a file")
     record = write_memory(config)
     print(f"{config.out}: {record['kept']:,} of {record['different']:,} words; as an encoder memory:{config.out}")
+    return record
+
+
+def names(config: NamesConfig) -> dict[str, Any]:
+    """Train a small network that finds names, from labelled files of any types, for encoders and for tagging at once.
+
+    A run that was stopped goes on with the vectors that are in the feature cache.
+    """
+    from boustro.roads.names import write_names
+
+    record = write_names(config)
+    print(f"{config.out}: {record['names']:,} names of {record['types']:,} types; as an encoder names:{config.out}")
     return record

@@ -9,6 +9,7 @@ place, not with one for each layer. What has no graph is refused with the reason
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from boustro.apps.runtime.parts import (
     tokenizer_facts,
 )
 from boustro.encoders.base import ConcatEncoder, Encoder
-from boustro.encoders.extended import PooledEncoder, SpelledEncoder
+from boustro.encoders.extended import LOWEST, PLACES, NamesEncoder, NamesNetwork, PooledEncoder, SpelledEncoder
 from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import WordMeans, save_means
@@ -134,12 +135,19 @@ def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
 
 @dataclass(frozen=True)
 class Parts:
-    """The LMs, the mix of each, and the memory of the encoder; `pooled` tells whether mentions are."""
+    """The LMs, the mix of each, and the memory of the encoder; `pooled` tells whether mentions are. A network of names
+    is part of the graph of the head."""
 
     lms: list[TransformerEncoder]
     mixes: list[LayerConcat]
     known: WordMeans | None
     pooled: bool
+    names: "NamesGraph | None" = None
+
+    @property
+    def top(self) -> bool:
+        """Whether the highest layers are needed as they are."""
+        return self.pooled or self.names is not None
 
 
 def find_parts(fitted: Fitted) -> Parts:
@@ -147,6 +155,9 @@ def find_parts(fitted: Fitted) -> Parts:
     encoder = fitted.plan.reader.encoder()
     if isinstance(encoder, SpelledEncoder):
         encoder = encoder.base
+    names = None
+    if isinstance(encoder, NamesEncoder):
+        names, encoder = NamesGraph(encoder.network, encoder.num_read, len(encoder.base.streams)), encoder.base
     known, pooled = None, isinstance(encoder, PooledEncoder)
     if isinstance(encoder, PooledEncoder):
         known, encoder = encoder.known, encoder.base
@@ -154,7 +165,7 @@ def find_parts(fitted: Fitted) -> Parts:
     lms = [_exportable(part) for part in encoders]
     if fitted.plan.reader.reading.quantise:
         raise ValueError("the encoder's weights are quantised already; train with the LM as it is, and export to int8")
-    return Parts(lms, list(fitted.head.mixes)[: len(lms)], known, pooled)
+    return Parts(lms, list(fitted.head.mixes)[: len(lms)], known, pooled, names)
 
 
 def refuse_head(fitted: Fitted) -> None:
@@ -254,19 +265,50 @@ def _additive(allowed: torch.Tensor) -> torch.Tensor:
     return torch.where(allowed, 0.0, torch.finfo(torch.float32).min)
 
 
+class NamesGraph(nn.Module):
+    """A network of names, which reads the highest layers of the first `num_read` streams; its own is number `place`."""
+
+    mean: torch.Tensor
+    scale: torch.Tensor
+    enter: torch.Tensor
+    enter_bias: torch.Tensor
+    leave: torch.Tensor
+    leave_bias: torch.Tensor
+
+    def __init__(self, network: NamesNetwork, num_read: int, place: int) -> None:
+        super().__init__()
+        self.num_read, self.place, self._num_kinds = num_read, place, network.num_kinds
+        for name in ("mean", "scale", "enter", "enter_bias", "leave", "leave_bias"):
+            self.register_buffer(name, torch.from_numpy(getattr(network, name)))
+
+    def forward(self, streams: Sequence[torch.Tensor]) -> torch.Tensor:
+        """(N, 1, R) from streams (N, M, D), see `NamesNetwork.read`."""
+        vectors = torch.cat([stream[:, -1] for stream in streams[: self.num_read]], 1)
+        hidden = nn.functional.linear((vectors - self.mean) * self.scale, self.enter, self.enter_bias).relu()
+        found = nn.functional.linear(hidden, self.leave, self.leave_bias)
+        own = found.shape[1] - PLACES - self._num_kinds
+        place, vector, kinds = torch.split(found, [PLACES, own, self._num_kinds], 1)
+        place, kinds = (part.log_softmax(1).clamp_min(LOWEST) for part in (place, kinds))
+        inside = 1 - place[:, :1].exp()
+        return torch.cat([vector * inside, place.exp(), kinds.exp() * inside, place, kinds], 1)[:, None]
+
+
 class HeadScores(nn.Module):
     """The graph of a head: the streams of words → scores; mixed layers come mixed.
 
     The trained head keeps mixed vectors in float16, so they are rounded here too.
     """
 
-    def __init__(self, head: Head, num_lms: int, top: bool) -> None:
+    def __init__(self, head: Head, parts: Parts) -> None:
         super().__init__()
-        self.head, self._num_lms, self._top = head, num_lms, top
+        self.head, self.names, self._num_lms, self._top = head, parts.names, len(parts.lms), parts.top
 
     def forward(self, *given: torch.Tensor) -> torch.Tensor:
         """Scores from the streams (N, M, D), perhaps side features (N, F), and what this kind needs besides."""
-        streams, rest = given[: len(self.head.streams)], list(given[len(self.head.streams) :])
+        count = len(self.head.streams) - (self.names is not None)
+        streams, rest = list(given[:count]), list(given[count:])
+        if self.names is not None:
+            streams.insert(self.names.place, self.names(streams))
         mixed = []
         for number, (stream, mix) in enumerate(zip(streams, self.head.mixes, strict=True)):
             if number < self._num_lms:
@@ -284,7 +326,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
     plan, head = fitted.plan, fitted.head
     arrays, facts, tokenizers = {}, [], {}
     for number, (lm, mix) in enumerate(zip(parts.lms, parts.mixes, strict=True)):
-        module = PickedStates(lm, mix, parts.pooled)
+        module = PickedStates(lm, mix, parts.top)
         _write_lm(module, folder / f"lm{number}.onnx", precision)
         arrays[f"lm{number}.empty"] = module.empty().numpy()
         saved = lm.tokenizer.backend_tokenizer.to_str()
@@ -362,6 +404,8 @@ def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, preci
     shapes = [(rows[n] if n < len(parts.lms) else layers, width) for n, (layers, width) in enumerate(head.streams)]
     widths = [width if n >= len(parts.lms) else parts.lms[n].streams[0].width for n, (_, width) in enumerate(shapes)]
     given = [torch.rand(words, num_layers, width) for (num_layers, _), width in zip(shapes, widths, strict=True)]
+    if parts.names is not None:
+        given.pop(parts.names.place)
     names, dims = [f"stream_{n}" for n in range(len(given))], [{0: "words"} for _ in given]
     if head.side:
         given.append(torch.rand(words, head.side))
@@ -374,7 +418,7 @@ def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, preci
     for name in GRAPHS[fitted.plan.head_kind].given:
         given.append(known[name][0])
         names, dims = [*names, name], [*dims, {0: known[name][1]}]
-    write_graph(HeadScores(head, len(parts.lms), parts.pooled), given, names, dims, ["scores"], path, precision)
+    write_graph(HeadScores(head, parts), given, names, dims, ["scores"], path, precision)
     return tuple(names)
 
 

@@ -34,6 +34,7 @@ from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
+from boustro.names import NAMES
 from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_json
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.hub import download
@@ -86,7 +87,7 @@ def load(
         if device not in (None, "cpu", "auto"):
             raise ValueError(f"{folder}: an exported folder runs on the processor; leave --device out")
         return load_exported(path)
-    if kind is not None and kind not in {entry.folder for entry in TASKS.values()}:
+    if kind is not None and kind not in {NAMES, *(entry.folder for entry in TASKS.values())}:
         raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")
     return task_class(task_of(path)).from_pretrained(path, encoder=encoder, cache=cache, device=device)
 

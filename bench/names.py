@@ -1,0 +1,207 @@
+"""Names before labels: the files that the network in the package was trained on, and what it is worth.
+
+    python bench/names.py data --sources NAMES --wikipedia-folder WIKIPEDIA --held-out dev.txt … --out names
+    boustro names names/*.jsonl --kinds names/kinds.json --epochs 2 --out my-names
+    python bench/names.py measure --train train.txt --dev dev.txt --few starter-memory starter-names
+
+`data` reads `SOURCE/train.jsonl.xz` (`text`, tokens joined by spaces, and `entities`) and `*.jsonl.bz2` of articles
+(`title`, `text`), and writes a file a source. Of Wikipedia a run of capitals is a name, with the type of the title that
+it is: the last noun of "… was a Norwegian chemist" in the title's own article. `?` marks words that may be names. The
+network in the package had longer lists of nouns, and lists of countries, states, cities and demonyms besides.
+
+`measure` gives recall and precision of the spans that the tagger `names` finds, whatever their type, and F1 of a
+`ridge` head trained on K sentences of each type.
+"""
+
+import bz2
+import json
+import lzma
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+import boustro
+from boustro.apps.studies.core.draws import draw_all
+from boustro.metrics.spans import extract_spans
+from boustro.text.words import split_text
+from boustro.types import Entity, Sentence
+
+KINDS = {
+    "PERSON": "player footballer politician cricketer actor actress writer artist author singer director painter "
+    "composer lawyer journalist poet bishop producer musician businessman architect coach engineer historian priest "
+    "physician athlete scholar novelist president scientist minister photographer king queen "
+    "prince general PER Person User_Name",
+    "PLACE": "village town city municipality district commune suburb county province state country region island lake "
+    "river mountain valley station building church airport stadium road bridge castle LOC Location geographic_poi poi",
+    "ORGANISATION": "company band club team organization organisation university school college party institution "
+    "agency newspaper magazine committee league museum bank airline union ORG Organisation Organization",
+    "OTHER": "album film song single series novel species genus book game show play ship war tournament competition "
+    "title Application Library Library_Class Language Operating_System Website Device Algorithm artist playlist "
+    "object_name movie_name track album entity_name service Species GENE protein DNA RNA cell_line Protein Nationality",
+}
+"""Some of the types of each kind; a marked type that is in none is no name."""
+KIND_OF = {own: kind for kind, names in KINDS.items() for own in names.split()}
+PREPOSITIONS = frozenset("by in of for from on at to as with under near between within about".split())
+ENDS = PREPOSITIONS | frozenset("who which that and or located based born where whose when but formed founded".split())
+NO_NAMES = frozenset(
+    "January February March April May June July August September October November December Monday Tuesday Wednesday "
+    "Thursday Friday Saturday Sunday I".split()
+)
+FIRST, WIDE = 600, 8
+
+
+def type_of(text: str) -> str | None:
+    """The last noun of what an article says its title is: "X was a Norwegian chemist and …" → "chemist"."""
+    told = re.search(r"\b(?:is|was|are|were)\s+(?:an?|the|one of the)\s+(.{3,200})", text[:500])
+    found: list[str] = []
+    for word in re.findall(r"[^\W\d_][\w'-]*|[,.;:()]", told.group(1)) if told else ():
+        if not word[0].isalpha() or word.lower() in ENDS:
+            break
+        found.append(word)
+    return found[-1].lower() if found else None
+
+
+def runs(words: Sequence[str], types: dict[str, str], small: Counter[str]) -> Iterator[Entity]:
+    """The names of a sentence, and a first word that may be one."""
+    capital = [word[:1].isupper() and word not in NO_NAMES for word in words]
+    start = 0
+    while start < len(words):
+        stop = start
+        while stop < len(words) and capital[stop]:
+            stop += 1
+        if stop == start:
+            start += 1
+            continue
+        name = " ".join(words[start:stop])
+        label = types.get(name) or next(
+            (own for own in (words[stop - 1].lower(),) if own in KIND_OF and stop > start + 1), "*"
+        )
+        if start == 0 and name not in types:
+            if small[words[0].lower()] > 2:
+                start = 1
+                continue
+            label = "?"
+        yield Entity(label, start, stop)
+        start = stop
+
+
+def eights(words: Sequence[str]) -> set[tuple[str, ...]]:
+    """All eight words in a row."""
+    own = [word.lower() for word in words if re.search(r"\w", word)]
+    return {tuple(own[n : n + WIDE]) for n in range(len(own) - WIDE + 1)}
+
+
+def write(path: Path, rows: Iterator[tuple[Sequence[str], Sequence[Entity]]]) -> None:
+    """As JSON lines."""
+    with path.open("w", encoding="utf-8") as file:
+        for words, found in rows:
+            file.write(
+                json.dumps({"words": list(words), "entities": [[e.start, e.end, e.label] for e in found]}) + "\n"
+            )
+
+
+def wikipedia(folder: Path, known: set[tuple[str, ...]], share: float) -> Iterator[tuple[list[str], list[Entity]]]:
+    """Sentences of the beginnings of articles, with the names that rules find."""
+    types: dict[str, str] = {}
+    small: Counter[str] = Counter()
+    kept: list[str] = []
+    random.seed(23)
+    for path in sorted(folder.glob("train-*.jsonl.bz2")):
+        with bz2.open(path, "rt", encoding="utf-8") as file:
+            for record in map(json.loads, file):
+                title, own = re.sub(r"\s*\(.*?\)|, .*", "", record["title"]), type_of(record["text"])
+                if own in KIND_OF and title[:1].isupper():
+                    types[title] = own
+                if random.random() < share:
+                    kept.append(record["text"][:FIRST])
+                    small.update(word for word in re.findall(r"(?<=[a-z,] )[a-z]+", record["text"]))
+    for text in kept:
+        lower = random.random() < 0.12
+        for part in split_text(text, "article"):
+            words = part.sentence.words
+            if len(words) > 3 and eights(words).isdisjoint(known):
+                yield [word.lower() if lower else word for word in words], list(runs(words, types, small))
+
+
+def source(path: Path) -> Iterator[tuple[list[str], list[Entity]]]:
+    """Sentences of a set that people marked; capitals and odd words that they did not mark may be names."""
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        for record in map(json.loads, file):
+            words = record["text"].split(" ")
+            ends = np.cumsum([len(word) + 1 for word in words])
+            found = [
+                Entity(
+                    e["label"],
+                    int(np.searchsorted(ends, e["start"], "right")),
+                    int(np.searchsorted(ends, e["end"])) + 1,
+                )
+                for e in record["entities"]
+            ]
+            marked = {n for e in found for n in range(e.start, e.end)}
+            odd = [
+                n for n, w in enumerate(words) if n not in marked and re.search(r"^[A-Z@#]|\d[A-Za-z]|[A-Za-z]\d|_", w)
+            ]
+            yield words, sorted([*found, *(Entity("?", n, n + 1) for n in odd)], key=lambda e: e.start)
+
+
+def data(
+    sources: Path, wikipedia_folder: Path, out: Path, held_out: tuple[Path, ...] = (), share: float = 0.08
+) -> None:
+    """Write a file a source, and the kinds of the types."""
+    known = {own for path in held_out for s in boustro.read_data(path) for own in eights(s.words)}
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / "wikipedia.jsonl", wikipedia(wikipedia_folder, known, share))
+    found = set(KIND_OF)
+    for path in sorted(sources.glob("*/train.jsonl.xz")):
+        rows = list(source(path))
+        found |= {e.label for _, own in rows for e in own} - {"?", "*"}
+        write(out / f"{path.parent.name}.jsonl", iter(rows))
+    (out / "kinds.json").write_text(
+        json.dumps({label: KIND_OF.get(label) for label in sorted(found)}, indent=1), "utf-8"
+    )
+
+
+def spans(tags: Sequence[str] | None) -> set[tuple[int, int]]:
+    """Where entities are, whatever their type."""
+    return {(e.start, e.end) for e in extract_spans(tags or ())}
+
+
+def measure(
+    train: Path,
+    dev: Path,
+    few: tuple[str, ...] = ("starter-memory", "starter-names"),
+    draws: int = 3,
+    shots: tuple[int, ...] = (1, 4, 16),
+    sentences: int = 10_000,
+    names: str = "names",
+) -> None:
+    """Print the figures; `sentences` is how many of each file are read."""
+    gold: list[Sentence] = boustro.read_data(dev)[:sentences]
+    told = boustro.load(names).tag(gold)
+    pairs = [(spans(s.tags), spans(own)) for s, own in zip(gold, told, strict=True)]
+    right, wanted, given = (sum(map(len, own)) for own in ([a & b for a, b in pairs], *zip(*pairs, strict=True)))
+    near = sum(any(a < e and s < b for a, b in own) for want, own in pairs for s, e in want)
+    print(
+        f"{names}: recall {100 * right / wanted:.1f}, precision {100 * right / given:.1f}, "
+        f"touched {100 * near / wanted:.1f}"
+    )
+    labelled = boustro.read_data(train)[:sentences]
+    for k, drawn in draw_all(labelled, shots, draws).items():
+        for encoder in few:
+            found = []
+            for draw in drawn:
+                tagger = boustro.Tagger(encoder, "ridge", preset="few").fit([labelled[n] for n in draw])
+                found.append(tagger.evaluate(gold).value)
+            print(
+                f"K = {k}, {encoder}: {np.mean(found):.2f} ± {np.std(found):.2f} {[round(f, 2) for f in found]}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure})

@@ -1,0 +1,159 @@
+"""`boustro names` and `names:DIR`: what a network learned of names from other people's labels, and a tagger of it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boustro
+from boustro.apps.cli.main import main
+from boustro.apps.cli.roads import names as train
+from boustro.encoders.extended import NamesNetwork, load_names
+from boustro.encoders.spec import load_encoder, with_cache
+from boustro.roads.names import UNKNOWN, read_file
+from boustro.roads.options import NamesConfig
+from boustro.types import Sentence
+
+KINDS = {"PER": "PERSON", "city": "PLACE", "date": None}
+NEWS = [
+    ("Ada Brandt left Vellmar on Monday .", [("Ada Brandt", "PER"), ("Vellmar", "city"), ("Monday", "date")]),
+    ("Vellmar is small .", [("Vellmar", "city")]),
+    ("It rained on Tuesday .", [("Tuesday", "date")]),
+    ("Ada Brandt saw Lisse .", [("Ada Brandt", "PER"), ("Lisse", "city")]),
+]
+OTHERS = [("Ferry Utopia left Lisse .", [("Ferry", "?"), ("Utopia", "*"), ("Lisse", "PLACE")])]
+TAGGED = [
+    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
+    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
+    Sentence(("It", "rained", "in", "Utopia"), ("O", "O", "O", "B-LOC"), document="b"),
+]
+
+
+def write(path, rows):
+    found = []
+    for text, marked in rows:
+        entities = [{"start": text.index(own), "end": text.index(own) + len(own), "label": k} for own, k in marked]
+        found.append(json.dumps({"text": text, "entities": entities}) + "\n")
+    path.write_text("".join(found), "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def command(tiny_pair, tmp_path):
+    """The words of a command that trains on two files."""
+    files = [write(tmp_path / "news.jsonl", NEWS * 8), write(tmp_path / "others.jsonl", OTHERS * 4)]
+    (tmp_path / "kinds.json").write_text(json.dumps(KINDS), "utf-8")
+    how = ["--kinds", str(tmp_path / "kinds.json"), "--encoder", tiny_pair, "--width", "8", "--hidden", "16"]
+    return ["names", *files, *how, "--epochs", "20", "--lr", "0.01", "--out", str(tmp_path / "names")]
+
+
+@pytest.fixture
+def folder(command, tmp_path):
+    assert main(command) == 0
+    return tmp_path / "names"
+
+
+def test_what_a_file_teaches(tmp_path):
+    learned = read_file(write(tmp_path / "a.jsonl", NEWS[:1]), KINDS, ["PERSON", "PLACE"])
+    assert learned.types == ("PER", "city", "date")
+    assert learned.places[0].tolist() == [1, 2, 0, 1, 0, UNKNOWN, 0]  # a date is no name, nor is it surely none
+    assert learned.names == [[(0, 2, 0, 0), (3, 4, 1, 1), (5, 6, 2, UNKNOWN)]]
+    learned = read_file(write(tmp_path / "b.jsonl", OTHERS), KINDS, ["PERSON", "PLACE"])
+    assert learned.types == () and learned.places[0].tolist() == [UNKNOWN, 1, 0, 1, 0]
+    assert learned.names == [[(1, 2, UNKNOWN, UNKNOWN), (3, 4, UNKNOWN, 1)]]
+
+
+def test_the_network_gives_logarithms_of_probabilities_and_vectors_of_names_alone():
+    rng = np.random.default_rng(0)
+    enter, leave = rng.standard_normal((5, 6)), rng.standard_normal((3 + 4 + 2, 5))
+    network = NamesNetwork(np.ones(6), np.full(6, 0.5), enter, np.zeros(5), leave, np.zeros(9), num_kinds=2)
+    vectors = rng.standard_normal((7, 6)).astype(np.float32)
+    found = network.read(vectors)
+    own, likely, of_kinds, place, kinds = np.split(found, [4, 7, 9, 12], 1)
+    np.testing.assert_allclose(np.exp(place).sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(kinds).sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(likely, np.exp(place))
+    np.testing.assert_allclose(of_kinds.sum(1), 1 - likely[:, 0], rtol=1e-5)
+    scores = np.maximum((vectors - 1) / 2 @ enter.T, 0) @ leave.T
+    np.testing.assert_allclose(own, scores[:, 3:7] * (1 - np.exp(place[:, :1])), rtol=1e-4)
+
+
+def test_a_folder_is_an_encoder_and_a_tagger_of_kinds(folder, command, tiny_pair, capsys):
+    network, facts = load_names(folder)
+    assert facts["kinds"] == ["PERSON", "PLACE"] and network.width == 8 + 2 * (3 + 2)
+    assert facts["record"]["by_type"] == {"city": 24, "PER": 16, "date": 16, "*": 8}
+    encoder, plain = load_encoder(f"names:{folder}", "last"), load_encoder(tiny_pair, "last")
+    assert [s.width for s in encoder.streams] == [*(s.width for s in plain.streams), network.width]
+    assert encoder.identity() != plain.identity()
+    tagger = boustro.load(folder)
+    assert [(e.label, e.text) for e in tagger.predict("Ada Brandt left Vellmar.")] == [
+        ("PERSON", "Ada Brandt"),
+        ("PLACE", "Vellmar"),
+    ]
+    (folder.parent / "text.txt").write_text("Vellmar is small.", "utf-8")
+    assert main(["predict", str(folder), str(folder.parent / "text.txt")]) == 0
+    assert "Vellmar PLACE" in capsys.readouterr().out
+    assert main(command) == 1 and "--overwrite" in capsys.readouterr().err
+
+
+def test_equal_seeds_give_equal_bytes(folder, command, tmp_path):
+    before = (folder / "names.safetensors").read_bytes()
+    assert main([*command, "--overwrite"]) == 0
+    assert (folder / "names.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_stream_stands_behind_all_others(folder, tiny_pair, tmp_path, cached):
+    encoder, base = load_encoder(f"names:{folder}", "0,last"), load_encoder(tiny_pair, "0,last")
+    encoder = with_cache(encoder, tmp_path / "cache") if cached else encoder
+    features, plain = encoder.encode_all(TAGGED), base.encode_all(TAGGED)
+    for one, other in zip(features.streams, plain.streams, strict=False):
+        np.testing.assert_array_equal(one, other)
+    top = np.concatenate([stream[:, -1] for stream in plain.streams], 1)
+    np.testing.assert_allclose(features.streams[-1][:, 0], load_names(folder)[0].read(top), rtol=1e-2, atol=2e-3)
+    assert encoder.streams_by_lm == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": True}, {"pool_mentions": True, "memory": True, "spelling": True}])
+def test_a_tagger_with_it_is_saved_and_opened(folder, tmp_path, options):
+    options |= {"epochs": 3, "context": "document"}
+    tagger = boustro.Tagger(f"names:{folder}", cache=tmp_path / "cache", **options).fit(TAGGED, TAGGED, seed=1)
+    tagger.save_pretrained(tmp_path / "ner")
+    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
+    assert opened.tag(TAGGED) == tagger.tag(TAGGED)
+    text = "Vellmar is small. Ada left."
+    assert opened.predict(text) == tagger.predict(text)
+    live = boustro.Live(opened, None)
+    found = [e for e in (*live.feed(text), *live.end()) if e.kind == "final"]
+    assert [(e.label, e.start, e.end) for e in found] == [(e.label, e.start, e.end) for e in opened.predict(text)]
+
+
+def test_what_does_not_fit_is_refused(folder, command, tmp_path, file):
+    with pytest.raises(ValueError, match=r"trained on .* with other pooling; read in the same way"):
+        load_encoder(f"names:{folder}", "last", pooling="exit")
+    with pytest.raises(ValueError, match="the files have no names"):
+        (tmp_path / "none").mkdir()
+        nothing = write(tmp_path / "none" / "a.jsonl", [("It rained .", [("rained", "?")])])
+        train_again(nothing, tmp_path / "none" / "out", command)
+    (tmp_path / "kinds.json").write_text("[1]", "utf-8")
+    with pytest.raises(ValueError, match="expected one object such as"):
+        train_again(command[1], tmp_path / "other", command)
+    for name in ("starter-names", "starter-memory"):
+        with pytest.raises(ValueError, match=rf"{name} is .*, not a model"):
+            load_encoder(f"masked:{name}")
+
+
+def train_again(data, out, command):
+    words = dict(zip(command[3::2], command[4::2], strict=True))
+    train(NamesConfig(data=(data,), out=out, kinds=Path(words["--kinds"]), encoder=words["--encoder"], epochs=1))
+
+
+@pytest.mark.parametrize("options", [{}, {"memory": True, "spelling": True}])
+def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, options):
+    pytest.importorskip("onnxruntime")
+    tagger = boustro.Tagger(f"names:{folder}", epochs=3, cache=False, context="sentence", **options)
+    tagger.fit(TAGGED, seed=1).save_pretrained(tmp_path / "ner")
+    assert main(["export", str(tmp_path / "ner"), "--out", str(tmp_path / "small")]) == 0
+    text = "Ada left Vellmar. Vellmar is small."
+    assert boustro.load(tmp_path / "small").predict(text) == tagger.predict(text)
