@@ -211,3 +211,21 @@ def test_answers_that_are_not_at_their_offset_are_counted(file, capsys):
     out = capsys.readouterr().out
     assert "qa.jsonl: 32 questions" in out and "with an answer      31 questions" in out
     assert "1 answers that do not stand at their offset" in out and "without an answer" in out
+
+
+FORGOTTEN = (
+    "Please O\ncall O\nNina B-PER\nOkafor I-PER\n. O\n\nTom O\nReyes O\nmoved O\nto O\nBerlin B-LOC\n. O\n\n"
+    "My O\norder O\nis O\nlate O\n. O\n"
+)
+
+
+def test_names_that_look_forgotten_are_listed_where_they_are_asked_for(file, capsys):
+    assert main(["check", file("train", FORGOTTEN)]) == 0
+    assert "forgotten" not in capsys.readouterr().out
+    assert main(["check", "train", "--forgotten"]) == 0
+    assert (
+        "  1 names that may be forgotten\n    train:7: 'Tom Reyes' has no label, and is like 'Nina Okafor', PER\n"
+        in capsys.readouterr().out
+    )
+    assert main(["check", file("words", "Ada NOUN\nleft VERB\n"), "--scheme", "labels", "--forgotten"]) == 1
+    assert "leave --forgotten out" in capsys.readouterr().out

@@ -16,11 +16,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from boustro.options import Positional
 from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
+from boustro.text.words import join_words
+from boustro.types import Sentence
 
 SHOWN = 5
 GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
@@ -52,12 +56,14 @@ class DataReport:
     also_in: dict[str, int] = field(default_factory=dict)  # the number of examples that an earlier file also has
     shares_with: dict[str, int] = field(default_factory=dict)  # the number with one text that an earlier file also has
     only_here: list[str] = field(default_factory=list)  # labels that no other file has
+    forgotten: list[str] = field(default_factory=list)  # names without a label that are like those with one
 
 
 def check(
     data: Positional[tuple[Path, ...]],
     task: str = DEFAULT_TASK,
     options: DataOptions = DEFAULT_OPTIONS,
+    forgotten: bool = False,
     json: Path | None = None,
 ) -> None:
     """Report on labelled data: counts per label, repaired tags, empty texts, duplicates, and leakage between files.
@@ -65,12 +71,14 @@ def check(
     Args:
         data: Files as boustro fit takes them; give training, development and test data together.
         task: What they are labelled for. By default as the first file has it.
+        forgotten: List names that have no label and are like names that have one, the most alike first: those that the
+            network in the package finds.
         json: Write the full report to this file, with every place (- for standard output).
     """
     if not data:
         raise ValueError("no data given; name at least one file of labelled data")
     check_output(json)
-    reports = report_files(data, options, task)
+    reports = report_files(data, options, task, forgotten)
     shown = "\n".join(line for report in reports for line in _lines(report))
     give([asdict(report) for report in reports], json, lambda: print(shown), indent=1)
     if unread := [report.file for report in reports if report.error is not None]:
@@ -78,7 +86,7 @@ def check(
 
 
 def report_files(
-    data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = DEFAULT_TASK
+    data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = DEFAULT_TASK, forgotten: bool = False
 ) -> list[DataReport]:
     """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
     known: Known = {}
@@ -88,6 +96,8 @@ def report_files(
         try:
             report, examples = _read(path, options, task)
             _compare(report, examples, known, texts)
+            if forgotten:
+                report.forgotten = forgotten_names(report, examples)
             reports.append(report)
         except (ValueError, OSError) as error:
             reports.append(DataReport(file=str(path), error=str(error), task=task))
@@ -151,6 +161,41 @@ def _compare(report: DataReport, examples: Sequence[Any], known: Known, texts: d
     report.also_in, report.shares_with = dict(earlier), dict(shared)
 
 
+def forgotten_names(report: DataReport, sentences: Sequence[Sentence]) -> list[str]:
+    """The names that have no label, with the labelled entity that each is most like; `ValueError` for other data.
+
+    Two names are alike by the cosine of the mean of what the network of the package says of their words.
+    """
+    if not report.scheme or report.scheme in WHOLE_WORDS:
+        raise ValueError("names can be forgotten in data with entities, and these have none; leave --forgotten out")
+    from boustro.apps.runtime import load
+    from boustro.names import NAMES
+
+    tagger = load(NAMES)
+    gold = [gold_entities(sentence) for sentence in sentences]
+    found = [
+        [e for e in answer.entities if all(e.end <= g.start or g.end <= e.start for g in own)]
+        for answer, own in zip(tagger.answer(sentences), gold, strict=True)
+    ]
+    read = [streams[-1][:, 0].astype(np.float32) for streams in tagger.encoder().read(sentences)]
+    marked, unmarked = ([(n, e) for n, own in enumerate(entities) for e in own] for entities in (gold, found))
+    if not marked or not unmarked:
+        return []
+    one, other = (np.stack([unit(read[n][e.start : e.end].mean(0)) for n, e in own]) for own in (unmarked, marked))
+    lines = []
+    for (n, name), alike in zip(unmarked, one @ other.T, strict=True):
+        m, like = marked[int(alike.argmax())]
+        texts = (join_words(sentences[k].words[e.start : e.end]) for k, e in ((n, name), (m, like)))
+        told = "{}: {!r} has no label, and is like {!r}, {}".format(sentences[n].where, *texts, like.label)
+        lines.append((float(alike.max()), told))
+    return [told for _, told in sorted(lines, key=lambda line: -line[0])]
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    """The vector, at length 1."""
+    return vector / max(float(np.linalg.norm(vector)), 1e-6)
+
+
 def _lines(report: DataReport) -> list[str]:
     if report.error is not None:
         return [f"{report.file}: cannot be read", f"  {report.error}"]
@@ -166,6 +211,7 @@ def _lines(report: DataReport) -> list[str]:
         **report.notes,
         f"{what} without a word": report.empty,
         f"{what} with different labels elsewhere": report.contradictions,
+        "names that may be forgotten": report.forgotten,
     }
     lines += [f"  {count:,} {notice}" for notice, count in report.notices.items() if notice not in places]
     for note, found in places.items():
