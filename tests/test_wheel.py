@@ -57,7 +57,7 @@ def test_a_wheel_has_every_file_of_the_package(wheel):
     assert all(name.startswith("boustro/") or ".dist-info/" in name for name in names)  # no tests, no benchmarks
     (points,) = (name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(points).decode()
-    assert "boustro = boustro.apps.cli.main:main" in text and "boustro_text = boustro.integrations.spacy:" in text
+    assert "boustro = boustro.__main__:main" in text and "boustro_text = boustro.integrations.spacy:" in text
 
 
 def test_an_installed_wheel_runs_without_the_source_tree(wheel, tmp_path):

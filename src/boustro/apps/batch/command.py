@@ -58,7 +58,7 @@ def batch(
     """Answer all shards of a folder; run again after a kill, it does what is missing.
 
     Args:
-        folder: A folder that boustro fit, wsd fit or embed-fit wrote.
+        folder: A folder that boustro fit wrote.
         source: Folder of shards: .jsonl, .csv, .parquet, .arrow, .conll (taggers), or lines of text; .gz, .bz2, .xz
             too.
         out: Folder to write: a file for each shard, errors.jsonl with the rows that have no answer, job.json.

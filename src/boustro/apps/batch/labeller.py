@@ -293,7 +293,7 @@ class Predictor:
     `sentence2`, and so on.
 
     Args:
-        folder: A folder that `boustro fit`, `wsd fit` or `embed-fit` wrote.
+        folder: A folder that `boustro fit` wrote.
         text: The column with the text, where it is not named "text".
         encoder: Where the encoder is now, if it has moved.
         device: cpu, cuda or mps; by default the best available.

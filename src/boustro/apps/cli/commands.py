@@ -29,8 +29,9 @@ from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
+from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
-from boustro.text.places import LM, Data, Model, TextToLabel
+from boustro.text.places import LM, Data, Model, TextToLabel, check_on_hub
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -74,28 +75,27 @@ def fit(
     check_output(json)
     with claim(out, TASKS[task].folder, overwrite):  # said before anything is loaded; below it is held
         pass
-    from boustro.encoders.spec import Spec
-    from boustro.tasks.plan import plan_of
-
+    kind, config = task_class(task), TASKS[task].config
+    chosen = head or config.default_head
+    if reading.documents and not kind.in_documents:
+        raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
+    check_on_hub(training.default_encoder() if encoder is None else encoder)
     with only_errors(run.quiet):
-        # Errors in the options come before any work.
-        kind = task_class(task)
-        config = TASKS[task].config
-        chosen = head or config.default_head
+        # What is wrong with the data is said before torch is imported.
+        sentences = read_examples(kind, train, reading, training=True)
+        make_labelling(chosen, [example for example in sentences if kind.is_labelled(example)], of_head)
+        dev_sentences = read_examples(kind, dev, reading) if dev else None
+        weak = read_examples(kind, reading.weak, reading) if reading.weak else None
+        if reading.documents:
+            texts = read_documents(reading.documents, split="line")
+            sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
+            print_notices(counts)
+        from boustro.encoders.spec import Spec
+        from boustro.tasks.plan import plan_of
+
         model = kind.of(plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device))
         Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
-        if reading.documents and not model.in_documents:
-            raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
         with claim(out, TASKS[task].folder, overwrite):
-            sentences = read_examples(model, train, reading, training=True)
-            if reading.documents:
-                from boustro.apps.cli.commands import in_documents
-
-                texts = read_documents(reading.documents, split="line")
-                sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
-                print_notices(counts)
-            dev_sentences = read_examples(model, dev, reading) if dev else None
-            weak = read_examples(model, reading.weak, reading) if reading.weak else None
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
             if head is None and of_head == head_kind(chosen).options() and cross_validate:

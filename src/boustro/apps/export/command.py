@@ -6,6 +6,7 @@ torch is imported when the command runs: the command line lists its options with
 import contextlib
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -43,6 +44,9 @@ class ExportOptions:
         return self.agreement if self.agreement is not None else LEAST[self.precision]
 
 
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
+"""The files of the npm package that a page holds."""
 MODULE = "module"
 """The kind of a folder that holds a JavaScript module."""
 LEAST: dict[str, float] = {"float32": 0.999, "float16": 0.999, "int8": 0.97}
@@ -75,14 +79,12 @@ def export(
         json: Write the sizes and the agreement to this file (- for standard output).
         quiet: Write nothing to standard error except errors.
     """
-    with _reserved(out, options, onnxruntime_web, overwrite):  # said before anything is loaded; below it is held
+    _require(options, onnxruntime_web)
+    with _reserved(out, options, overwrite):  # said before anything is loaded; below it is held
         pass
-    from boustro.apps.export.onnx import require_onnx
-
-    require_onnx()
     with only_errors(quiet):
         check_output(json)
-        with _reserved(out, options, onnxruntime_web, overwrite):
+        with _reserved(out, options, overwrite):
             from boustro.apps.export.folder import export_folder, export_page
 
             given = {"data": data, "encoder": encoder}
@@ -93,14 +95,22 @@ def export(
         give(facts, json, lambda: print(_said(out, facts), file=sys.stderr), indent=1)
 
 
-def _reserved(out: Path, options: ExportOptions, runtime: Path, overwrite: bool) -> contextlib.AbstractContextManager:
-    """What the end of the work needs is there now, and stays free."""
+def _require(options: ExportOptions, runtime: Path) -> None:
+    """`ImportError`, with all that must be installed, where an export cannot be made."""
+    lacks = []
+    if not all(map(find_spec, PACKAGES)):
+        lacks.append(f"{', '.join(PACKAGES)} (pip install 'boustro[export]')")
+    if options.format == "html" and not all((runtime / "dist" / name).is_file() for name in RUNTIME):
+        lacks.append(f"onnxruntime-web at {runtime} (npm install onnxruntime-web; --onnxruntime-web names its folder)")
+    if lacks:
+        raise ImportError(f"--format {options.format} needs {' and '.join(lacks)}")
+
+
+def _reserved(out: Path, options: ExportOptions, overwrite: bool) -> contextlib.AbstractContextManager:
+    """What the end of the work needs stays free."""
     if options.format != "html":
         return claim(out, MODULE if options.format == "module" else EXPORT, overwrite)
-    from boustro.apps.export.page import find_runtime
-
     check_target(out, overwrite, "--out")
-    find_runtime(runtime)
     return contextlib.nullcontext()
 
 

@@ -28,18 +28,6 @@ TINY = 1e-8
 """Instead of 0, so that there is no 0 / 0."""
 
 
-def require_onnx() -> None:
-    """`ImportError`, with what to install, where an export cannot be made."""
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "boustro export needs onnx, onnxscript and onnxruntime: pip install 'boustro[export]'"
-        ) from error
-
-
 def write_graph(
     module: nn.Module,
     given: Sequence[torch.Tensor],

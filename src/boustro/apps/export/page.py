@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from boustro import __version__
+from boustro.apps.export.command import RUNTIME
 from boustro.apps.runtime import ARRAYS, CONFIG, HEAD, load
 from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
@@ -42,8 +43,6 @@ from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_W
 
 MAGIC, FORMAT = b"BOUSTRO1", 1
 SOURCES = ("words.js", "pieces.js", "reading.js", "memory.js", "decode.js", "tagger.js")
-RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
-"""The files of onnxruntime-web that a page holds: for one thread of wasm."""
 GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 PORTABLE = re.compile(r"(?:[^\\(]|\\[sSrnt\d/.]|\\[pP]\{[A-Z][a-z]?\}|\((?:\?[:!=])?)*")
 """Expressions that mean the same in JavaScript: no inline flags, no possessive or atomic groups."""
@@ -83,7 +82,7 @@ def html_page(export: Path, runtime: Path, title: str) -> str:
 
     Raises `ValueError` for a model that a page cannot run, `FileNotFoundError` without the files of the package.
     """
-    glue, wasm = find_runtime(runtime)
+    glue, wasm = (runtime / "dist" / name for name in RUNTIME)
     script = _in_one(glue.read_text()) + bundle([*SOURCES, "page.js"], keep_exports=False)
     style = _web("page.css")
     policy = "; ".join(
@@ -112,17 +111,6 @@ def write_module(export: Path, out: Path, title: str) -> None:
     (out / "tagger.d.ts").write_text(_web("tagger.d.ts"), encoding="utf-8", newline="\n")
     (out / "model.bin").write_bytes(model_file(export, title))
     (out / "README.md").write_text(README.format(title=title), encoding="utf-8", newline="\n")
-
-
-def find_runtime(folder: Path) -> list[Path]:
-    """The files of the npm package that a page holds; `FileNotFoundError` that says how to get them."""
-    paths = [folder / "dist" / name for name in RUNTIME]
-    if missing := next((file for file in paths if not file.is_file()), None):
-        raise FileNotFoundError(
-            f"{missing}: this file of onnxruntime-web is not there; run `npm install onnxruntime-web`, and give the "
-            "folder node_modules/onnxruntime-web as --onnxruntime-web"
-        )
-    return paths
 
 
 def bundle(names: Iterable[str], keep_exports: bool) -> str:

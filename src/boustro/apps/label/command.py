@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from boustro.choose import choose
 from boustro.encoders.options import Context
+from boustro.heads.registry import head_kind
 from boustro.options import Count, OptionError, Positional, Range, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, only_errors
 from boustro.store import check_file, claim
@@ -70,6 +71,11 @@ class LabelOptions:
         object.__setattr__(self, "labels", tuple(dict.fromkeys(name for name in names if name)))
 
 
+def has_page(task: str) -> bool:
+    """Whether a person can label for a task: what its heads learn is tags, spans or labels of texts."""
+    return head_kind(TASKS[task].config.default_head).labelling in ("tags", "spans", "class")
+
+
 def label(
     texts: Positional[TextPath | None] = None,
     out: Path | None = None,
@@ -95,12 +101,11 @@ def label(
     with only_errors(run.quiet):
         if texts is None or out is None:
             raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
-        choose(session.task, TASKS, "task")
+        choose(session.task, {name: entry for name, entry in TASKS.items() if has_page(name)}, "task")
         check_file(out)
         with contextlib.ExitStack() as held:
             if session.out_tagger:
-                kind = choose(session.task, TASKS, "task").folder
-                held.enter_context(claim(session.out_tagger, kind, overwrite))
+                held.enter_context(claim(session.out_tagger, TASKS[session.task].folder, overwrite))
             _serve(texts, out, encoder, session, reading, run, held)
 
 

@@ -397,7 +397,7 @@ class Session:
         if self.manner.whole:
             return self._of_whole(found, size)
         if not self.nested and len(flatten_entities(found)) < len(found):
-            raise ValueError("entities overlap, which only a session with --nested allows")
+            raise ValueError("entities overlap, which only a session with --head span allows")
         return tuple(sorted(found))
 
     def _of_whole(self, found: set[Entity], size: int) -> tuple[Entity, ...]:

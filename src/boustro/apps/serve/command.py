@@ -25,7 +25,7 @@ def serve(
     POST /v1/predict and /v1/embed; GET /v1/models, /livez, /readyz, /metrics and /docs.
 
     Args:
-        folders: Folders that boustro fit, wsd fit or embed-fit wrote; NAME=DIR serves one under another name.
+        folders: Folders that boustro fit wrote; NAME=DIR serves one under another name.
         encoder: Where the encoder is now, if it has moved.
         device: cpu, cuda or mps. By default the best available.
     """

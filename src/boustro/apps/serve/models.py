@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from boustro.apps.runtime import load
 from boustro.choose import suggestion
-from boustro.store import kind_of
+from boustro.store import MANIFEST, kind_of
 from boustro.tasks import EXPORT, TASKS
 from boustro.tasks.base import Task
 from boustro.tasks.render import page_colours
@@ -134,6 +134,8 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
+        if kind_of(folder) is None and (folder / MANIFEST).is_file():
+            raise ValueError(f"{folder / MANIFEST}: damaged; write the folder again")
         kinds = [*(entry.folder for entry in TASKS.values()), EXPORT]
         if kind_of(folder) not in kinds:
             raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")

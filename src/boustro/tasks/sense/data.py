@@ -174,7 +174,7 @@ def _with_keys(parsed: Iterable[tuple[Sentence, list[Target]]], path: Path, keys
         tagged.append(SenseSentence(sentence, tuple(_keyed(t, gold.get(t.name, ()), sentence.where) for t in targets)))
         names |= {target.name for target in targets}
     if lost := next((name for name in gold if name not in names), None):
-        raise ValueError(f"{keys}: {shorten(lost)} is no instance of {path}; name its own file with --keys")
+        raise ValueError(f"{keys}: {shorten(lost)} is no instance of {path}; name its own file as keys")
     return tagged
 
 
