@@ -35,8 +35,21 @@ def place(tmp_path_factory):
     (folder / "topics.csv").write_text("text,label\nMy order is late.,orders\nIt crashes.,app\n", "utf-8")
     (folder / "broken.jsonl").write_text(rows({"text": "Ada left.", "label": "news"}) + "{not json\n", "utf-8")
     (folder / "letter.pdf").write_bytes(b"%PDF-1.7\n")
+    (folder / "orders.csv").write_text("id,message\n1,My order is late.\n2,It crashes.\n", "utf-8")
+    (folder / "twice.csv").write_text("text,text\na,b\n", "utf-8")
+    (folder / "nolabel.csv").write_text("text,label\nMy order is late.,\n", "utf-8")
+    (folder / "empty.jsonl").write_text("")
+    (folder / "empty.conll").write_text("\n\n")
+    (folder / "unlabelled.jsonl").write_text(rows({"text": "Ada left."}), "utf-8")
+    (folder / "noentity.jsonl").write_text(rows({"text": "It rained.", "entities": []}), "utf-8")
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "manifest.json").write_text("{bad")
     (folder / "recipe.yaml").write_text("epochs: 5\n", "utf-8")
-    for name, inside in (("topics.xlsx", "xl/workbook.xml"), ("data.zip", "train.conll")):
+    for name, inside in (
+        ("topics.xlsx", "xl/workbook.xml"),
+        ("data.zip", "train.conll"),
+        ("letter.docx", "word/document.xml"),
+    ):
         with zipfile.ZipFile(folder / name, "w") as file:
             file.writestr(inside, "")
     for name in ("ner", "my-backward"):
@@ -48,6 +61,7 @@ def place(tmp_path_factory):
 def outputs(place, monkeypatch, command):
     monkeypatch.chdir(place)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     code, out, errors = run(shlex.split(command))
     return f"{out}{errors}[{code}]\n"
 

@@ -116,11 +116,18 @@ def check_lm(value: str) -> None:
 
 
 def check_on_hub(spec: str) -> None:
-    """`FileNotFoundError` for an LM of the Hub that is not in the cache while the Hub cannot be reached; its client would
-    try again and again, and torch would be imported before."""
+    """`FileNotFoundError` for an LM of the Hub that is not in the cache while the Hub cannot be reached; its client
+    would try again and again, and torch would be imported before."""
     for part in spec.split("+"):
-        bare, _, revision = part.rpartition(":")[2].partition("@")
-        if not HUB_NAME.fullmatch(bare) or is_shipped(part) or Path(part).exists() or Path(bare).exists():
+        kind, _, named = part.rpartition(":")
+        bare, _, revision = named.partition("@")
+        if (
+            kind not in ("", "lm", "masked", "backward", "unmasked", "repeated")
+            or not HUB_NAME.fullmatch(bare)
+            or is_shipped(part)
+            or Path(part).exists()
+            or Path(bare).exists()
+        ):
             continue
         from huggingface_hub import constants, try_to_load_from_cache
 

@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from boustro.errors import reason
 from boustro.text.kinds import EXCEL, kind_of_file
 from boustro.text.kinds import SHEET as SHEET_AS_CSV
 from boustro.text.rows import COLUMNS, SEPARATORS, TABLES, Lines, after_declaration, column_rows, file_ending
@@ -89,7 +88,8 @@ def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
     if head is None:
         return []
     (row,) = _literal([head], separator)
-    return [name for name in _names(row) if name]
+    _refuse_twice(names := _names(row), f"{path}:{head[0]}")
+    return [name for name in names if name]
 
 
 def maybe_texts(path: Path) -> list[str]:
@@ -110,7 +110,7 @@ def _sheet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     except Exception as error:  # a damaged file makes the library raise anything
-        raise ValueError(f"{path}: the workbook is damaged ({reason(error)}); {SHEET_AS_CSV}") from error
+        raise ValueError(f"{path}: the workbook is damaged; {SHEET_AS_CSV}") from error
     columns: list[str] = []
     rows: Any = book.worksheets[0].iter_rows(values_only=True)
     for number, cells in enumerate(rows, start=1):

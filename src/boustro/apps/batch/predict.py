@@ -52,6 +52,7 @@ OUT: dict[str, str] = {
     **dict.fromkeys(BINARY[:3], "jsonl"),
 }
 """How answers are shown, by the ending of --out."""
+ENDINGS = ".csv, .tsv, .xlsx, .jsonl, .json, .parquet, .arrow, .conll, .html, .txt"
 PROBLEMS = "rows without an answer"
 STATE_FORMS = ("text", "jsonl", "conll", "html")
 MOST_BYTES = 1 << 16
@@ -175,8 +176,7 @@ def predict_files(
 def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain: bool) -> str:
     """How answers are shown; `OptionError` where the file cannot have them so."""
     if out is not None and ending not in OUT and (form is None or ending in OPENERS):
-        endings = f"{', '.join(OUT)}"
-        raise OptionError(f"--out {out}: no file of answers ends so; end it in one of {endings}, or name a --format")
+        raise OptionError(f"--out {out}: no file of answers ends so; end it in one of {ENDINGS}, or name a --format")
     if ending == ".xlsx" and find_spec("openpyxl") is None:
         raise ImportError(f"--out {out}: {EXCEL}")
     form = form or ("jsonl" if explain else OUT.get(ending, "text"))
