@@ -320,7 +320,11 @@ def test_a_text_is_labelled_as_a_whole(file, name, content, column, gold):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "id,message\n1,hi\n", "found: id, message.; name the one of the texts: --text-column"),
+        (
+            "a.csv",
+            "id,message\n1,hi\n",
+            "found: id, message.; name the column of the texts, such as --text-column message",
+        ),
         ("a.txt", "", "there is no text"),
         ("a.txt", " \n\n", "there is no text"),
         ("a.jsonl", '{"title": "x"}\n', r"a.jsonl:1: no text and no words"),

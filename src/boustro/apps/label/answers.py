@@ -402,10 +402,8 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
         found = under_names(rows, options, TEXT_KEYS[:1], "label")
         columns = [*next((row for _, row in rows), {})]
         if found and not any(key in found[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
-            shown = ", ".join(columns)
-            raise ValueError(
-                f"{path}: no column {TEXT_KEY!r} (found: {shown}); name the one of the texts: --text-column"
-            )
+            advice = f"name the column of the texts, such as --text-column {columns[-1]}"
+            raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
         return "table", [(where, _plain(record)) for where, record in found]
     lines = list(read_lines(path))
     kind = _form(path, lines) if form == "auto" else form

@@ -84,6 +84,8 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
             advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
             raise ValueError(f"{error}; {advice} with --text-column and --label-column") from None
+        if isinstance(data, (str, Path)) and "no labels under" in str(error):
+            raise ValueError(f"{error}; or label it first: boustro label {data} --out labelled.jsonl") from None
         if isinstance(data, (str, Path)) and _is_running_text(Path(data)):
             advice = f"label it first: boustro label {data} --labels PERSON PLACE --out labelled.jsonl"
             raise ValueError(f"{data}: this is running text, not words with labels; {advice}") from None
