@@ -1,5 +1,6 @@
 """What both web apps share: the guard, the shape of errors, and a server that starts and stops cleanly."""
 
+import logging
 import os
 import signal
 import socket
@@ -155,7 +156,10 @@ def test_a_signal_ends_the_server_after_its_last_answer(sig, capfd):
     threads = [threading.Thread(target=work) for work in (ask, stop)]
     for thread in threads:
         thread.start()
+    closed = logging.StreamHandler()
+    closed.close = lambda: pytest.fail("a handler of the program is closed")
     run_app(app, HttpOptions(), listener, stopping=lambda: told.append(sig))
+    del closed.close
     for thread in threads:
         thread.join()
     assert (answers, told) == (["done"], [sig])

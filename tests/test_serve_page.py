@@ -93,7 +93,7 @@ def served():
         http = HttpOptions(port=0, **options)
         service = Service(lambda: {"names": first, "topics": second}, ServeLimits())
         listener = listen(http)
-        server = uvicorn.Server(uvicorn.Config(make_service(service, http), log_level="error"))
+        server = uvicorn.Server(uvicorn.Config(make_service(service, http), log_config=None, log_level="error"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
         address = address_of(listener)
         thread.start()

@@ -39,7 +39,7 @@ def served(tagger_folder):
         models = {"ner": open_model("ner", tagger_folder), "topics": Puppet("topics")}
         service = Service(lambda: models, ServeLimits(**limits))
         listener = listen(listening)
-        server = uvicorn.Server(uvicorn.Config(make_service(service, listening), log_level="error"))
+        server = uvicorn.Server(uvicorn.Config(make_service(service, listening), log_config=None, log_level="error"))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
         thread.start()
         address = address_of(listener)

@@ -360,6 +360,7 @@ def run_app(
         grace = None if http.grace_seconds == 0 else max(1, round(http.grace_seconds))
         config = uvicorn.Config(
             app,
+            log_config=None,  # dictConfig would close the handlers that the program has
             log_level="error",
             access_log=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
