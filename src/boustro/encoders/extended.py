@@ -348,6 +348,8 @@ def named_by_folder(path: str) -> list[str]:
 NETWORK, PLACES = "names.safetensors", 3  # outside, begins, goes on
 LOWEST = -12.0
 """The lowest logarithm of a probability that is told."""
+COPIES = 4
+"""How often the stream has a value: heads bring every value to one spread, and a few would count little beside many."""
 
 
 @dataclass(frozen=True)
@@ -365,11 +367,11 @@ class NamesNetwork:
     @property
     def width(self) -> int:
         """Of its stream."""
-        return len(self.leave) + PLACES + self.num_kinds
+        return COPIES * len(self.leave) + PLACES + self.num_kinds
 
     def read(self, vectors: np.ndarray) -> np.ndarray:
         """From vectors (W, D) the vector, the probabilities of outside, begins and goes on, and those of the kinds, the
-        first and the last times that of not outside; then the logarithms of the probabilities."""
+        first and the last times that of not outside, four times; then the logarithms of the probabilities."""
         standard = (vectors.astype(np.float32) - self.mean) * self.scale
         hidden = np.maximum(standard @ self.enter.T + self.enter_bias, 0)
         found = hidden @ self.leave.T + self.leave_bias
@@ -377,7 +379,7 @@ class NamesNetwork:
         place, kinds = log_softmax(place), log_softmax(kinds)
         inside = 1 - np.exp(place[:, :1])
         values = [own * inside, np.exp(place), np.exp(kinds) * inside]
-        return np.concatenate([*values, place, kinds], 1)
+        return np.concatenate([*values * COPIES, place, kinds], 1)
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:

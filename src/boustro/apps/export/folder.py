@@ -36,7 +36,7 @@ from boustro.apps.runtime.parts import (
     tokenizer_facts,
 )
 from boustro.encoders.base import ConcatEncoder, Encoder
-from boustro.encoders.extended import LOWEST, PLACES, NamesEncoder, NamesNetwork, PooledEncoder, SpelledEncoder
+from boustro.encoders.extended import COPIES, LOWEST, PLACES, NamesEncoder, NamesNetwork, PooledEncoder, SpelledEncoder
 from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import WordMeans, save_means
@@ -290,7 +290,7 @@ class NamesGraph(nn.Module):
         place, vector, kinds = torch.split(found, [PLACES, own, self._num_kinds], 1)
         place, kinds = (part.log_softmax(1).clamp_min(LOWEST) for part in (place, kinds))
         inside = 1 - place[:, :1].exp()
-        return torch.cat([vector * inside, place.exp(), kinds.exp() * inside, place, kinds], 1)[:, None]
+        return torch.cat([*[vector * inside, place.exp(), kinds.exp() * inside] * COPIES, place, kinds], 1)[:, None]
 
 
 class HeadScores(nn.Module):
