@@ -58,7 +58,7 @@ def main() -> None:
         scores, same = [], []
         for tagger in taggers:
             answers, plain = answer(tagger, dev, some), answer(tagger, dev, base)
-            scores.append(tagger.score(dev, answers).value)
+            scores.append(tagger.score_answers(dev, answers).value)
             same.append(np.mean([a.tags == b.tags for a, b in zip(answers, plain, strict=True)]))
         rest = np.square(some.astype(float) - base).sum() / np.square(base - base.mean(0, dtype=float)).sum()
         row = {"states": name, "f1": [round(s, 2) for s in scores], "mean": round(float(np.mean(scores)), 2)}

@@ -202,7 +202,7 @@ def f1(
             for cell, tagger in taggers.items():
                 if f"{cell.name} all" not in results.known:
                     flat = [sentence for document in dev for sentence in document]
-                    results.add(f"{cell.name} all", tagger.score(flat, tagger.answer(flat)).value)
+                    results.add(f"{cell.name} all", tagger.score_answers(flat, tagger.answer(flat)).value)
             for delay in DELAYS:
                 remembered = Remembered()
                 for cell, tagger in taggers.items():

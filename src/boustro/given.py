@@ -12,6 +12,8 @@ from boustro.errors import shorten
 from boustro.types import Sentence
 
 T = TypeVar("T")
+SPLITS = {"train", "training", "dev", "valid", "validation", "test"}
+"""Names that a dict of data sets has."""
 
 
 def as_list(given: Any, what: str) -> list[Any]:
@@ -93,6 +95,31 @@ def are_texts(given: Any) -> bool:
     if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
         return False
     return len(given) > 0 and all(isinstance(item, str) for item in given)
+
+
+def are_inputs(given: Any, labels: Any, words: bool) -> bool:
+    """Whether these are texts, or, where there are such, sentences of `words`, whose labels are the other list."""
+    if are_texts(given):
+        return True
+    if isinstance(given, (str, Mapping)) or isinstance(labels, str) or not hasattr(given, "__len__") or not len(given):
+        return False
+    if not hasattr(labels, "__len__") or len(labels) != len(given) or not hasattr(given, "__iter__"):
+        return False
+    some_texts = any(isinstance(item, str) for item in given)  # the others are said to be none
+    return some_texts or (words and all(isinstance(item, (list, tuple)) and item and are_texts(item) for item in given))
+
+
+def is_by_text(given: Any) -> bool:
+    """Whether this is a dict of texts and their labels, and not one of data sets or of columns."""
+    if not isinstance(given, Mapping) or not given or not all(isinstance(key, str) for key in given):
+        return False
+    are_sets = {*given} <= SPLITS or any(hasattr(v, "column_names") or hasattr(v, "columns") for v in given.values())
+    return not are_sets
+
+
+def plain_value(value: Any) -> Any:
+    """A number, a boolean or a text of numpy as Python's own."""
+    return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
 
 
 def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str], Any]) -> list[Any]:

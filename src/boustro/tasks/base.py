@@ -17,11 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+
+import numpy as np
 
 from boustro.choose import later
 from boustro.features.reader import within_memory
-from boustro.given import are_texts, iterate, with_labels
+from boustro.given import are_inputs, is_by_text, iterate, plain_value, with_labels
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
@@ -41,7 +43,20 @@ if TYPE_CHECKING:
     from boustro.metrics.score import Score
 
 PREDICT_INPUTS = 1024
-SHOWN = ("config", "evaluate", "fit", "from_pretrained", "predict", "push_to_hub", "record", "save", "stream", "types")
+SHOWN = (
+    "classes_",
+    "config",
+    "evaluate",
+    "fit",
+    "from_pretrained",
+    "predict",
+    "push_to_hub",
+    "record",
+    "save",
+    "score",
+    "stream",
+    "types",
+)
 """What completion offers of every task; what extends a task, or serves the package, is in the documentation."""
 
 
@@ -52,6 +67,9 @@ class Task(Contract[Input, Result]):
         plan: What a training is told.
         fitted: What training gave.
     """
+
+    estimator_type: ClassVar[str | None] = None
+    """What scikit-learn calls it: a classifier or a regressor."""
 
     def __init__(
         self,
@@ -78,6 +96,8 @@ class Task(Contract[Input, Result]):
         outside its range.
         """
         check_options(Task.__init__, locals())
+        self._params = {"encoder": encoder, "head": head, "preset": preset, "cache": cache, "device": device, **options}
+        self._values: dict[str, Any] = {}
         self.plan = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
         self._fitted: Fitted | None = None
 
@@ -85,7 +105,8 @@ class Task(Contract[Input, Result]):
     def of(cls, plan: Plan) -> Self:
         """The same by a plan."""
         made = cls.__new__(cls)
-        made.plan, made._fitted = plan, None
+        made.plan, made._fitted, made._values = plan, None, {}
+        made._params = {"encoder": plan.reader.spec, "head": plan.head_kind}
         return made
 
     @property
@@ -244,10 +265,9 @@ class Task(Contract[Input, Result]):
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
         if weak_weight is not None and weak is None:
             raise OptionError("weak_weight is not read without weak examples; leave it out")
-        if labels is None and dev is not None and are_texts(train):
+        if labels is None and dev is not None and are_inputs(train, dev, self.in_documents):
             labels, dev = dev, None
-        if labels is not None:
-            train = with_labels(train, labels, self.labelled)
+        train, self._values = self._joined(train, labels)
         examples = Examples(
             train=self.read(train, *how, **reading, **self.lenient),
             dev=self.read(dev, *how, **reading) if dev is not None else (),
@@ -257,6 +277,21 @@ class Task(Contract[Input, Result]):
         then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
         return self
+
+    def _joined(self, given: Any, labels: Any) -> tuple[Any, dict[str, Any]]:
+        """Texts with their labels, also of a dict of both, as examples, and labels by their names."""
+        if labels is None and is_by_text(given):
+            given, labels = list(given), list(given.values())
+        if labels is None:
+            return given, {}
+        plain = (
+            [plain_value(label) for label in iterate(labels, "labels, one for each text")]
+            if not isinstance(labels, str)
+            else labels
+        )
+        known = {str(own): own for own in plain if isinstance(own, (str, int))}
+        named = [str(own) if isinstance(own, bool) else own for own in plain] if not isinstance(plain, str) else plain
+        return with_labels(given, named, self.labelled), known
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
         """The features of examples; a sentence that several examples share is encoded once."""
@@ -317,15 +352,54 @@ class Task(Contract[Input, Result]):
         """
         return next(self.stream([given])) if self.is_input(given) else list(self.stream(given))
 
-    def evaluate(self, data: Any, *how: Any, **reading: Any) -> "Score":
+    def evaluate(self, data: Any, *how: Any, labels: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
 
-        Gold labels that the head does not know are a warning.
+        `data` is what `fit` takes: after texts, or words, their labels come next. Gold labels that the head does not
+        know are a warning.
         """
+        if labels is None and how and are_inputs(data, how[0], self.in_documents):
+            labels, how = how[0], how[1:]
+        data, _ = self._joined(data, labels)
         examples = self.read(data, *how, **reading)
         for what, count in self.unknown_labels(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
-        return self.score(examples, self.answer(examples, cached=True))
+        return self.score_answers(examples, self.answer(examples, cached=True))
+
+    def score(self, X: Any, y: Any = None, *how: Any, **reading: Any) -> float:
+        """As scikit-learn has it: the value of `evaluate`, from 0 to 1."""
+        return self.evaluate(X, *([] if y is None else [y]), *how, **reading).value / 100
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels in order, as they were given to `fit`."""
+        assert self.fitted
+        return np.array([self._values.get(label, label) for label in self.types])
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What `__init__` was given, and its defaults, for scikit-learn's `clone`."""
+        return dict(self._params)
+
+    def set_params(self, **params: Any) -> Self:
+        """Another encoder, head or option; the model is then untrained."""
+        self.__init__(**{**self._params, **params})  # type: ignore[misc]
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_trained
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks an estimator: texts are its input, and labels or numbers are needed."""
+        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+
+        kind = self.estimator_type
+        return Tags(
+            estimator_type=kind,
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags() if kind == "classifier" else None,
+            regressor_tags=RegressorTags() if kind == "regressor" else None,
+            input_tags=InputTags(two_d_array=False, string=True),
+        )
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """What happened to the words that this encoder read, with how many: cut, not aligned, …"""
@@ -335,7 +409,7 @@ class Task(Contract[Input, Result]):
         """Gold labels that the head never answers, see `Labelling.unknown`."""
         return self.fitted.labelling.unknown(examples)
 
-    def score(self, examples: Sequence[Any], answers: Sequence[Answer]) -> "Score":
+    def score_answers(self, examples: Sequence[Any], answers: Sequence[Answer]) -> "Score":
         """Scores of answers, with their signature."""
         return self.fitted.score(examples, answers)
 

@@ -57,6 +57,7 @@ class Classifier(Task[str, Label]):
     """
 
     name = "classify"
+    estimator_type = "classifier"
     formats = (*Task.formats, *TOOLS)
 
     @classmethod
@@ -169,6 +170,7 @@ class TextRegressor(Task[str, float]):
     """
 
     name = "regress"
+    estimator_type = "regressor"
     formats = ("text", "jsonl")
     columns = ("score",)
 

@@ -1,7 +1,7 @@
 """The options of each task, and their presets. torch is not imported here: command lines list these options."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Self
 
 from boustro.choose import suggestion, unknown
@@ -93,8 +93,8 @@ class TaskConfig(PresetOptions, ReadingOptions):
         rest = {name: value for name, value in chosen.items() if name not in own}
         for name in rest:
             cls.check_head(kind, name)
-            if name not in cls.__dataclass_fields__:
-                known = [*cls.__dataclass_fields__, *made.option_names()]
+            if name not in (own_names := [field.name for field in fields(cls)]):
+                known = [*own_names, *made.option_names()]
                 raise OptionError(f"unknown option {name!r}{suggestion(name, known)}")
         of_preset = {n: v for n, v in cls.preset(preset).items() if made.has(n)}
         without = unread(made.options, {**of_preset, **own}).keys() - own

@@ -214,7 +214,7 @@ def evaluate(
         print_notices(model.unknown_labels(sentences))
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)
-        scores = model.score(sentences, answers).to_dict()
+        scores = model.score_answers(sentences, answers).to_dict()
         again = None if recall else lambda: model.answer(sentences, cached=True)
         own = calibration(model.fitted, sentences, answers, again)
         scores |= {"calibration": own} if own else {}

@@ -12,7 +12,7 @@ tokens is split into words and sentences.
 Python lists of texts and their entities become such records; an entity is given by its words or by its places.
 
     labelled_text("Ada left Vellmar.", [("Ada", "PER"), ("Vellmar", "PLACE")])     the text of each, and its label
-    labelled_text("Ada left Vellmar.", [("PER", 0, 3), Entity("PLACE", 9, 16)])    label, start and end, in characters
+    labelled_text("Ada left Vellmar.", [("PER", 0, 3), (9, 16, "PLACE")])    label, start and end, also as dicts
     labelled_text(["Ada", "left"], ["B-PER", "O"])                                 words and their tags
 
 Entities that are given by their words stand in the order of the text: of a text that is there twice, the first one is
@@ -41,7 +41,7 @@ from boustro.tasks.data.units import (
     to_words,
 )
 from boustro.text.words import split_text
-from boustro.types import Entity, Sentence
+from boustro.types import Sentence
 
 WORD_KEYS = ("words", "tokens")
 TEXT_KEY = "text"
@@ -147,7 +147,10 @@ def _sentences(
     parts = list(split_text(text, document if named is None else str(named)))
     if record[key] is None:
         return key, [part.sentence for part in parts]
-    spans = convert(parse_spans(record[key], where), text, unit, where, notes)
+    given = as_rows(record[key])
+    if any(map(_is_named, given)):
+        given = [(start, end, label) for label, start, end in _places(text, given, where)]
+    spans = convert(parse_spans(given, where), text, unit, where, notes)
     parts = join_sentences(parts, spans, where, notes)
     entities = to_words(spans, [place for part in parts for place in part.places], text, where, notes)
     sentences, begin = [], 0
@@ -281,7 +284,7 @@ def _found(record: Mapping[str, Any]) -> str:
     return f"found: {', '.join(map(str, record)) or 'nothing'}"
 
 
-EXPECTED = "an entity is its text and its label, or its label, start and end"
+EXPECTED = "an entity is its text and its label, or its label, start and end, in any order or as a dict"
 
 
 def labelled_text(given: Any, label: Any, place: str) -> Any:
@@ -298,13 +301,8 @@ def labelled_text(given: Any, label: Any, place: str) -> Any:
 def _places(text: str, labels: Any, place: str) -> Iterator[tuple[str, int, int]]:
     begin: dict[str, int] = {}  # where to look for the next one of a text
     for item in as_list(labels, f"the entities of {place}, as a list"):
-        values = (item.label, item.start, item.end) if isinstance(item, Entity) else item
-        parts: tuple[Any, ...] = tuple(values) if isinstance(values, (list, tuple)) else ()
-        kinds = [type(part) for part in parts]
-        if kinds == [str, int, int]:
-            yield parts[0], parts[1], parts[2]
-        elif kinds == [str, str]:
-            words, label = parts
+        if _is_named(item):
+            words, label = item
             start = text.find(words, begin.get(words, 0)) if words else -1
             if start < 0:
                 more = " once more" if words in begin else ""
@@ -312,4 +310,13 @@ def _places(text: str, labels: Any, place: str) -> Iterator[tuple[str, int, int]
             begin[words] = start + len(words)
             yield label, start, start + len(words)
         else:
-            raise ValueError(f"{place}: {EXPECTED}, got {shorten(item)}")
+            try:
+                ((label, start, end, _),) = parse_spans([item], place)
+            except ValueError:
+                raise ValueError(f"{place}: {EXPECTED}, got {shorten(item)}") from None
+            yield label, start, end
+
+
+def _is_named(item: Any) -> bool:
+    """Whether an entity is given as its text and its label."""
+    return isinstance(item, (list, tuple)) and len(item) == 2 and all(isinstance(part, str) for part in item)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from boustro.errors import shorten
+from boustro.given import plain_value
 from boustro.tasks.data.reading import Note
 from boustro.text.words import EXTENDERS, LETTER, Placed
 from boustro.types import Entity
@@ -204,7 +205,12 @@ def parse_spans(given: Any, where: str) -> list[Span]:
         parts: Sequence[Any] = item if isinstance(item, (list, tuple)) else []
         if isinstance(item, Mapping):
             parts = [next((item[k] for k in keys if item.get(k) is not None), None) for keys in KEYS]
-        if len(parts) != 3 or [type(part) for part in parts] != [int, int, str]:
+        if isinstance(item, Entity):
+            parts = (item.start, item.end, item.label)
+        parts = [plain_value(part) for part in parts]
+        if [type(part) for part in parts] == [str, int, int]:
+            parts = [parts[1], parts[2], parts[0]]
+        if [type(part) for part in parts] != [int, int, str]:
             raise ValueError(f"{where}: an entity is [start, end, label], got {shorten(item)}")
         start, end, label = parts
         quoted = item.get("text") if isinstance(item, Mapping) else None

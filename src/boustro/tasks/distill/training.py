@@ -179,7 +179,7 @@ def _figures(
             "encoder": task.encoder_spec,
             "parameters": parameters,
             "megabytes": round(parameters * BYTES / 1e6, 1),
-            **({"dev": task.score(dev, task.answer(dev, cached=True)).to_dict()} if dev else {}),
+            **({"dev": task.score_answers(dev, task.answer(dev, cached=True)).to_dict()} if dev else {}),
         }
     return figures
 

@@ -198,7 +198,7 @@ class Comparison(Grid):
         units, values = self.units, self.units.values(examples, answers)
         gold = [units.gold(example) for example in examples]
         predicted = [units.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
-        figures, metric = model.score(examples, answers).to_dict(), units.metric.split()[-1].lower()
+        figures, metric = model.score_answers(examples, answers).to_dict(), units.metric.split()[-1].lower()
         scores = {
             "value": units.score(examples, answers),
             "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != metric},
