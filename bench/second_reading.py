@@ -25,8 +25,8 @@ from unittest.mock import patch
 import numpy as np
 import torch
 import tyro
-
 from boustro.drawing import svg
+
 from boustro.encoders.base import Identity
 from boustro.encoders.lm import RepeatedEncoder
 from boustro.encoders.loading import load_config

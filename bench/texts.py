@@ -9,11 +9,11 @@
                             and in no development sentence
 
 Rows: the majority class, TF-IDF of words and word pairs with logistic regression, the head over the embeddings alone
-(layer 0 of the pair), over the forward LM, the pair, the pair with `--words`, MiniLM. The epoch, and for TF-IDF the
-strength, is chosen on the development set, for every system.
+(layer 0 of the pair), over the forward LM, the pair, MiniLM, and `default`: what `Classifier()` is, with words beside
+the pair. The epoch, and for TF-IDF the strength, is chosen on the development set, for every system.
 
-With `--shots`, TF-IDF alone, from K texts per label, for the tables of `boustro fewshot`: its ten draws, the strength
-chosen on thirds of them left out.
+With `--shots` the same from K texts per label without a development set, in the ten draws of `boustro fewshot`; the
+strength of TF-IDF is chosen on thirds of them left out.
 """
 
 import time
@@ -57,13 +57,22 @@ def main(
         rows: Names of systems with an encoder; all by default.
         shots: Texts per label, for TF-IDF from few texts.
     """
-    systems = {**encoders(minilm), "starter-words": ("starter", {"words": True})}
+    systems = {name: (spec, {**how, "words": False}) for name, (spec, how) in encoders(minilm).items()}
+    systems["default"] = ("starter", {})
     for name in sets:
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} texts for training, {len(dev):,} for development", flush=True)
         if shots:
             for k, found in few(train, dev, shots).items():
                 print(f"TF-IDF, K = {k:<12} {shown(found)}", flush=True)
+            for row in rows or systems:
+                encoder, options = systems[row]
+                for k, draws in draw_all(read_texts(train), shots, DRAWS).items():
+                    found = []
+                    for own in draws:
+                        classifier = boustro.Classifier(encoder, **options).fit([train[n] for n in own], seed=1)
+                        found.append([classifier.evaluate(dev).value])
+                    print(f"{row}, K = {k:<12} {shown(found)}", flush=True)
             continue
         for row, found in baselines(train, dev).items():
             print(f"{row:24} {shown([scores([label for _, label in dev], found)])}", flush=True)

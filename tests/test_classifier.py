@@ -85,7 +85,7 @@ def test_bad_texts_are_named_with_their_place(tiny_pair, rows, message):
 
 
 def test_a_head_of_another_task_is_refused(tiny_pair):
-    with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are mlp-pool"):
+    with pytest.raises(ValueError, match="a mlp head is not for this task, whose heads are auto-pool"):
         boustro.Classifier(tiny_pair, "mlp")
     with pytest.raises(ValueError, match="a mlp-pool head is not for this task, whose heads are linear"):
         boustro.Tagger(tiny_pair, "mlp-pool")
@@ -133,7 +133,7 @@ def test_compare_and_fewshot_judge_by_accuracy(tiny_pair, data, tmp_path, capsys
     assert main(["fewshot", *words, "--shots", "1", "4", "--seeds", "3", "--out", str(tmp_path / "b")]) == 0
     results = json.loads((tmp_path / "b/results.json").read_text())
     assert results["signature"]["metric"] == "accuracy"
-    assert {system["head"] for system in results["systems"]} == {"lda-pool"}
+    assert {system["head"] for system in results["systems"]} == {"auto-pool"}
     for system in results["systems"]:
         assert [len(draw) for draw in results["draws"][str(system["shots"])]] == [2 * system["shots"]] * 3
         for value in system["dev"]["values"]:

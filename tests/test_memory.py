@@ -1,4 +1,4 @@
-"""`boustro memory` and `memory:DIR`: the mean vectors of words in raw text, and a tagger that reads them."""
+"""`boustro memory` and `memory:DIR`: the mean vectors of words in raw text, read by a tagger; tables of words."""
 
 import itertools
 import json
@@ -11,6 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import boustro
+import boustro.roads.table
+from boustro import roads
 from boustro.apps.cli.commands import AROUND
 from boustro.apps.cli.main import main
 from boustro.encoders.extended import PooledEncoder, pool_mean, with_mentions
@@ -26,6 +28,7 @@ from boustro.encoders.word_means import (
     load_means,
     read_means,
 )
+from boustro.encoders.word_table import WordTable, load_table
 from boustro.features.training import REMEMBERED
 from boustro.heads.inputs import Inputs
 from boustro.tasks.fitting import UNREAD
@@ -491,3 +494,70 @@ def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, mo
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.answer(TAGGED) == tagger.answer(TAGGED)
+
+
+# Tables of words
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    texts = [f"The {a} of Lisse {b} the {c}." for a in ("harbour", "mayor") for b in ("sees", "buys") for c in "xyz"]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts * 3))
+    return path
+
+
+def distill(corpus, spec, out, *more):
+    return ["distill-words", str(corpus), "--encoder", spec, "--out", str(out), "--parts", "5", *more]
+
+
+def test_a_table_reads_texts_as_weighted_means_of_words_and_of_their_parts():
+    rows = {word: n for n, word in enumerate(["the", "ship", "##s", "##hip"])}
+    table = WordTable(rows, np.array([999, 1, 0, 0], np.float32), np.diag([2.0, 1, 1, 1]).astype(np.float32))
+    assert [table.find(word) for word in ("Ships", "THE", "qships", "!")] == [[1, 2], [0], [2, 3, 2], []]
+    weight = 1e-3 / (1e-3 + np.array([0.999, 0.001, 0, 0]))
+    (found, nothing), (plain, _) = table.means([["The", "ships"], ["!"]]), table.means([["The", "ships"], []], False)
+    assert found == pytest.approx([weight[0], weight[1] / 4, 0.25, 0], rel=1e-5) and not nothing.any()
+    assert plain == pytest.approx([0.5, 0.25, 0.25, 0])
+    assert np.linalg.norm(table.describe([["The", "ships"], []]), axis=2) == pytest.approx(np.array([[1, 1], [0, 0]]))
+
+
+def test_distilled_words_come_near_the_vectors_of_texts_and_are_an_encoder(corpus, tiny_pair, tmp_path, capsys):
+    spec = tiny_pair.split("+")[0]
+    assert main(distill(corpus, spec, tmp_path / "table", "--epochs", "3", "--code-bytes", "4")) == 0
+    table = load_table(str(tmp_path / "table"))
+    told = json.loads((tmp_path / "table/config.json").read_text())
+    assert told["record"]["cosines"][-1] >= told["record"]["cosines"][0] and "harbour" in table.rows
+    encoder = load_encoder(f"table:{tmp_path / 'table'}", dtype="float32")
+    (stream,) = encoder.encode_all([["The", "harbour"], ["Lisse"]]).streams
+    np.testing.assert_allclose(stream[:2, 0].mean(0), table.means([["The", "harbour"]])[0], rtol=1e-5)
+    assert len(load_encoder(f"{tiny_pair}+table:{tmp_path / 'table'}").streams) == 3
+    vectors = boustro.SentenceEncoder(f"table:{tmp_path / 'table'}", "statistics", cache=False)
+    np.testing.assert_allclose(vectors.encode("The harbour"), table.means([["The", "harbour"]])[0], rtol=1e-2)
+    assert main(distill(corpus, spec, tmp_path / "none", "--dry-run")) == 0 and not (tmp_path / "none").exists()
+    (tmp_path / "table/words.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"words\.json"):
+        load_encoder(f"table:{tmp_path / 'table'}")
+
+
+def test_a_table_that_was_stopped_goes_on_and_ends_with_the_same_bytes(corpus, tiny_pair, tmp_path, monkeypatch):
+    spec = tiny_pair.split("+")[0]
+    whole, again = tmp_path / "whole", tmp_path / "again"
+    monkeypatch.setattr(roads.table, "CHUNK", 7)
+    assert main(distill(corpus, spec, whole)) == 0
+    read = roads.table._vectors
+    left = [2]
+
+    def stop(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return read(*given)
+
+    monkeypatch.setattr(roads.table, "_vectors", stop)
+    assert main(distill(corpus, spec, again)) == 143
+    monkeypatch.setattr(roads.table, "_vectors", read)
+    assert main(distill(corpus, spec, again, "--resume")) == 0
+    for name in ("words.json", "table.safetensors"):
+        assert (whole / name).read_bytes() == (again / name).read_bytes()
+    assert main(distill(corpus, spec, again, "--resume")) == 0  # finished

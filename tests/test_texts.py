@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -16,11 +17,14 @@ import boustro
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.apps.explain import effects, word_effects
+from boustro.encoders.word_table import WordTable, load_table
 from boustro.heads.closed_form import LabelledWords, ridge
 from boustro.heads.options import ClassOptions, TextOptions
 from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, terms
+from boustro.roads.table import _write
+from boustro.tasks.classifier import Weighed
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.labellings import make_labelling, open_labelling
@@ -249,7 +253,7 @@ def test_weights_follow_the_part_that_is_right():
 @pytest.mark.parametrize("data", [TEXTS, SETS])
 def test_words_beside_the_head_are_saved_and_opened(lm, data, tmp_path):
     model = boustro.Classifier(lm, "mlp-pool", words=True, **{**SMALL, "epochs": 3}).fit(data, dev=data)
-    assert model.fitted.extras["words"].words_weight > 0
+    assert model.fitted.extras["words"].head_weight > 0
     texts = ["Ada sold umbrellas.", "The harbour", "", "unknown"]
     model.save_pretrained(tmp_path / "m")
     assert {"words.json", "words.safetensors"} <= {p.name for p in (tmp_path / "m").iterdir()}
@@ -258,6 +262,40 @@ def test_words_beside_the_head_are_saved_and_opened(lm, data, tmp_path):
     assert opened.evaluate(data).value == pytest.approx(model.evaluate(data).value)
     again = model.fit(data, seed=2)  # what stood beside the earlier head is forgotten
     assert again.fitted.extras["words"] and again.record["seed"] == 2
+
+
+def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_it(lm, tmp_path):
+    few = boustro.Classifier(lm).fit(TEXTS)
+    assert few.head_kind == "lda-pool" and set(few.record["words"]) == {"vectors", "weight"}
+    parts = few.trained_head().tried  # weights are chosen by what the head itself was chosen by
+    assert len(parts) > 1 and all(scores.shape == (len(left), 3) for left, scores in parts)
+    for how, data in (({}, TEXTS * 34), ({}, SETS), ({"calibrate": 2}, TEXTS)):
+        assert boustro.Classifier(lm, epochs=1, **how).fit(data).head_kind == "mlp-pool"
+    assert not boustro.Classifier(lm, "ridge-pool").fit(TEXTS).config.words
+    assert not boustro.Classifier(lm, words=False).fit(TEXTS).config.words
+    assert boustro.Classifier(lm, "mlp-pool", epochs=1).fit(TEXTS).head_kind == "mlp-pool"
+    weak = boustro.Classifier(lm, epochs=1).fit(TEXTS, weak=TEXTS, weak_weight=0.1)
+    assert weak.head_kind == "mlp-pool" and not weak.config.words
+
+
+def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tmp_path):
+    like = ["harbour", "dock", "umbrellas", "parasols", "tunnel", "gate"]
+    table = WordTable({w: n for n, w in enumerate(like)}, np.ones(6, np.float32), np.repeat(np.eye(3), 2, 0))
+    _write(tmp_path / "table", table, {})
+    model = boustro.Classifier(lm, table=str(tmp_path / "table")).fit([(text[-12:], label) for text, label in TEXTS])
+    texts = [["dock"], ["parasols"], ["gate"]]  # words that no training text has
+    words, ids = [text.words for text in read_texts(TEXTS)], model.labelling.ids(read_texts(TEXTS))
+    blind, seeing = (fit_words(words, ids, 3, table.describe(words)[:, :count]) for count in (0, 1))
+    assert seeing.scores(texts, table.describe(texts)).argmax(1).tolist() == [0, 2, 1]
+    assert len({*blind.scores(texts).argmax(1)}) == 1
+    weighed = Weighed(seeing, 0.5, 2.0, load_table(str(tmp_path / "table")))
+    model.fitted = replace(model.fitted, extras={"words": weighed})
+    model.save_pretrained(tmp_path / "m")
+    assert {"table.json", "table.safetensors"} <= {p.name for p in (tmp_path / "m").iterdir()}
+    shutil.rmtree(tmp_path / "table")
+    opened = boustro.Classifier.from_pretrained(tmp_path / "m")
+    np.testing.assert_allclose(opened.predict_proba("A dock."), model.predict_proba("A dock."), atol=1e-5)
+    assert opened.predict("dock").label == "port"
 
 
 # More texts and labels later

@@ -3,6 +3,7 @@
     starter-forward      the forward half of the pair in the package
     starter-memory       its memory of words, which belongs to encoders
     starter-names        the same, with what a network learned of names; `names` is a tagger of it
+    starter-words        a table of words for whole texts, made from a sentence encoder
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
@@ -22,10 +23,15 @@ from boustro.choose import nearest
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
 PAIRS = {"starter": "starter-forward+starter-backward"}
-EXTENDED = {"starter-memory": ("memory", "starter/memory"), "starter-names": ("names", "starter/names")}
+EXTENDED = {
+    "starter-memory": ("memory", "starter/memory"),
+    "starter-names": ("names", "starter/names"),
+    "starter-words": ("table", "starter/words"),
+}
 """Encoders of the package that are no models: their kind, and where what belongs to them lies."""
-FUSION, ELMO, ADAPTATION, MEMORY, NAMES = "fusion", "elmo", "low-rank adaptation", "memory", "names"
+FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE = "fusion", "elmo", "low-rank adaptation", "memory", "names", "table"
 """Kinds of folders that encoders are loaded from and that transformers does not know."""
+SHIPPED_TABLE = "starter-words"
 SECONDS = 5.0
 
 
@@ -38,7 +44,8 @@ def locate_model(name: str) -> str:
     if name in SHIPPED:
         return _packaged(SHIPPED[name])
     if name in EXTENDED:
-        what = {MEMORY: "a memory of words", NAMES: "a network that finds names"}[EXTENDED[name][0]]
+        whats = {MEMORY: "a memory of words", NAMES: "a network that finds names", TABLE: "a table of words"}
+        what = whats[EXTENDED[name][0]]
         raise ValueError(f"{name} is {what}, not a model; it is an encoder, such as in --encoder {name}")
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
@@ -54,7 +61,7 @@ def locate_model(name: str) -> str:
 
 
 def locate_extended(name: str) -> str:
-    """The path of a memory or of names: that of the package, or a folder."""
+    """The path of a memory, of names or of a table: that of the package, or a folder."""
     return _packaged(EXTENDED[name][1]) if name in EXTENDED else expand_home(name)
 
 
@@ -83,6 +90,11 @@ def _packaged(path: str) -> str:
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`."""
     return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS, *EXTENDED) for part in spec.split("+"))
+
+
+def is_table(spec: str) -> bool:
+    """Whether all that an encoder's spec names are tables of words."""
+    return all(part == SHIPPED_TABLE or part.startswith(f"{TABLE}:") for part in spec.split("+"))
 
 
 def is_path(name: str) -> bool:

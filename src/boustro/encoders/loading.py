@@ -18,7 +18,7 @@ from transformers import AutoConfig
 
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
-from boustro.names import ADAPTATION, ELMO, FUSION, MEMORY, NAMES, is_path, source
+from boustro.names import ADAPTATION, ELMO, FUSION, MEMORY, NAMES, TABLE, is_path, source
 from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, kind_of, open_folder, read_json, write_file
 from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
@@ -100,7 +100,7 @@ def _deciding(path: Path) -> list[str]:
     """Names of the files that decide the numbers; those in the manifest, if there is one."""
     if (path / MANIFEST).is_file():
         kind = kind_of(path)
-        own = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY, NAMES) else "model"
+        own = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE) else "model"
         return [name for name in open_folder(path, own)["files"] if Path(name).name not in IGNORED]
     found = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
     return [p.name for p in found if p.is_file() and p.name not in IGNORED]

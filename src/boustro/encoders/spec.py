@@ -15,6 +15,8 @@ repeated:PATH       a causal LM that is given the text twice and read in the sec
 fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
 memory:DIR          an encoder and its mean vectors of words in raw text (boustro memory); the folder names the encoder
 names:DIR           an encoder and a network that finds names (boustro names); the folder names the encoder
+table:DIR           a table of words that a sentence encoder has read (boustro distill-words); no LM reads anything
+starter-words       the table of the package
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
@@ -44,6 +46,7 @@ from boustro.names import (
     NAMES,
     PAIRS,
     SHIPPED,
+    TABLE,
     expand_home,
     locate_extended,
     locate_model,
@@ -95,6 +98,11 @@ KINDS: dict[str, Kind] = {
     "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
     MEMORY: Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
     NAMES: Kind(later("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
+    TABLE: Kind(
+        later("boustro.encoders.word_table:TableEncoder"),
+        (),
+        unread=("spacing", "start_piece", "prefix", "quantise"),  # tasks choose layers and pooling for all encoders
+    ),
     "elmo": Kind(
         later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")
     ),
@@ -160,7 +168,8 @@ class Part:
         """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model`."""
         if self.kind.elsewhere:
             return self.path
-        return locate_extended(self.path) if self.kind in (KINDS[MEMORY], KINDS[NAMES]) else locate_model(self.path)
+        own = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE])
+        return locate_extended(self.path) if own else locate_model(self.path)
 
     def fingerprint(self) -> list[Any]:
         """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
@@ -221,7 +230,7 @@ class Spec:
             place = part.place
             if part.kind.elsewhere:
                 part.kind.elsewhere(place)
-            elif not _named_by(place) and kind_of(place) != ELMO:
+            elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
                 load_config(place, part.revision)
 
     def fingerprint(self) -> list[Any]:

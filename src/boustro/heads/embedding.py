@@ -105,7 +105,7 @@ class StatisticsBody(nn.Module):
 
     def __init__(self, width: int, num_labels: int, options: StatisticsOptions) -> None:
         super().__init__()
-        self.transform = FittedTransform(options.transform, width - SIDE_FEATURES)
+        self.transform = FittedTransform(options.transform or "whitened", width - SIDE_FEATURES)
         self.component = nn.Parameter(torch.zeros(width - SIDE_FEATURES), requires_grad=False)
 
 

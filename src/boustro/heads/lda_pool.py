@@ -11,7 +11,7 @@ Source: `heads.closed_form`. S texts, d width of h, e = 3 d, C classes.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class PooledLDA(Head):
 
     closed_form = True
     body: Discriminant
+    tried: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+    """After training: for each part that was left out the numbers of its texts, and their scores (S, C)."""
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
         """[mean; max; first] of each text, 0 of one without words; `ValueError` where `lengths` do not sum to N."""
@@ -69,6 +71,10 @@ class PooledLDA(Head):
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
         return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
+
+    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
+        """The scores."""
+        return self._scores(self.pool(vectors, lengths))
 
     def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]:
         return self.body.map((x - self.body.mean) * self.body.scale)
@@ -91,8 +97,9 @@ class PooledLDA(Head):
             parts = [self._held_out(x[:, columns], ids, left) for left in splits]
             scores, gold = (np.concatenate(own) for own in zip(*parts, strict=True)) if parts else (x[:0, :1], ids[:0])
             right = (scores.argmax(1) == gold).sum()
-            found.append((right, columns, _scale(scores, gold) if parts else 1.0))
-        _, columns, scale = max(found, key=lambda each: each[0])  # the smallest of equally good ones
+            found.append((right, columns, _scale(scores, gold) if parts else 1.0, parts))
+        _, columns, scale, parts = max(found, key=lambda each: each[0])  # the smallest of equally good ones
+        self.tried = [(np.flatnonzero(left), scale * own) for left, (own, _) in zip(splits, parts, strict=True)]
         solution = self._solution(x[:, columns], ids)
         body.map.weight.zero_()[:, columns] = torch.from_numpy(scale * solution.weight).to(body.map.weight)
         body.map.bias.copy_(torch.from_numpy(scale * solution.bias))

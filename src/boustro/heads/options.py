@@ -18,6 +18,7 @@ from boustro.options import (
 )
 
 Options = TypeVar("Options", bound="HeadOptions")
+Pooling = TypeVar("Pooling", bound="PoolingOptions")
 
 MIXED, WITH_CRF = Where("combine", ("mix",)), Where("crf", (None, True))
 Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
@@ -212,9 +213,16 @@ class CentroidOptions(TextOptions):
 class PoolingOptions:
     """How the words of a text become one vector."""
 
-    text_pooling: Literal["sif", "mean"] = "sif"
+    text_pooling: Literal["sif", "mean"] | None = None
     """How the words of a text become one vector: mean, or sif (rare words weigh more; a statistics head removes the
-    texts' first component, too)."""
+    texts' first component, too). By default sif; mean for a table of words, where rare words weigh more already."""
+
+    def suited(self: Pooling, table: bool) -> Pooling:
+        """With what is left to the encoder, which may be a table of words."""
+        own = (
+            {"text_pooling": "mean", "transform": "raw"} if table else {"text_pooling": "sif", "transform": "whitened"}
+        )
+        return replace(self, **{name: value for name, value in own.items() if getattr(self, name, "") is None})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +232,9 @@ class StatisticsOptions(PoolingOptions, TextOptions):
     standardise: bool = False
     """Bring every layer and dimension to mean 0 and standard deviation 1 over all words; --transform does so over
     texts."""
-    transform: Transformed = "whitened"
-    """What is done to the vectors of texts, by statistics of your own ones; raw does nothing."""
+    transform: Transformed | None = None
+    """What is done to the vectors of texts, by statistics of your own ones; raw does nothing. By default whitened; raw
+    for a table of words."""
 
 
 @dataclass(frozen=True, kw_only=True)

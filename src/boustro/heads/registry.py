@@ -3,6 +3,7 @@
     linear, mlp, block, bilstm     a tag per word        `heads.bodies`, `heads.tagging`
     ridge                          a tag per word        `heads.ridge_tags`
     span                           spans                 `heads.span`
+    auto-pool                      lda-pool or mlp-pool, by the training set
     mlp-pool, bilstm-pool          classes of a text     `heads.pooled`
     ridge-pool, lda-pool           a class per text      `heads.ridge_pool`, `heads.lda_pool`
     score-pool                     a number per text     `heads.pooled`
@@ -63,6 +64,7 @@ class HeadKind(NamedTuple):
         return option in self.options.__dataclass_fields__
 
 
+AUTO_POOL = "auto-pool"
 HEADS: dict[str, HeadKind] = {
     "linear": HeadKind("tags", ".tagging:TaggingHead", ".bodies:linear", SequenceOptions),
     "mlp": HeadKind("tags", ".tagging:TaggingHead", ".bodies:mlp", HiddenSequenceOptions),
@@ -70,6 +72,7 @@ HEADS: dict[str, HeadKind] = {
     "bilstm": HeadKind("tags", ".tagging:TaggingHead", ".bodies:BiLSTM", HiddenSequenceOptions),
     "ridge": HeadKind("tags", ".ridge_tags:RidgeTagger", ".ridge_tags:TwoRidges", TagOptions),
     "span": HeadKind("spans", ".span.head:SpanHead", ".span.head:SpanScorer", SpanOptions),
+    AUTO_POOL: HeadKind("class", ".pooled:PooledHead", ".pooled:PooledMLP", ClassOptions),
     "mlp-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledMLP", ClassOptions),
     "bilstm-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledBiLSTM", ClassOptions),
     "ridge-pool": HeadKind("class", ".ridge_pool:PooledRidge", ".ridge_pool:RidgeSums", TextOptions),

@@ -1,4 +1,4 @@
-"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory` and `names`.
+"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory`, `names` and `distill-words`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from boustro.encoders.options import KEPT_WORDS, ReadingOptions, StartOptions
+from boustro.encoders.options import KEPT_WORDS, Context, ReadingOptions, StartOptions
 from boustro.options import (
     Count,
     CountOrZero,
@@ -175,6 +175,34 @@ class NamesConfig(ReadingOptions, OutputConfig):
     """Dropout of the hidden units; a third of it of the vectors."""
     seed: Seed = 1
     """Seed of the initial weights, the data order and dropout."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(RawTextOptions, ReadingOptions, OutputConfig):
+    """The options of `boustro distill-words`."""
+
+    encoder: LM
+    """Spec of the encoder that reads words and texts, such as masked:FOLDER for a sentence encoder."""
+    out: Path
+    """Where to write the table's folder; as an encoder it is named table:OUT."""
+    layers: str = "last"
+    """Layers to read; the table has the highest of them."""
+    pooling: str | None = "mean"
+    """Where a word is read: exit, before, entry, first, last, mean, or several joined by +."""
+    context: Context = "sentence"
+    """What the encoder reads: a text is a sentence, so it is the sentence alone."""
+    words: Count = 40_000
+    """How many words to keep, the most frequent ones."""
+    parts: CountOrZero = 3000
+    """How many parts of other words to keep, of which these are made."""
+    texts: Count = 200_000
+    """How many sentences to learn from, drawn from the corpus."""
+    epochs: CountOrZero = 4
+    """Passes over these; 0 keeps the vectors that words have alone."""
+    code_bytes: CountOrZero = 96
+    """Bytes of a word, by product quantisation, or the width where it is less. 0 keeps 2 bytes for each dimension."""
+    seed: Seed = 1
+    """Seed of the sample of texts and of their order."""
 
 
 @dataclass(frozen=True, kw_only=True)

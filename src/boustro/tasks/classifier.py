@@ -11,6 +11,7 @@ are words.json, the terms and the weights of head and words, and words.safetenso
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,11 @@ from typing import Any, Self
 import numpy as np
 
 from boustro.arrays import read_arrays
+from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
-from boustro.heads.words import FEW, FOLDS, WordModel, choose_weights, fit_words
+from boustro.heads.registry import AUTO_POOL, head_kind
+from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_words, merit
+from boustro.names import SHIPPED_TABLE
 from boustro.output import as_json
 from boustro.store import read_json, write_file
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
@@ -36,13 +40,18 @@ from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
+MOST_FEW = 32
+"""Texts of a label, on average, up to which a head in closed form is better."""
+FEWEST_FOR_WORDS = 8
+
 
 class Classifier(Task[str, Label]):
     """A frozen encoder and a trained head that labels texts.
 
     Args:
         encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
-        head: mlp-pool (the default), bilstm-pool, ridge-pool or lda-pool.
+        head: mlp-pool, bilstm-pool, ridge-pool or lda-pool; by default auto-pool, which is lda-pool for few texts of
+            each label and else mlp-pool.
         preset: "default".
         cache: Keep the features of training and development data on disk (a folder says where).
         device: cpu, cuda or mps; by default the best available.
@@ -75,6 +84,22 @@ class Classifier(Task[str, Label]):
         """The whole text as one example."""
         placed = whole_text(given, name)
         return [Part(placed.sentence, placed.places)]
+
+    @staticmethod
+    def settled(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
+        """With few texts of each label a head in closed form, else an MLP; and words beside it unless it was said."""
+        kind, options, config = plan.head_kind, plan.head_options, plan.config
+        counts = Counter(text.label for text in train)
+        several = None in counts or weak or config.calibrate or getattr(options, "class_weights", None)
+        if kind == AUTO_POOL:
+            few = not several and len(train) <= MOST_FEW * len(counts)
+            kind = "lda-pool" if few else "mlp-pool"
+            made = head_kind(kind)
+            options = made.options(**{name: getattr(options, name) for name in made.option_names()})
+        if config.words is None:
+            found = kind != "ridge-pool" and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
+            config = replace(config, words=found)
+        return replace(plan, head_kind=kind, head_options=options, config=config)
 
     @staticmethod
     def beside(config: ClassifierConfig) -> tuple[Beside, ...]:
@@ -195,41 +220,54 @@ class TextRegressor(Task[str, float]):
 
 
 WORDS_CONFIG, WORDS_WEIGHTS = "words.json", "words.safetensors"
+PACKED = ("table.json", "table.safetensors")
+"""Words and arrays of a table that is not the package's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A model of words, and how much it and the head count."""
+    """A model of words, the table whose vectors it reads, and how much it and the head count."""
 
     model: WordModel
     head_weight: float
     words_weight: float
+    table: WordTable | None = None
 
     def add(self, outputs: Sequence[np.ndarray], texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
         """(S, C): the head's scores for texts and those of their words, weighed."""
         if not len(texts):
             return np.zeros((0, len(labelling.labels)))
-        head, words = labelling.log_probabilities(np.stack(outputs)), self._words(texts, labelling)
-        return self.head_weight * head + self.words_weight * words
-
-    def _words(self, texts: Sequence[Sentence], labelling: TextLabelling) -> np.ndarray:
-        return labelling.log_probabilities(self.model.scores([text.words for text in texts]))
+        words = [text.words for text in texts]
+        found = self.model.scores(words, self.table.describe(words) if self.table and len(self.model.centre) else None)
+        head = labelling.log_probabilities(np.stack(outputs))
+        return self.head_weight * head + self.words_weight * labelling.log_probabilities(found)
 
     def save(self, folder: Path) -> None:
-        """Write both files into a folder."""
+        """Write the files into a folder; a table of the package is named, another one is copied."""
         from safetensors.numpy import save_file
 
-        own = {"head_weight": self.head_weight, "words_weight": self.words_weight, "terms": self.model.vocabulary}
+        own: dict[str, Any] = {"head_weight": self.head_weight, "words_weight": self.words_weight}
+        own |= {"terms": self.model.vocabulary}
+        if self.table:
+            shipped = self.table.name == SHIPPED_TABLE
+            own["table"] = {"name": self.table.name if shipped else None, "mark": self.table.mark}
+            if not shipped:
+                write_file(folder / PACKED[0], json.dumps(list(self.table.rows), ensure_ascii=False))
+                save_file(self.table.arrays(), folder / PACKED[1])
         write_file(folder / WORDS_CONFIG, json.dumps(own, ensure_ascii=False))
-        save_file({name: getattr(self.model, name) for name in ("idf", "weight", "bias")}, folder / WORDS_WEIGHTS)
+        save_file({name: getattr(self.model, name) for name in MODEL_ARRAYS}, folder / WORDS_WEIGHTS)
 
     @classmethod
     def load(cls, folder: Path) -> "Weighed":
-        """Read what `save` wrote."""
-        own = read_json(folder / WORDS_CONFIG)
-        return cls(
-            WordModel(own["terms"], **read_arrays(folder / WORDS_WEIGHTS)), own["head_weight"], own["words_weight"]
-        )
+        """Read what `save` wrote; `ValueError` where the package's table is another one now."""
+        own, table = read_json(folder / WORDS_CONFIG), None
+        if named := own.get("table"):
+            packed = (read_json(folder / PACKED[0]), read_arrays(folder / PACKED[1])) if not named["name"] else None
+            table = WordTable.of(*packed, mark=named["mark"]) if packed else load_table(named["name"])
+            if table.mark != named["mark"]:
+                raise ValueError(f"{folder}: {table.name} is another table in this version; train the classifier again")
+        model = WordModel(own["terms"], **read_arrays(folder / WORDS_WEIGHTS))
+        return cls(model, own["head_weight"], own["words_weight"], table)
 
 
 class Words(Beside):
@@ -240,22 +278,29 @@ class Words(Beside):
     takes_weak = False
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
-        from boustro.tasks.fitting import train_on_part
-
         assert data is not None
-        labelling, texts = fitted.labelling, data.gold
+        labelling, texts = fitted.labelling, [text.words for text in data.gold]
         assert isinstance(labelling, TextLabelling)
-        head_scores, word_scores, outside = [], [], []
-        parts = FOLDS if len(texts) < FEW else 1
-        for kept, left in left_out(texts, parts, data.seed, fitted.plan.task.shared):
-            head = train_on_part(fitted, replace(data, dev=None), kept)
-            head_scores.append(labelling.log_probabilities(np.stack(head.outputs(data.inputs.select(left)))))
-            words = _fit(labelling, [texts[n] for n in kept]).scores([texts[n].words for n in left])
-            word_scores.append(labelling.log_probabilities(words))
-            outside.append(left)
-        gold = labelling.ids([texts[n] for n in np.concatenate(outside)])
-        weights = choose_weights(np.concatenate(head_scores), np.concatenate(word_scores), gold, labelling.loss)
-        return replace(fitted, extras={**fitted.extras, self.name: Weighed(_fit(labelling, texts), *weights)}), {}
+        table, ids = table_for(fitted.plan.reader.spec, fitted.plan.config.table), labelling.ids(data.gold)
+        vectors = table.describe(texts) if table else np.zeros((len(texts), 0, 0), np.float32)
+        parts = list(_left_out(fitted, data))
+        gold = np.concatenate([ids[left] for _, left, _ in parts])
+        head = np.concatenate([labelling.log_probabilities(scores) for _, _, scores in parts])
+
+        def learn(some: np.ndarray, count: int) -> WordModel:
+            return fit_words([texts[n] for n in some], ids[some], len(labelling.labels), vectors[some, :count])
+
+        found = []
+        for count in range(vectors.shape[1] + 1):
+            answered = [learn(kept, count).scores([texts[n] for n in left], vectors[left]) for kept, left, _ in parts]
+            words = labelling.log_probabilities(np.concatenate(answered))
+            a, b = choose_weights(head, words, gold, labelling.loss)
+            scores = a * head + b * words
+            found.append((merit(scores, gold, labelling.loss(scores, gold)), -count, a, b))
+        _, count, a, b = max(found)
+        count = -count
+        own = Weighed(learn(np.arange(len(texts)), count), a, b, table if count else None)
+        return replace(fitted, extras={**fitted.extras, self.name: own}), {"words": {"vectors": count, "weight": b / a}}
 
     def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
         weighed: Weighed | None = fitted.extras.get(self.name)
@@ -272,5 +317,15 @@ class Words(Beside):
         return plan, Weighed.load(folder)
 
 
-def _fit(labelling: TextLabelling, texts: Sequence[Sentence]) -> WordModel:
-    return fit_words([text.words for text in texts], labelling.ids(texts), len(labelling.labels))
+def _left_out(fitted: Fitted, data: TrainingSet) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Numbers of texts kept and left out, and the scores (S, C) that a head has for the latter which learned the
+    former: those that the head itself was chosen by, where it has them."""
+    from boustro.tasks.fitting import train_on_part
+
+    if tried := getattr(fitted.head, "tried", ()):
+        everything = np.arange(len(data.gold))
+        yield from ((np.setdiff1d(everything, left), left, scores) for left, scores in tried)
+        return
+    for kept, left in left_out(data.gold, FOLDS if len(data.gold) < FEW else 1, data.seed, fitted.plan.task.shared):
+        head = train_on_part(fitted, replace(data, dev=None), kept)
+        yield kept, left, np.stack(head.outputs(data.inputs.select(left)))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
-from boustro.heads.registry import HEADS, HeadKind, head_kind, kinds_of, owners
+from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.options import OptionError, PresetOptions, Range, check_options, unread
 
 AUTO = "auto"
@@ -194,11 +194,14 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     """Options of a Classifier."""
 
     labellings: ClassVar[tuple[str, ...]] = ("class",)
-    default_head: ClassVar[str] = "mlp-pool"
-    few_heads = ((0, "lda-pool"),)
+    default_head: ClassVar[str] = AUTO_POOL
 
-    words: bool = False
-    """Put TF-IDF of words and word pairs beside the encoder, weighed on parts of the training set left out."""
+    words: bool | None = None
+    """Put what the words say beside the encoder, TF-IDF of words and word pairs and their vectors in a table, weighed
+    on parts of the training set left out. By default it does, unless the head is ridge-pool or labels are weak."""
+    table: str = "auto"
+    """With words: a table of words, as boustro distill-words makes them, whose vectors of a text are read too; none for
+    no table. By default that of the package beside its own LMs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -289,8 +292,9 @@ class TextReading(ReadingOptions):
 class VectorOptions(PoolingOptions, TextReading):
     """How a text becomes a vector without training."""
 
-    transform: Transformed = "whitened"
-    """What is done to the vectors of texts, by statistics of your own ones; raw does nothing."""
+    transform: Transformed | None = None
+    """What is done to the vectors of texts, by statistics of your own ones; raw does nothing. By default whitened; raw
+    for a table of words."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
@@ -309,3 +313,7 @@ class EmbedConfig(TextReading, TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("vectors", "pair-vectors")
     default_head: ClassVar[str] = "embedding"
+
+    def default_encoder(self) -> str:
+        """The table of words of the package."""
+        return "starter-words"

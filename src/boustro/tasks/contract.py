@@ -6,7 +6,7 @@ running text, which may become several examples. What the head learns from examp
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
@@ -16,7 +16,7 @@ from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
-from boustro.tasks.plan import Beside
+from boustro.tasks.plan import Beside, Plan
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -151,6 +151,12 @@ class Contract(ABC, Generic[Input, Result]):
         record: Any = self.to_record(answer)
         found = [record[name] for name in self.columns]  # type: ignore[union-attr]
         return [own if own is None or isinstance(own, (str, int, float)) else as_json(own) for own in found]
+
+    @staticmethod
+    def settled(plan: Plan[Any], train: Sequence[Any], weak: bool) -> Plan[Any]:
+        """The plan with what its options leave to the labelled examples, and to whether there are weak ones. By default
+        nothing."""
+        return plan
 
     @staticmethod
     def beside(config: Any) -> tuple[Beside, ...]:

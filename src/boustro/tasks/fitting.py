@@ -42,6 +42,7 @@ UNREAD = "sentences without labels, not read, because no labelled sentence is re
 
 def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
     """A head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
+    plan = _settled(plan, given)
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
     if given.weak:
         _refuse_weak(plan)
@@ -87,8 +88,10 @@ def fit_many(
     trained in float32, also where `fit` has products in bf16.
     """
     plans = [plan] * len(seeds) if options is None else [replace(plan, head_options=own) for own in options]
-    asked = list(zip(plans, given, seeds, strict=True))
-    if any(other.learns_left_out for other in plan.beside) or any(own.dev or own.weak for own in given):
+    asked = [(_settled(p, own), own, seed) for p, own, seed in zip(plans, given, seeds, strict=True)]
+    if any(other.learns_left_out for own, _, _ in asked for other in own.beside) or any(
+        own.dev or own.weak for own in given
+    ):
         return [fit(*each) for each in asked]
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
     kept: list[_Begun] = []
@@ -112,6 +115,11 @@ def fit_many(
         replace(own.fitted, head=head, record=_record(own, head, log, seconds, {}, scores))
         for own, (head, log) in zip(kept, solved, strict=True)
     ]
+
+
+def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
+    """The plan with what its options leave to the examples."""
+    return plan.task.settled(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
 
 
 def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:

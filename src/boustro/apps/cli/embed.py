@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from boustro.names import is_table
 from boustro.options import Count, OptionError, Positional
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import check_file, write_file
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from boustro.tasks.embed.task import SentenceEncoder
 
 DEFAULT_OPTIONS = VectorOptions()
+DEFAULT_ENCODER = "starter-words"
 FIT_TEXTS = 50_000
 MAGIC = b"\x93NUMPY"
 """How every .npy file begins."""
@@ -26,7 +28,7 @@ MAGIC = b"\x93NUMPY"
 def embed(
     file: Positional[TextPath],
     out: Path,
-    encoder: LM = "starter",
+    encoder: LM = DEFAULT_ENCODER,
     model: Model | None = None,
     fit: TextPath | None = None,
     text_column: str | None = None,
@@ -40,7 +42,7 @@ def embed(
         file: Texts, one a line, or JSON lines or a table (.csv, .tsv, .xlsx, .parquet) with a text each; - is standard
             input.
         out: The array to write (.npy).
-        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward; with --model, where it is now.
+        encoder: Spec of the encoder, such as starter-words, starter or gpt2; with --model, where it is now.
         model: A folder that boustro fit --task embed wrote; it has its own encoder and options.
         fit: Texts to take statistics of. By default those of the file itself.
         text_column: Key or column of the text. By default text or sentence.
@@ -73,7 +75,7 @@ def similarity(
     query: str,
     top: Count = 10,
     json: Path | None = None,
-    encoder: LM = "starter",
+    encoder: LM = DEFAULT_ENCODER,
     model: Model | None = None,
     fit: TextPath | None = None,
     text_column: str | None = None,
@@ -124,9 +126,10 @@ def _open(
     if model is not None:
         if options != DEFAULT_OPTIONS or fit is not None:
             raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
-        moved = None if encoder == "starter" else encoder
+        moved = None if encoder == DEFAULT_ENCODER else encoder
         opened = SentenceEncoder.from_pretrained(model, encoder=moved, cache=False, device=run.device)
         return list(read_rows(file, column)), opened
+    options = options.suited(is_table(encoder))
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
     texts = list(read_rows(file, column))
     if options.needs_texts:

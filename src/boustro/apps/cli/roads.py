@@ -1,4 +1,4 @@
-"""`boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory` and `names`.
+"""`boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory`, `names` and `distill-words`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -13,6 +13,7 @@ from boustro.roads.options import (
     MemoryConfig,
     NamesConfig,
     Seq2SeqConfig,
+    TableConfig,
 )
 from boustro.text.documents import is_stream
 
@@ -104,4 +105,16 @@ def names(config: NamesConfig) -> dict[str, Any]:
 
     record = write_names(config)
     print(f"{config.out}: {record['names']:,} names of {record['types']:,} types; as an encoder names:{config.out}")
+    return record
+
+
+def distill_words(config: TableConfig) -> dict[str, Any]:
+    """Make a table of words from a sentence encoder and raw text, which reads whole texts at the cost of a look-up."""
+    from boustro.roads.table import write_table
+
+    if not config.corpus:
+        raise ValueError("no text given; name at least one file, folder or dataset")
+    record = write_table(config)
+    near = f"; cosine to the texts' own vectors {record['cosines'][-1]:.3f}" if "cosines" in record else ""
+    print(f"{config.out}: {record['words']:,} words and parts, as an encoder table:{config.out}{near}")
     return record

@@ -9,7 +9,7 @@ Words are encoded one by one, as for every task, and pooled by the head; a text 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from torch import Tensor
 
 from boustro.given import iterate
 from boustro.heads.embedding import VectorHead
-from boustro.heads.options import StatisticsOptions
+from boustro.heads.options import PoolingOptions, StatisticsOptions
 from boustro.heads.transforms import unit
+from boustro.names import is_table
 from boustro.options import Count, check_options
 from boustro.progress import Progress
 from boustro.tasks.answers import Answer, InputAnswer, Part
@@ -29,6 +30,7 @@ from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
 from boustro.tasks.labellings.vectors import WORDLESS, VectorAnswer, cosines
+from boustro.tasks.plan import Plan
 from boustro.types import Sentence
 
 ANY_TEXTS = ("a", "b")
@@ -39,7 +41,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
     """A frozen encoder, and a head that makes one vector of the words of a text.
 
     Args:
-        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the table of words in the package.
         head: embedding, trained on pairs (the default), or statistics of texts.
         preset: "default".
         cache: Keep the features of training and development data on disk (a folder says where).
@@ -73,6 +75,13 @@ class SentenceEncoder(Task[str, np.ndarray]):
         placed = whole_text(given, name)
         return [Part(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
 
+    @staticmethod
+    def settled(plan: Plan[Any], train: Sequence[Pair], weak: bool) -> Plan[Any]:
+        """With the pooling and the transform that suit the encoder."""
+        options = plan.head_options
+        assert isinstance(options, PoolingOptions)
+        return replace(plan, head_options=options.suited(is_table(plan.reader.spec)))
+
     def answer(self, examples: Iterable[Pair], cached: bool = False) -> list[Answer]:
         """As `Task.answer`; texts without a word are counted."""
         examples = list(examples)
@@ -84,7 +93,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
     def _begin(self) -> None:
         """Statistics that depend on no text need no `fit`."""
-        made = self.plan.head_options
+        made = self.settled(self.plan, (), False).head_options
         raw = isinstance(made, StatisticsOptions) and made.transform == "raw" and made.text_pooling == "mean"
         if raw and not self.is_trained:
             self.fit(ANY_TEXTS)

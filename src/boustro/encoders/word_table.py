@@ -1,0 +1,174 @@
+"""A table of words that a sentence encoder has read: a text as the weighted mean of its words, without any LM.
+
+    v(text) = Σ w_i · x_i / n        x_i the table's vector of a word in lower case, w_i = a / (a + p_i)
+
+p_i is the share of the word among the words of the texts that the table was made from, so frequent words say less. A
+word that the table lacks is cut into the longest parts that it has, and is their mean:
+
+    "blorpings" → blor ##ping ##s
+
+    words.json           the words, then the parts of words (`##ing`), the most frequent first
+    table.safetensors    counts (V,), and their vectors (V, D): float16, or codes (`encoders.word_means`)
+    config.json          the sentence encoder, the texts, and how both were read
+
+`table:DIR` is an encoder whose words have one vector each, w · x; `starter-words` is the table of the package. `roads`
+makes tables (`boustro distill-words`). Sources: Arora et al. 2017 for the weights; Tulkens and van Dongen 2024,
+*Model2Vec*, for words read one by one, and for learning to be the vectors of texts.
+
+V words and parts, D width, S texts, N words of all texts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boustro.arrays import read_arrays
+from boustro.encoders.base import Encoder, Features, Identity, Stream
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.word_means import CodedVectors
+from boustro.heads.transforms import unit
+from boustro.names import SHIPPED_TABLE, TABLE, is_shipped, locate_extended
+from boustro.store import content_fingerprint, read_folder, read_json
+from boustro.types import Sentence
+
+COUNTS, VECTORS = "counts", "vectors"
+WORDS, ARRAYS, CONFIG = "words.json", "table.safetensors", "config.json"
+PART = "##"
+"""Before a part of a word that does not begin it."""
+SMOOTHING = 1e-3
+"""a."""
+LONGEST = 20
+"""Letters of a part that are looked for."""
+OPENING = 3
+"""Words that a text opens with."""
+STREAM = "words of a table"
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """See the module. `name` is where it was read from, `mark` the fingerprint of its content."""
+
+    rows: Mapping[str, int]
+    counts: np.ndarray  # (V,) float32
+    vectors: np.ndarray | CodedVectors  # (V, D)
+    name: str = ""
+    mark: str = ""
+
+    @classmethod
+    def of(cls, words: Any, arrays: Mapping[str, np.ndarray], name: str = "", mark: str = "") -> "WordTable":
+        """From what its files have; `ValueError` where the words are not those of the vectors."""
+        others = {name: array for name, array in arrays.items() if name != COUNTS}
+        vectors = others[VECTORS] if VECTORS in others else CodedVectors(**others)
+        if not all(isinstance(word, str) for word in words) or not len(words) == len(arrays[COUNTS]) == len(vectors):
+            raise ValueError("the words are not those of the vectors")
+        return cls({word: row for row, word in enumerate(words)}, arrays[COUNTS], vectors, name, mark)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The counts and the vectors or their codes, by name."""
+        own = vars(self.vectors) if isinstance(self.vectors, CodedVectors) else {VECTORS: self.vectors}
+        return {COUNTS: self.counts, **own}
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return self.vectors.shape[1]
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(V,) a / (a + p)."""
+        share = self.counts / max(float(self.counts.sum()), 1.0)
+        return (SMOOTHING / (SMOOTHING + share)).astype(np.float32)
+
+    def find(self, word: str) -> list[int]:
+        """The row of a word, or those of its parts; none where it has no letter that the table knows."""
+        lower = word.lower()
+        row = self.rows.get(lower)
+        return [row] if row is not None else list(self._parts(lower))
+
+    def _parts(self, word: str) -> Iterator[int]:
+        place = 0
+        while place < len(word):
+            ends = range(min(len(word), place + LONGEST), place, -1)
+            found = ((end, self.rows.get(PART * (place > 0) + word[place:end])) for end in ends)
+            place, row = next(((end, row) for end, row in found if row is not None), (place + 1, None))
+            if row is not None:
+                yield row
+
+    def find_all(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the words of a text, and the share of each in the mean of all words."""
+        found = [self.find(word) for word in words]
+        shares = [1 / (len(own) * len(words)) for own in found for _ in own]
+        return np.array([row for own in found for row in own], np.int64), np.array(shares, np.float32)
+
+    def means(self, texts: Sequence[Sequence[str]], weighted: bool = True) -> np.ndarray:
+        """(S, D) float32: the mean of the words of each text, 0 for one of which nothing is known; without weights
+        every vector of a word has length 1."""
+        from scipy.sparse import csr_array
+
+        each = [self.find_all(words) for words in texts]
+        rows = np.concatenate([np.zeros(0, np.int64), *(own for own, _ in each)])
+        shares = np.concatenate([np.zeros(0, np.float32), *(own for _, own in each)])
+        ends = np.cumsum([0, *(len(own) for own, _ in each)])
+        if not len(rows):
+            return np.zeros((len(texts), self.width), np.float32)
+        different, places = np.unique(rows, return_inverse=True)
+        known = np.asarray(self.vectors[different], np.float32)
+        known = known * self.weights[different, None] if weighted else unit(known)
+        return np.asarray(csr_array((shares, places, ends), (len(texts), len(different))) @ known, np.float32)
+
+    def describe(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        """(S, 2, D), each of length 1 or 0: the weighted mean of a text, and the mean of its first words, which tell
+        the kind of a question."""
+        means = self.means(texts), self.means([words[:OPENING] for words in texts], weighted=False)
+        return np.stack([unit(own) for own in means], axis=1)
+
+
+@lru_cache(4)
+def load_table(name: str) -> WordTable:
+    """The table of the package, or of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
+    path = Path(locate_extended(name))
+    with read_folder(path, TABLE, needs=(WORDS, ARRAYS, CONFIG)) as manifest:
+        return WordTable.of(read_json(path / WORDS), read_arrays(path / ARRAYS), name, content_fingerprint(manifest))
+
+
+class TableEncoder(Encoder):
+    """`table:DIR`: one stream with one layer, the weighted vector of each word; nothing is read around a word."""
+
+    dtype = np.dtype(np.float16)
+    num_parameters = 0
+
+    def __init__(self, path: str, reading: ReadingOptions, *, spec: str, device: Any = None, tokenizer: Any = None):
+        self.table, self.spec, self.tokenizer = load_table(path), spec, tokenizer
+        self.streams = (Stream(STREAM, 1, self.table.width),)
+        self.counts: Counter[str] = Counter()
+        from boustro.encoders.loading import weights_fingerprint  # with torch, which a table by itself does without
+
+        self._mark = weights_fingerprint(path, None)
+        if reading.dtype == "float32":
+            self.dtype = np.dtype(np.float32)
+
+    def identity(self) -> Identity:
+        return Identity(weights=self._mark, vocabulary="words", pooling="mean", rest={"dtype": str(self.dtype)})
+
+    def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
+        for sentence in sentences:
+            yield (self._words(sentence.words),)
+
+    def read_all(self, sentences: Sequence[Sentence]) -> Features:
+        words = [word for sentence in sentences for word in sentence.words]
+        return Features((self._words(words),), np.array([len(s) for s in sentences], np.int64))
+
+    def _words(self, words: Sequence[str]) -> np.ndarray:
+        return self.table.means([[word] for word in words])[:, None].astype(self.dtype)
+
+
+def table_for(spec: str, asked: str = "auto") -> WordTable | None:
+    """The table beside an encoder: the one that is `asked` for; `auto` is that of the package beside its own LMs."""
+    if asked == "none" or (asked == "auto" and not is_shipped(spec)):
+        return None
+    return load_table(SHIPPED_TABLE if asked == "auto" else asked)
