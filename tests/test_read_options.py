@@ -20,7 +20,7 @@ from boustro.tasks.data.reading import DataOptions
 
 KINDS = [(task, kind) for task, entry in TASKS.items() for kind in entry.config.heads()]
 NOT_IN_A_FIT = {"max_span": "read with a promise of recall", "decode": "read without a CRF"}
-OFF = {"combine": ["concat"], "crf": [True, False], "mix_epochs": [0], "text_pooling": ["mean"]}
+OFF = {"combine": ["concat"], "crf": [True, False], "mix_epochs": [0], "text_pooling": ["mean"], "words": [False]}
 """Values of options with which others are not read."""
 OTHERS = {bool: False, int: 3, float: 0.25, str: "x"}
 
@@ -126,7 +126,7 @@ def test_every_option_of_a_head_is_read(task, kind, tiny_lm, monkeypatch):
 
 
 CHANGED = {"layers": "1", "pooling": "first+last", "start_piece": "none", "prefix": "Two words:"}
-CHANGED |= {"quantise": "int8-dynamic", "calibrate": 2}
+CHANGED |= {"quantise": "int8-dynamic", "calibrate": 2, "table": "starter-words", "words": True}
 CHANGED["no_relation_label"] = "none of them"
 """Values of options that are texts or numbers."""
 NAMES = [
@@ -142,7 +142,7 @@ def changed(config: type[TaskConfig], option: str):
     hint, default = get_type_hints(config)[option], getattr(config(), option)
     choices = [c for one in (hint, *get_args(hint)) if get_origin(one) is Literal for c in get_args(one)]
     choices += {bool: [True], float: [0.9]}.get(hint, [])
-    return CHANGED.get(option) or next(choice for choice in choices if choice not in (None, default))
+    return CHANGED[option] if option in CHANGED else next(c for c in choices if c not in (None, default))
 
 
 @pytest.fixture(scope="module")

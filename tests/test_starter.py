@@ -43,7 +43,7 @@ def test_each_half_is_an_ordinary_model_folder_that_knows_its_direction(directio
 
 
 def test_the_pair_is_small_and_shares_one_vocabulary():
-    assert sum(f.stat().st_size for f in (DATA / "starter").rglob("*") if f.is_file()) < 32e6
+    assert sum(f.stat().st_size for f in (DATA / "starter").rglob("*") if f.is_file()) < 40e6
     one, other = (AutoTokenizer.from_pretrained(DATA / "starter" / d).get_vocab() for d in ("forward", "backward"))
     assert one == other and len(one) == 8192
 

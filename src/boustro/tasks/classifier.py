@@ -25,6 +25,7 @@ from boustro.given import as_sentences
 from boustro.heads.registry import AUTO_POOL, head_kind
 from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_words, merit
 from boustro.names import SHIPPED_TABLE
+from boustro.options import OptionError
 from boustro.output import as_json
 from boustro.store import read_json, write_file
 from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
@@ -90,15 +91,17 @@ class Classifier(Task[str, Label]):
         """With few texts of each label a head in closed form, else an MLP; and words beside it unless it was said."""
         kind, options, config = plan.head_kind, plan.head_options, plan.config
         counts = Counter(text.label for text in train)
-        several = None in counts or weak or config.calibrate or getattr(options, "class_weights", None)
         if kind == AUTO_POOL:
-            few = not several and len(train) <= MOST_FEW * len(counts)
-            kind = "lda-pool" if few else "mlp-pool"
+            chosen = {name for name, value in vars(type(options)()).items() if value != getattr(options, name)}
+            only_mlp = None in counts or weak or config.calibrate or chosen - {*head_kind("lda-pool").option_names()}
+            kind = "lda-pool" if not only_mlp and len(train) <= MOST_FEW * len(counts) else "mlp-pool"
             made = head_kind(kind)
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
         if config.words is None:
             found = kind != "ridge-pool" and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
             config = replace(config, words=found)
+        if config.table != "auto" and not config.words:
+            raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
         return replace(plan, head_kind=kind, head_options=options, config=config)
 
     @staticmethod

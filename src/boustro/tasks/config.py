@@ -8,7 +8,7 @@ from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
-from boustro.options import OptionError, PresetOptions, Range, check_options, unread
+from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
 
 AUTO = "auto"
 """In a study of few examples: the kind of head that measurement favoured at that number, see `TaskConfig.few_head`."""
@@ -199,7 +199,7 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     words: bool | None = None
     """Put what the words say beside the encoder, TF-IDF of words and word pairs and their vectors in a table, weighed
     on parts of the training set left out. By default it does, unless the head is ridge-pool or labels are weak."""
-    table: str = "auto"
+    table: Annotated[str, Where("words", (None, True))] = "auto"
     """With words: a table of words, as boustro distill-words makes them, whose vectors of a text are read too; none for
     no table. By default that of the package beside its own LMs."""
 
