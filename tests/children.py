@@ -6,7 +6,6 @@ The functions here run in such a process: they break a run at a chosen place and
 import multiprocessing
 import os
 import signal
-import subprocess
 import time
 import traceback
 from pathlib import Path
@@ -88,19 +87,6 @@ def signalled_in_a_destructor() -> None:
             time.sleep(0.01)
 
     _in_micro_batch(1, Dying)
-
-
-def all_signalled_in_micro_batch(number: int) -> None:
-    """SIGTERM arrives there, in this process and in those that it has started, as a scheduler sends it."""
-    os.setpgrp()
-
-    def signal_all() -> None:
-        subprocess.run(["/bin/sh", "-c", "trap '' TERM; kill -TERM 0"], check=True)
-        time.sleep(0.5)
-        if not multiprocessing.active_children():  # the process that reads ahead has died of it
-            os._exit(77)
-
-    _in_micro_batch(number, signal_all)
 
 
 def signalled_in_validation() -> None:

@@ -45,7 +45,7 @@ def test_a_gguf_file_has_an_identity_and_an_exact_spec_and_writes(packed):
     encoder = load_encoder(str(packed))
     weights = encoder.identity().weights
     assert "@" not in weights and Spec.parse(str(packed)).exact(encoder.identity()) == str(packed)
-    assert open_lm(str(packed)).before == ()
+    assert open_lm(str(packed)).before == (0,)  # <|endoftext|>
 
 
 def test_what_a_gguf_file_cannot_do_is_said(packed, tmp_path, monkeypatch):
@@ -167,4 +167,4 @@ def test_a_model_that_also_reads_pictures_is_read_and_writes_as_its_lm(kind, tin
     np.testing.assert_allclose(encoder.encode_all(WORDS).streams[0], wanted, rtol=1e-3, atol=1e-5)
     lm = encoder.language_model()
     torch.testing.assert_close(lm(input_ids=torch.tensor([row.ids])).logits, found.logits)
-    assert open_lm(str(tmp_path)).before == ()
+    assert open_lm(str(tmp_path)).before == (0,)  # <|endoftext|>

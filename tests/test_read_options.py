@@ -70,7 +70,7 @@ def test_options_that_another_option_turns_off_are_refused(kind):
         ("--weak-weight 0.5", "weak_weight is not read where weak is None"),
         ("--encoder elmo:no/such --spacing always", "spacing is not read by elmo:no/such; leave it out"),
         ("--encoder elmo:no/such --quantise int8", "quantise is not read by elmo:no/such; leave it out"),
-        ("--encoder masked:no/such --start-piece bos", "start_piece is not read by masked:no/such; leave it out"),
+        ("--encoder elmo:no/such --start-piece bos", "start_piece is not read by elmo:no/such; leave it out"),
     ],
 )
 def test_the_command_line_says_so(arguments, said, tmp_path, capsys):

@@ -141,7 +141,8 @@ def run(name: str, arguments: list[str]) -> int:
             check_places(line, values, example)
             call(command, filled)
         sys.stdout.flush()
-        if known.next and not values.get("quiet") and not values.get("dry-run"):
+        first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts
+        if known.next and first and not values.get("quiet") and not values.get("dry-run"):
             print(f"next: boustro {known.next.format_map(_Values(values))}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE

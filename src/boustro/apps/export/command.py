@@ -79,9 +79,9 @@ def export(
         json: Write the sizes and the agreement to this file (- for standard output).
         quiet: Write nothing to standard error except errors.
     """
-    _require(options, onnxruntime_web)
     with _reserved(out, options, overwrite):  # said before anything is loaded; below it is held
         pass
+    _require(options, onnxruntime_web)
     with only_errors(quiet):
         check_output(json)
         with _reserved(out, options, overwrite):
