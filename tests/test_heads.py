@@ -122,7 +122,7 @@ def test_spans_longer_than_the_head_can_find_are_counted(tiny_pair):
         ("Tagger", "linear", {"hidden": 4}, "^hidden is not an option of a linear head; mlp, block, bilstm, span have"),
         ("Tagger", "mlp", {"symmetric": True}, "^unknown option 'symmetric'$"),
         ("Tagger", "pair", {}, "^a pair head is not for this task, whose heads are linear, mlp, "),
-        ("Classifier", "ridge-pool", {"hidden": 4}, "^hidden is not an option of a ridge-pool head; auto-pool, mlp-pool, "),
+        ("Classifier", "ridge-pool", {"hidden": 4}, "^hidden is not an option of a ridge-pool head; auto-pool, "),
         ("QuestionAnswerer", "answer", {"crf": False}, "^unknown option 'crf'$"),
     ],
 )
