@@ -98,7 +98,7 @@ class Line:
         recipe = read_recipe(Path(path)) if path else {}
 
         def values(name: str) -> list[Any]:
-            given = next((own for option, own in reversed(words) if option == name), None)
+            given = next((tail for option, tail in reversed(words) if option == name), None)
             return _listed(recipe.get(name)) if given is None else given
 
         def value(name: str) -> Any:
@@ -110,7 +110,7 @@ class Line:
         elif task not in TASKS:  # an unknown one is refused with its option
             from boustro.apps.cli.arguments import guess_task
 
-            bare = [word for name, own in words for word in own[_most(plain.option(name), own) :]]
+            bare = [word for name, tail in words for word in tail[_most(plain.option(name), tail) :]]
             train = value("train") or (bare[0] if bare and plain.positional else None)
             task = guess_task(Path(str(train)) if train else None, values("text-column"), value("label-column"))
         heads: list[str] = []
@@ -123,7 +123,7 @@ class Line:
             preset = value(option) or parameter_default(command, option)
             if option not in known:
                 _take(words, option)
-                recipe = {name: own for name, own in recipe.items() if name != option}
+                recipe = {name: setting for name, setting in recipe.items() if name != option}
         for name in recipe:
             if name not in known:
                 raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
@@ -137,7 +137,7 @@ class Line:
         """The values given, by the names of options; `OptionError` for the first thing in the line or the recipe that
         the command does not take. `example` is a line that it takes."""
         named, positional = self.table.named, self.table.positional
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         bare = list(self.words[0][1])
         for name, words in self.words[1:]:
             option = self.table.option(name)
@@ -149,24 +149,24 @@ class Line:
                 after = "it" if not most else "that"
                 raise OptionError(f"{option.flag} {what}, and {shorten(words[most])} stands after {after}")
             bare += words[most:]
-            found[option.name] = name == option.name if option.is_boolean else read_value(option, words[:most])
+            values[option.name] = name == option.name if option.is_boolean else read_value(option, words[:most])
         for name, value in self.recipe.items():
-            option = next(own for own in self.table.options if own.name == name)
-            if name not in found and not option.positional:
-                found[name] = read_value(option, value, f"{self.path}: ")
+            option = next(row for row in self.table.options if row.name == name)
+            if name not in values and not option.positional:
+                values[name] = read_value(option, value, f"{self.path}: ")
         rest = [option for option in positional if option.name not in self.recipe]
         if len(bare) <= len(rest) or any(option.takes_several for option in rest):
             recipe = [option for option in positional if option not in rest]
-            found |= {own.name: read_value(own, self.recipe[own.name], f"{self.path}: ") for own in recipe}
+            values |= {param.name: read_value(param, self.recipe[param.name], f"{self.path}: ") for param in recipe}
             positional = rest
         self._check_bare(positional, bare, prog, example)
         for option in positional if bare else ():
-            own, bare = (bare, []) if option.takes_several else (bare[:1], bare[1:])
-            found |= {option.name: read_value(option, own)} if own else {}
-        if needed := [option for option in named.values() if option.required and option.name not in found]:
+            taken, bare = (bare, []) if option.takes_several else (bare[:1], bare[1:])
+            values |= {option.name: read_value(option, taken)} if taken else {}
+        if needed := [option for option in named.values() if option.required and option.name not in values]:
             shown = " and ".join(f"{option.flag} {option.value}" for option in needed)
             raise OptionError(f"{shown} {'are' if needed[1:] else 'is'} missing, as in: boustro {example}")
-        return found
+        return values
 
     def _check_bare(self, options: list[Option], bare: list[str], prog: str, example: str) -> None:
         if len(bare) < sum(option.required for option in options):
@@ -245,7 +245,7 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
     ]
     if any(place.check is check_model for option, place in places if option.positional):
         given = [values.get(option.name, ()) for option in positional]
-        refuse_swapped([str(one) for own in given for one in (own if isinstance(own, tuple) else (own,))], example)
+        refuse_swapped([str(one) for item in given for one in (item if isinstance(item, tuple) else (item,))], example)
     for option, place in places:
         value = values.get(option.name)
         for one in _several(value):
@@ -286,17 +286,17 @@ def read_recipe(path: Path) -> dict[str, Any]:
     import yaml
 
     if path.is_dir():
-        found = read_json(path / MANIFEST).get("made_by", {}).get("options")
-        if not found:
+        options = read_json(path / MANIFEST).get("made_by", {}).get("options")
+        if not options:
             raise ValueError(f"{path}: its manifest does not hold the options of a command; name a YAML file")
     else:
         try:
-            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+            options = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
-    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+    if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
         raise ValueError(f"{path}: expected option names and their values, such as epochs: 5")
-    return {name.replace("_", "-"): value for name, value in found.items()}
+    return {name.replace("_", "-"): value for name, value in options.items()}
 
 
 def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
@@ -304,10 +304,10 @@ def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) ->
     other defaults of an option that they share: a command has one value for all of them."""
     config, defaults = TASKS[task].config, {}
     for head in heads:
-        for own in fields(config.check_head(head).options):
-            one, default = defaults.setdefault(own.name, (head, own.default))
-            if default != own.default:
-                option = option_name(own.name)
+        for field in fields(config.check_head(head).options):
+            one, default = defaults.setdefault(field.name, (head, field.default))
+            if default != field.default:
+                option = option_name(field.name)
                 raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
     for name in given:
         if not owners(name.replace("-", "_"), heads):
@@ -323,15 +323,15 @@ def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Se
 
 def _split(words: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """(name, words after it) of each option; the words before the first under ""."""
-    name, own = "", []
+    name, tail = "", []
     for word in words:
         if word.startswith("--") and len(word) > 2:
-            yield name, own
+            yield name, tail
             name, equals, value = word[2:].partition("=")
-            name, own = name.replace("_", "-"), [value] if equals else []
+            name, tail = name.replace("_", "-"), [value] if equals else []
         else:
-            own.append(word)
-    yield name, own
+            tail.append(word)
+    yield name, tail
 
 
 def _most(option: Option | None, words: Sequence[str]) -> int:
@@ -343,11 +343,11 @@ def _take(words: list[tuple[str, list[str]]], option: str) -> str | None:
     """The value of an option that no function has, the last one; it is taken out, and the words after it stay."""
     value = None
     for place in [place for place, (name, _) in enumerate(words) if name == option][::-1]:
-        _, own = words.pop(place)
-        if not own:
+        _, tail = words.pop(place)
+        if not tail:
             raise OptionError(f"--{option} needs a value")
-        value = own[0] if value is None else value
-        words[0][1].extend(own[1:])
+        value = tail[0] if value is None else value
+        words[0][1].extend(tail[1:])
     return value
 
 

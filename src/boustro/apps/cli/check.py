@@ -123,8 +123,8 @@ def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequ
         report.notes.setdefault(note.what, []).append(str(note))
     numbers = [e.score for e in loaded.examples if isinstance(getattr(e, "score", None), float)]
     if numbers:
-        found = (min(numbers), fmean(numbers), max(numbers))
-        report.scores = dict(zip(("lowest", "mean", "highest"), found, strict=True))
+        summary = (min(numbers), fmean(numbers), max(numbers))
+        report.scores = dict(zip(("lowest", "mean", "highest"), summary, strict=True))
     return report, [example for example in loaded.examples if getattr(example, "is_labelled", True)]
 
 
@@ -154,7 +154,7 @@ def _compare(report: DataReport, examples: Sequence[Any], known: Known, texts: d
             if any(getattr(first, name, None) != getattr(example, name, None) for name in GOLD):
                 report.contradictions.append(f"{example.where}: labelled differently at {first.where}")
         if len(words) > 1:
-            homes = {texts.setdefault(own, report.file) for own in words if own}
+            homes = {texts.setdefault(text, report.file) for text in words if text}
             shared.update(homes - {report.file})
     report.num_sentences = len(examples)
     report.num_repeated = earlier.pop(report.file, 0)
@@ -173,15 +173,15 @@ def forgotten_names(report: DataReport, sentences: Sequence[Sentence]) -> list[s
 
     tagger = load(NAMES)
     gold = [gold_entities(sentence) for sentence in sentences]
-    found = [
-        [e for e in answer.entities if all(e.end <= g.start or g.end <= e.start for g in own)]
-        for answer, own in zip(tagger.answer(sentences), gold, strict=True)
+    unlabelled = [
+        [e for e in answer.entities if all(e.end <= g.start or g.end <= e.start for g in labelled)]
+        for answer, labelled in zip(tagger.answer(sentences), gold, strict=True)
     ]
     read = [streams[-1][:, 0].astype(np.float32) for streams in tagger.encoder().read(sentences)]
-    marked, unmarked = ([(n, e) for n, own in enumerate(entities) for e in own] for entities in (gold, found))
+    marked, unmarked = ([(n, e) for n, spans in enumerate(entities) for e in spans] for entities in (gold, unlabelled))
     if not marked or not unmarked:
         return []
-    one, other = (np.stack([unit(read[n][e.start : e.end].mean(0)) for n, e in own]) for own in (unmarked, marked))
+    one, other = (np.stack([unit(read[n][e.start : e.end].mean(0)) for n, e in names]) for names in (unmarked, marked))
     lines = []
     for (n, name), alike in zip(unmarked, one @ other.T, strict=True):
         m, like = marked[int(alike.argmax())]
@@ -214,10 +214,10 @@ def _lines(report: DataReport) -> list[str]:
         "names that may be forgotten": report.forgotten,
     }
     lines += [f"  {count:,} {notice}" for notice, count in report.notices.items() if notice not in places]
-    for note, found in places.items():
-        lines += [f"  {len(found):,} {note}"] if found else []
-        lines += [f"    {place}" for place in found[:SHOWN]]
-        lines += [f"    … and {len(found) - SHOWN:,} more"] if len(found) > SHOWN else []
+    for note, cases in places.items():
+        lines += [f"  {len(cases):,} {note}"] if cases else []
+        lines += [f"    {place}" for place in cases[:SHOWN]]
+        lines += [f"    … and {len(cases) - SHOWN:,} more"] if len(cases) > SHOWN else []
     lines.append(f"  {report.num_repeated:,} {what} occur more than once")
     lines += [f"  {count:,} {what} are also in {other}" for other, count in report.also_in.items()]
     lines += [f"  {count:,} {what} share a text with {other}" for other, count in report.shares_with.items()]

@@ -105,7 +105,7 @@ def fit(
                 others = (other for other in config.named_heads([AUTO]) if other != chosen)
                 plans = [
                     model.plan,
-                    *(replace(model.plan, head_kind=own, head_options=head_kind(own).options()) for own in others),
+                    *(replace(model.plan, head_kind=name, head_options=head_kind(name).options()) for name in others),
                 ]
                 given = Examples(train=sentences, dev=dev_sentences or (), weak=weak or ())
                 model.plan, said = choose_head(plans, given, seed, cross_validate)
@@ -133,11 +133,11 @@ def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
     from boustro.encoders.cache import cache_folder, features_to_write, num_words, words_per_second
 
     reader = plan.suited_to(data[0]).reader
-    read = [reader.sentences(own)[0] for own in data if own]
+    read = [reader.sentences(examples)[0] for examples in data if examples]
     words, encoder = sum(map(num_words, read)), reader.encoder(cached=True)
     if cache := reader.cache:
         needed = features_to_write(encoder, read).values()
-        size, seconds = (sum(own) for own in zip((0, 0.0), *needed, strict=True))
+        size, seconds = (sum(column) for column in zip((0, 0.0), *needed, strict=True))
         where = f"{size / 2**20:,.1f} MB to write to {cache if isinstance(cache, str) else cache_folder()}"
     else:
         seconds = words / words_per_second(encoder, read[0])
@@ -157,17 +157,17 @@ def _say_fitted(task: str, model: Any, out: Path) -> None:
         f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
         file=sys.stderr,
     )
-    if own := record.get("weak"):
-        tried = ", ".join(f"{score:.1f} with {weight}" for weight, score in own["tried"].items())
+    if facts := record.get("weak"):
+        tried = ", ".join(f"{score:.1f} with {weight}" for weight, score in facts["tried"].items())
         print(
-            f"weight of the {own['sentences']:,} weak {TASKS[task].examples}: {own['weight']:g}"
+            f"weight of the {facts['sentences']:,} weak {TASKS[task].examples}: {facts['weight']:g}"
             + (f" (on parts of the training set left out: {tried})" if tried else ""),
             file=sys.stderr,
         )
-    if own := record.get("calibration"):
+    if facts := record.get("calibration"):
         print(
-            f"temperature {own['temperature']:.2f}: calibration error {own['error']:.3f} instead of "
-            f"{own['error_before']:.3f}, on {own['answers']:,} answers for training examples left out",
+            f"temperature {facts['temperature']:.2f}: calibration error {facts['error']:.3f} instead of "
+            f"{facts['error_before']:.3f}, on {facts['answers']:,} answers for training examples left out",
             file=sys.stderr,
         )
 
@@ -177,11 +177,11 @@ def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) ->
     from boustro.tasks.estimate import KEY, said
 
     if scores := record["dev_scores"]:
-        scores = scores | ({"calibration": own} if (own := record["dev_calibration"]) else {})
+        scores = scores | ({"calibration": facts} if (facts := record["dev_calibration"]) else {})
         give(scores, json, lambda: _print_scores(scores), indent=1)
-    elif own := record.get(KEY):
-        place = sys.stderr if "why_not" in own else sys.stdout  # a reason is no result
-        give({KEY: own}, json, lambda: print(*said(own, examples), sep="\n", file=place), indent=1)
+    elif facts := record.get(KEY):
+        place = sys.stderr if "why_not" in facts else sys.stdout  # a reason is no result
+        give({KEY: facts}, json, lambda: print(*said(facts, examples), sep="\n", file=place), indent=1)
 
 
 def evaluate(
@@ -216,8 +216,8 @@ def evaluate(
         answers = model.answer(sentences, cached=True)
         scores = model.score_answers(sentences, answers).to_dict()
         again = None if recall else lambda: model.answer(sentences, cached=True)
-        own = calibration(model.fitted, sentences, answers, again)
-        scores |= {"calibration": own} if own else {}
+        errors = calibration(model.fitted, sentences, answers, again)
+        scores |= {"calibration": errors} if errors else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)
 
@@ -316,9 +316,9 @@ def _print_scores(scores: Mapping[str, Any]) -> None:
         print(first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others), sep="  ")
     if (label := scores["signature"].get("no_relation")) is not None:
         print(f"no relation        {label}")
-    if own := scores.get("calibration"):
-        before = f" ({own['error_before']:.3f} without its temperature)" if "error_before" in own else ""
-        print(f"calibration error  {own['error']:.3f}{before}")
+    if errors := scores.get("calibration"):
+        before = f" ({errors['error_before']:.3f} without its temperature)" if "error_before" in errors else ""
+        print(f"calibration error  {errors['error']:.3f}{before}")
 
 
 NOT_FOUND = "training sentences that stand in none of the documents, read as they are"
@@ -338,22 +338,22 @@ def in_documents(
     free: dict[str, list[int]] = defaultdict(list)
     for number in reversed(range(len(labelled))):
         free[_letters(labelled[number])].append(number)
-    found: list[Sentence] = []
+    kept: list[Sentence] = []
     placed: set[int] = set()
     around = 0
     for place, text in enumerate(texts, start=1):
-        sentences, own = [], set()
+        sentences, numbers = [], set()
         for part in split_text(text, f"text {place}"):
             if left := free.get(_letters(part.sentence)):
-                own.add(number := left.pop())
+                numbers.add(number := left.pop())
                 sentences.append(replace(labelled[number], document=part.sentence.document))
             else:
                 sentences.append(part.sentence)
-        found += sentences if own or every else []
-        around += len(sentences) - len(own) if own else 0
-        placed |= own
+        kept += sentences if numbers or every else []
+        around += len(sentences) - len(numbers) if numbers else 0
+        placed |= numbers
     rest = [sentence for number, sentence in enumerate(labelled) if number not in placed]
-    return [*found, *rest], {AROUND: around, NOT_FOUND: len(rest)}
+    return [*kept, *rest], {AROUND: around, NOT_FOUND: len(rest)}
 
 
 def _letters(sentence: Sentence) -> str:

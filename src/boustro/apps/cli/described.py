@@ -63,26 +63,26 @@ def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
         facts["speed"] = f"{words_per_second(part, [words] * 5):,.0f} words a second"
         facts["bytes a word"] = f"{part.bytes_per_word:,}"
         if is_asked(part):
-            for name, found in first_words(part).items():
-                facts[f"first words after {name}"] = f"{found.distance:.2f} off; first state {found.sink:,.0f} times"
+            for name, first in first_words(part).items():
+                facts[f"first words after {name}"] = f"{first.distance:.2f} off; first state {first.sink:,.0f} times"
         yield facts
 
 
 def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
     """A sentence for every LM of at most `largest` parameters that reads first words clearly better after another piece
     than the start piece that is used."""
-    found = []
+    sentences = []
     for part in getattr(encoder, "parts", [encoder]):
         if is_asked(part) and part.num_parameters <= largest:
             known, used = first_words(part), _name(part, part.start)
             best = min(known, key=lambda name: known[name].distance)
             if known[best].distance * CLEARLY < known[used].distance:
-                found.append(
+                sentences.append(
                     f"{part.spec} reads the first word of a text better after the start piece {best!r} "
                     f"({known[best].distance:.2f} off) than after {used!r} ({known[used].distance:.2f} off); give "
                     f"--start-piece {best!r}"
                 )
-    return found
+    return sentences
 
 
 def is_asked(encoder: Encoder) -> TypeGuard[LMEncoder]:
@@ -97,10 +97,10 @@ def first_words(encoder: LMEncoder) -> dict[str, FirstWords]:
     with contextlib.suppress(OSError, ValueError, TypeError):
         known = dict(read_json(memory))
     if key not in known:
-        known[key] = {name: [*found] for name, found in _measure(encoder).items()}
+        known[key] = {name: [*figures] for name, figures in _measure(encoder).items()}
         with contextlib.suppress(OSError):  # without the memory it only takes longer
             write_file(memory, json.dumps(known, indent=1))
-    return {name: FirstWords(*found) for name, found in known[key].items()}
+    return {name: FirstWords(*figures) for name, figures in known[key].items()}
 
 
 def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
@@ -117,7 +117,7 @@ def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
         """(S, L, D), standardised."""
         return (torch.stack([one[end] for one, end in zip(states, ends, strict=True)]) - mean) / spread
 
-    found = {}
+    measured = {}
     special = [[piece] for piece in tokenizer.all_special_ids[:CANDIDATES]]
     for start in (encoder.start, [], *special):
         states = encoder.states_after(start, texts)
@@ -125,8 +125,8 @@ def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
         sizes = [one.norm(dim=-1) for one in states]  # (P, L)
         first = torch.stack([one[0] for one in sizes]).median(0).values
         sink = (first / torch.cat(sizes).median(0).values).max()
-        found[_name(encoder, start)] = FirstWords(1 - near.mean().item(), sink.item())
-    return found
+        measured[_name(encoder, start)] = FirstWords(1 - near.mean().item(), sink.item())
+    return measured
 
 
 def _name(encoder: LMEncoder, start: list[int]) -> str:

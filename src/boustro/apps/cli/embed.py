@@ -103,9 +103,9 @@ def similarity(
         check_output(json)
         texts, made = _open(corpus, text_column, encoder, model, fit, embedding, run)
         queries = list(read_rows(query)) if query == "-" else [query]
-        found = nearest_texts(made, texts, queries, top)
+        results = nearest_texts(made, texts, queries, top)
         print_notices(made.notices())
-        give([result.to_dict() for result in found], json, lambda: print("\n\n".join(map(str, found))), indent=1)
+        give([result.to_dict() for result in results], json, lambda: print("\n\n".join(map(str, results))), indent=1)
 
 
 def _open(

@@ -157,8 +157,8 @@ def rate(file: Path, text_key: str, prompt_key: str, options: TargetOptions) -> 
         constant = constant_text([_texts(record, target_key, place)[0] for place, record in _rows(options.train)])
     scores = _scores(rows, constant)
     for value in sorted({row.group for row in rows if by is not None}):
-        own = _scores([row for row in rows if row.group == value], constant)
-        scores |= {f"{value}: {name}": score for name, score in own.items()}
+        group_scores = _scores([row for row in rows if row.group == value], constant)
+        scores |= {f"{value}: {name}": score for name, score in group_scores.items()}
     give(scores, options.json, lambda: _show(scores), indent=1)
 
 
@@ -173,13 +173,13 @@ class _Row(NamedTuple):
     @staticmethod
     def of(record: dict[str, Any], place: str, keys: tuple[str, str, str, str | None]) -> "_Row":
         text, target, prompt, by = keys
-        found, given = record.get(prompt), record.get(by) if by else ""
+        prompt_text, given = record.get(prompt), record.get(by) if by else ""
         if not isinstance(given, (str, int)):
             raise ValueError(f"{place}: no value under the key {by!r} (found: {', '.join(map(str, record))})")
         texts = _texts(record, text, place), _texts(record, target, place)
-        if not all(own.strip() for own in texts[1]):
+        if not all(reference.strip() for reference in texts[1]):
             raise ValueError(f"{place}: a target under the key {target!r} is empty; leave it out")
-        return _Row(texts[0][0], texts[1], found if isinstance(found, str) else None, str(given))
+        return _Row(texts[0][0], texts[1], prompt_text if isinstance(prompt_text, str) else None, str(given))
 
 
 def _scores(rows: Sequence[_Row], constant: str | None) -> dict[str, dict[str, float]]:
@@ -187,21 +187,21 @@ def _scores(rows: Sequence[_Row], constant: str | None) -> dict[str, dict[str, f
     from boustro.metrics.generation import lead, score_texts
 
     targets = [row.targets for row in rows]
-    found = {"texts": score_texts([row.text for row in rows], targets)}
+    scores = {"texts": score_texts([row.text for row in rows], targets)}
     prompts = [row.prompt for row in rows if row.prompt is not None]
     if len(prompts) == len(rows):
-        found["lead-1"] = score_texts([lead(prompt) for prompt in prompts], targets)
+        scores["lead-1"] = score_texts([lead(prompt) for prompt in prompts], targets)
     if constant is not None:
-        found["constant"] = score_texts([constant] * len(rows), targets)
-    return {name: score.to_dict() for name, score in found.items()}
+        scores["constant"] = score_texts([constant] * len(rows), targets)
+    return {name: score.to_dict() for name, score in scores.items()}
 
 
 def _show(scores: dict[str, dict[str, float]]) -> None:
     names = list(next(iter(scores.values())))
     width = max(10, *map(len, scores))
     print("".ljust(width), *(name.rjust(10) for name in names))
-    for system, own in scores.items():
-        print(system.ljust(width), *(f"{own[name]:.2f}".rjust(10) for name in names))
+    for system, row in scores.items():
+        print(system.ljust(width), *(f"{row[name]:.2f}".rjust(10) for name in names))
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

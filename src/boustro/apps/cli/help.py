@@ -30,9 +30,9 @@ def filled(text: str, task: str | None = None) -> str:
     tasks = ", ".join(f"{name} ({entry.help})" for name, entry in TASKS.items())
     heads = "; ".join(f"{name}: {', '.join(entry.config.heads())}" for name, entry in TASKS.items())
     if task is not None:
-        own = TASKS[task]
-        reads = f"For {task}: {own.reads} (--task TASK --help: for another task)"
-        heads = f"For {task}: {', '.join(own.config.heads())}"
+        chosen = TASKS[task]
+        reads = f"For {task}: {chosen.reads} (--task TASK --help: for another task)"
+        heads = f"For {task}: {', '.join(chosen.config.heads())}"
     return text.replace("{tasks}", tasks).replace("{reads}", reads).replace("{heads}", heads)
 
 

@@ -51,11 +51,11 @@ def infill(
     ):
         infiller, number = Infiller(model, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
         for batch in batches:
-            for found in infiller.fill_batch(batch, number):
+            for result in infiller.fill_batch(batch, number):
                 if format == "jsonl":
-                    print(as_json(found.to_dict()))
+                    print(as_json(result.to_dict()))
                 else:
-                    console.print(_shown(found)) if console.is_terminal else print(_shown(found).plain)
+                    console.print(_shown(result)) if console.is_terminal else print(_shown(result).plain)
             sys.stdout.flush()
             number += len(batch)
             bar.update(len(batch))
@@ -87,12 +87,12 @@ def _exists(text: str) -> bool:
         return False
 
 
-def _shown(found: "Filled") -> Text:
+def _shown(result: "Filled") -> Text:
     """A filled text, what was written in bold, and the other candidates."""
-    shown = Text(found.filled)
-    for gap in found.gaps:
+    shown = Text(result.filled)
+    for gap in result.gaps:
         shown.stylize("bold", gap.start, gap.end)
-    for gap in found.gaps:
+    for gap in result.gaps:
         if gap.others:
             shown.append("\t" + " | ".join(other.text for other in gap.others))
     return shown

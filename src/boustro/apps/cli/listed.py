@@ -119,7 +119,7 @@ class Table(NamedTuple):
         for option in self.options:
             made[option.place[:-1]][option.place[-1]] = given.get(option.name, option.default)
         for place, group in reversed(self.groups.items()):
-            values, defaults = made[place], {own.name: own.default for own in fields(group)}
+            values, defaults = made[place], {member.name: member.default for member in fields(group)}
             for name in unread(group, values):
                 if option_name(name) not in given:
                     values[name] = defaults[name]
@@ -150,7 +150,7 @@ def list_options(
     defaults = {"task": task}
     if TaskConfig in hints.values():
         defaults |= {"head": config.default_head, "heads": (config.default_head,)}
-    found: list[tuple[str, Any, Any, str]] = []
+    entries: list[tuple[str, Any, Any, str]] = []
     for name, parameter in parameters.items():
         hint: Any = hints[name]
         default = parameter.default
@@ -165,19 +165,19 @@ def list_options(
             of_preset = hint.preset(preset)
         default = MISSING if default is inspect.Parameter.empty else default
         default = default if default in (MISSING, (AUTO,), None) else defaults.get(name, default)
-        found.append((name, hint, default, told.get(name, "")))
+        entries.append((name, hint, default, told.get(name, "")))
     groups: dict[tuple[str, ...], type] = {}
     options = [
         replace(option, default=of_preset[option.place[-1]])
         if option.place[1:] and option.place[-1] in of_preset
         else option
-        for option in _walk(found, groups, sole=len(found) == 1)
+        for option in _walk(entries, groups, sole=len(entries) == 1)
     ]
     return Table(command, sorted(options, key=lambda option: bool(option.section)), groups, task)
 
 
 def _walk(
-    found: Iterable[tuple[str, Any, Any, str]],
+    entries: Iterable[tuple[str, Any, Any, str]],
     groups: dict[tuple[str, ...], type],
     place: tuple[str, ...] = (),
     section: str = "",
@@ -185,7 +185,7 @@ def _walk(
 ) -> Iterator[Option]:
     """The options of (name, type, default, help) of parameters or fields; `sole`: of the one parameter of a function,
     whose options are then the function's own."""
-    for name, hint, default, help in found:
+    for name, hint, default, help in entries:
         if is_group(hint):
             groups[*place, name] = hint
             title = "" if sole else "head" if issubclass(hint, HeadOptions) else name
@@ -198,10 +198,10 @@ def list_fields(group: type, values: Any = MISSING) -> Iterator[tuple[str, Any, 
     """(name, type, default, help) of each field of a dataclass; with the defaults of an instance where one is given."""
     hints = get_type_hints(group, include_extras=True)
     told = {} if group.__module__ == "types" else describe_fields(group)
-    for own in fields(group):
-        default = own.default if own.default_factory is MISSING else own.default_factory()
-        value = default if values is MISSING else getattr(values, own.name)
-        yield own.name, hints[own.name], value, own.metadata.get("help") or told.get(own.name, "")
+    for member in fields(group):
+        default = member.default if member.default_factory is MISSING else member.default_factory()
+        value = default if values is MISSING else getattr(values, member.name)
+        yield member.name, hints[member.name], value, member.metadata.get("help") or told.get(member.name, "")
 
 
 def options_of_heads(kinds: Sequence[str]) -> type:
@@ -219,7 +219,7 @@ def options_of_heads(kinds: Sequence[str]) -> type:
         having: dict[str, list[str]] = {}
         for kind in owners(name, kinds):
             having.setdefault(describe_fields(HEADS[kind].options)[name], []).append(kind)
-        whose = [text if len(own) == len(kinds) else f"{text} ({', '.join(own)})" for text, own in having.items()]
+        whose = [text if len(heads) == len(kinds) else f"{text} ({', '.join(heads)})" for text, heads in having.items()]
         made.append((name, hints[name], field(default=option.default, metadata={"help": " ".join(whose)})))
     checked = {"__post_init__": check_options}
     return make_dataclass("HeadOptions", made, bases=(HeadOptions,), namespace=checked, kw_only=True, frozen=True)

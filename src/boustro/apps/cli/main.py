@@ -93,10 +93,10 @@ class Terminated(KeyboardInterrupt):
 @contextlib.contextmanager
 def sigterm_interrupts() -> Iterator[None]:
     """A block in which SIGTERM raises `Terminated`; only the main thread may ask for that."""
-    own = os.getpid()
+    pid = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if os.getpid() == own:
+        if os.getpid() == pid:
             raise Terminated
         os._exit(EXIT_TERMINATED)  # a process of its own, which a library ends
 

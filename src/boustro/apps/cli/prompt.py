@@ -99,9 +99,9 @@ def prompt(
 
 def read_labels(path: Path, template: Template, label_key: str) -> list[str]:
     """The labels of a training set; `ValueError`, with file:line, for a line without one."""
-    found = [_gold(value, template, label_key, place) for place, value in read_values(path)]
-    labels = [label for label in found if label is not None]
-    if len(labels) < len(found) or not labels:
+    gold = [_gold(value, template, label_key, place) for place, value in read_values(path)]
+    labels = [label for label in gold if label is not None]
+    if len(labels) < len(gold) or not labels:
         raise ValueError(f"{path}: a line has no label under the key {label_key!r}; name it with --label-key")
     return labels
 
@@ -157,7 +157,7 @@ class Figures:
         }
         if not self._gold:
             return facts | {"texts": self._num_without}
-        scores = {name: own.to_dict() for name, own in self._scores().items()}
+        scores = {name: score.to_dict() for name, score in self._scores().items()}
         return facts | {"texts": len(self._gold), "scores": scores}
 
     def _scores(self) -> dict[str, LabelScore]:
@@ -167,11 +167,11 @@ class Figures:
             "prior only": max(prior, key=prior.__getitem__),
         }
         other = "not calibrated" if self._classifier.calibrate else "calibrated"
-        found = {"answers": [a.label for a in self._answers], other: [a.other_label for a in self._answers]}
-        found |= {f"{name} ({label})": [label] * len(self._gold) for name, label in controls.items()}
+        systems = {"answers": [a.label for a in self._answers], other: [a.other_label for a in self._answers]}
+        systems |= {f"{name} ({label})": [label] * len(self._gold) for name, label in controls.items()}
         versions = provenance()["versions"]
         signature = {"version": f"boustro {versions.get('boustro', '')}".rstrip(), "score": self._classifier.score}
-        return {name: score_text_labels(self._gold, labels, signature) for name, labels in found.items()}
+        return {name: score_text_labels(self._gold, labels, signature) for name, labels in systems.items()}
 
     def give(self, json: Path | None) -> None:
         """The figures to the file, and a table to standard error."""

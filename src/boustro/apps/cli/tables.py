@@ -51,7 +51,7 @@ def page() -> str:
     kinds: dict[type, list[str]] = {}
     for kind, made in HEADS.items():
         kinds.setdefault(made.options, []).append(f"`{kind}`")
-    tables = [own for own in users if not issubclass(own, HeadOptions)]
+    tables = [options for options in users if not issubclass(options, HeadOptions)]
     parts = [*_sections(tables, users, "Many commands"), *_sections(list(kinds), kinds, "Many heads")]
     return "\n\n".join([HEAD, *parts]) + "\n"
 
@@ -66,29 +66,29 @@ def groups(owner: Any) -> Iterator[type]:
 
 def _sections(shown: list[type], users: Mapping[type, list[str]], many: str) -> list[str]:
     """A section for each of these dataclasses, and before them for those that several of them inherit from."""
-    several = Counter(base for own in shown for base in own.__mro__[1:] if is_dataclass(base))
+    several = Counter(base for heir in shown for base in heir.__mro__[1:] if is_dataclass(base))
     known = [*shown, *(base for base, count in several.items() if count > 1)]
-    found: dict[type, str] = {}
+    titles: dict[type, str] = {}
 
-    def add(own: type) -> None:
-        above = [base for base in own.__mro__[1:] if base in known and rows(base)]
+    def add(group: type) -> None:
+        above = [base for base in group.__mro__[1:] if base in known and rows(base)]
         for base in reversed(above):
-            if base not in found:
+            if base not in titles:
                 add(base)
         nearest = {name: row for base in reversed(above) for name, row in rows(base).items()}
-        new = [row for name, row in rows(own).items() if row != nearest.get(name)]
-        heads = f"Heads: {', '.join(own.heads())}." if issubclass(own, TaskConfig) and own.labellings else ""
+        new = [row for name, row in rows(group).items() if row != nearest.get(name)]
+        heads = f"Heads: {', '.join(group.heads())}." if issubclass(group, TaskConfig) and group.labellings else ""
         if new or heads:
-            found[own] = _title(own, users.get(own, []), many)
-            also = [f"[`{base.__name__}`](#{_anchor(found[base])})" for base in above if base in found]
-            about = " ".join((inspect.getdoc(own) or "").partition("\n\n")[0].split())
+            titles[group] = _title(group, users.get(group, []), many)
+            also = [f"[`{base.__name__}`](#{_anchor(titles[base])})" for base in above if base in titles]
+            about = " ".join((inspect.getdoc(group) or "").partition("\n\n")[0].split())
             text = " ".join(part for part in (about, f"Also: {', '.join(also)}." if also else "", heads) if part)
-            sections.append("\n\n".join([f"## {found[own]}", text, *(["\n".join([*TABLE, *new])] if new else [])]))
+            sections.append("\n\n".join([f"## {titles[group]}", text, *(["\n".join([*TABLE, *new])] if new else [])]))
 
     sections: list[str] = []
-    for own in shown:
-        if own not in found:
-            add(own)
+    for options in shown:
+        if options not in titles:
+            add(options)
     return sections
 
 
@@ -105,13 +105,13 @@ def _anchor(title: str) -> str:
 
 def rows(options: type) -> dict[str, str]:
     """The row of each field of a dataclass, by its name."""
-    found = {}
+    table = {}
     for name, hint, default, help in list_fields(options):
         if not is_group(hint):
             shown = default if isinstance(default, (str, int, float)) else "–"
             values = _values(hint).replace("|", "\\|")
-            found[name] = f"| `--{option_name(name)}` | {values} | {shown} | {help} |"
-    return found
+            table[name] = f"| `--{option_name(name)}` | {values} | {shown} | {help} |"
+    return table
 
 
 def _values(hint: Any) -> str:

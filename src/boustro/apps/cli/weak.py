@@ -60,8 +60,8 @@ class Gazetteer:
         for words in sorted(self._labels, key=len, reverse=True):
             bare = tuple(map(_bare, words))
             self._spelled.setdefault(bare, []).append(words)
-            own = self._lengths.setdefault(bare[0], [])
-            own += [] if len(words) in own else [len(words)]
+            sizes = self._lengths.setdefault(bare[0], [])
+            sizes += [] if len(words) in sizes else [len(words)]
 
     def __len__(self) -> int:
         return self._num_names
@@ -76,7 +76,7 @@ class Gazetteer:
 
     def entities(self, text: str, crossing: list[Entity] | None = None) -> list[Entity]:
         """The names in a text, over its characters; names that begin in one and end after it go to `crossing`."""
-        found: list[Entity] = []
+        entities: list[Entity] = []
         for line, places in _lines(text):
             words, last = self._words(line), 0
             bare = tuple(map(_bare, words))
@@ -86,20 +86,20 @@ class Gazetteer:
                     begin, end = places[start][0], places[start + len(name) - 1][1]
                     entity = Entity(self._labels[name], begin, end, text[begin:end])
                     if start >= last:
-                        found.append(entity)
+                        entities.append(entity)
                         last = start + len(name)
                     elif crossing is not None:
                         crossing.append(entity)
-        return found
+        return entities
 
     def _longest(self, words: Words, bare: Words, start: int) -> Words:
         """The longest name that the words have at `start`, one with the same full stops before others; else empty."""
         for size in self._lengths.get(bare[start], ()):
-            own = words[start : start + size]
-            if own in self._labels:
-                return own
+            span = words[start : start + size]
+            if span in self._labels:
+                return span
             for name in self._spelled.get(bare[start : start + size], ()):
-                if all(word in (part, f"{part}.") for word, part in zip(own, name, strict=True)):
+                if all(word in (part, f"{part}.") for word, part in zip(span, name, strict=True)):
                     return name
         return ()
 
@@ -157,12 +157,12 @@ def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], 
     """
     mentions = [_mention(item, where) for item in listed]
     starts, ends = _edges(text)
-    found: list[Entity] = []
+    entities: list[Entity] = []
     counts: Counter[str] = Counter()
     for name, labels in sorted(_by_name(mentions).items(), key=lambda item: -len(item[0])):
         places = _find(text, name)
         whole = _apart(_whole(text, place, ends) for place in places if place[0] in starts)
-        free = [(start, end) for start, end in whole if not any(start < e.end and e.start < end for e in found)]
+        free = [(start, end) for start, end in whole if not any(start < e.end and e.start < end for e in entities)]
         if not whole:
             counts[INSIDE if places else ABSENT] += len(labels)
         elif len(labels) == 1:
@@ -173,8 +173,8 @@ def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], 
             counts[TAKEN] += (taken := min(surplus, len(whole) - len(free)))
             counts[SURPLUS] += surplus - taken
         for (start, end), label in zip(free, labels, strict=False):
-            found.append(Entity(label, start, end, text[start:end]))
-    return sorted(found), +counts
+            entities.append(Entity(label, start, end, text[start:end]))
+    return sorted(entities), +counts
 
 
 def _mention(item: Any, where: str) -> tuple[str, str]:
@@ -186,10 +186,10 @@ def _mention(item: Any, where: str) -> tuple[str, str]:
 
 def _by_name(mentions: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     """The labels of each name, as often as it was listed."""
-    found: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for name, label in mentions:
-        found.setdefault(name, []).append(label)
-    return found
+        labels.setdefault(name, []).append(label)
+    return labels
 
 
 def _edges(text: str) -> tuple[set[int], set[int]]:
@@ -264,15 +264,15 @@ def weak(
     for text, entities in Progress("labelling", "texts").over(labelled):
         counts[WITHOUT] += not entities
         labels.update(e.label for e in entities)
-        own = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in entities]
-        lines.append(as_json({"text": text, "entities": own}) + "\n")
+        records = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in entities]
+        lines.append(as_json({"text": text, "entities": records}) + "\n")
     counts[CROSSING] = len(crossing)
     if not labels:
         raise ValueError(f"{', '.join(texts)}: no entity was found, so there is nothing to learn from")
     write_file(out, "".join(lines))
     print_notices(counts)
-    found = ", ".join(f"{count:,} {label}" for label, count in sorted(labels.items()))
-    print(f"{out}: {len(lines):,} texts, {found}", file=sys.stderr)
+    totals = ", ".join(f"{count:,} {label}" for label, count in sorted(labels.items()))
+    print(f"{out}: {len(lines):,} texts, {totals}", file=sys.stderr)
 
 
 def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iterator[tuple[str, list[Entity]]]:
@@ -285,6 +285,6 @@ def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iter
                 raise ValueError(
                     f"{where}: no {text_key!r} with a list of 'entities'; for other texts give --gazetteer FILE"
                 )
-            found, left_out = locate(text, listed, where)
+            entities, left_out = locate(text, listed, where)
             counts.update(left_out)
-            yield text, found
+            yield text, entities
