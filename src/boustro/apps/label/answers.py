@@ -189,10 +189,10 @@ def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
     for label, start, end, _ in (spans := parse_spans(given, where)):
         if not 0 <= start < end <= len(text):
             raise ValueError(f"{where}: the entity {label} [{start}, {end}) is outside the {len(text)} characters")
-    found = to_words(spans, whole_text(text).places, text, where, notes)
+    entities = to_words(spans, whole_text(text).places, text, where, notes)
     if notes:
         raise ValueError(f"{notes[0]}; {NO_ANSWER}")
-    return found
+    return entities
 
 
 def _checked(where: str) -> Callable[[Entity], Entity]:
@@ -263,12 +263,12 @@ class AnswerFile:
         """The labels and the skipped sentences; `ValueError` where the file is damaged."""
         if not self.beside_path.exists():
             return Beside()
-        found = read_json(self.beside_path)
-        labels, skipped = (found.get(name) if isinstance(found, dict) else None for name in ("labels", "skipped"))
+        record = read_json(self.beside_path)
+        labels, skipped = (record.get(name) if isinstance(record, dict) else None for name in ("labels", "skipped"))
         for names in (labels, skipped):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{self.beside_path}: damaged; remove it (the answers are in {self.path.name})")
-        exported = str(found.get("exported") or "")
+        exported = str(record.get("exported") or "")
         self._beside = Beside([check_label(name) for name in labels or ()], list(skipped or ()), exported)
         return self._beside
 
@@ -286,8 +286,8 @@ class AnswerFile:
         """The size of the file and when it was written; `None` where there is none."""
         if not self.path.exists():
             return None
-        found = self.path.stat()
-        return found.st_size, found.st_mtime_ns
+        facts = self.path.stat()
+        return facts.st_size, facts.st_mtime_ns
 
     def write_beside(self, beside: Beside) -> None:
         """Replace the other file, but for what it says of the CoNLL file."""
@@ -302,7 +302,7 @@ class AnswerFile:
         columns cannot hold.
         """
         names = (self.path.with_name(f"{self.path.stem}{f'-{n}' * (n > 1)}.conll") for n in count(1))
-        path = next(own for own in names if not own.exists() or self._has_written(own))
+        path = next(candidate for candidate in names if not candidate.exists() or self._has_written(candidate))
         notes = []
         for answer in answers:
             flat = flatten_entities(answer.entities)
@@ -399,12 +399,12 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
         notes: list[Note] = []
         rows = list(read_table(path, options.delimiter, notes))
         print_notices(Counter(note.what for note in notes))
-        found = under_names(rows, options, TEXT_KEYS[:1], "label")
+        named = under_names(rows, options, TEXT_KEYS[:1], "label")
         columns = [*next((row for _, row in rows), {})]
-        if found and not any(key in found[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
+        if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
             advice = f"name the column of the texts, such as --text-column {columns[-1]}"
             raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
-        return "table", [(where, _plain(record)) for where, record in found]
+        return "table", [(where, _plain(record)) for where, record in named]
     lines = list(read_lines(path))
     kind = _form(path, lines) if form == "auto" else form
     if kind == "jsonl":
@@ -438,7 +438,7 @@ def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> It
     if text is None:
         raise ValueError(f"{where}: no {TEXT_KEY} in {shorten(record)}; name it with --text-column")
     if sentences:
-        yield from (replace(own, sentence=replace(own.sentence, document="")) for own in _sentences(text, where))
+        yield from (replace(part, sentence=replace(part.sentence, document="")) for part in _sentences(text, where))
         return
     gold = None
     if suits_labels(given) or given.get("labels") == []:
@@ -463,8 +463,8 @@ def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
     for text in texts:
         place = text.sentence.where, text.sentence.words
         seen[place] += 1
-        own = f"{place[0]} ({seen[place]})"
-        yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=own))
+        where = f"{place[0]} ({seen[place]})"
+        yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=where))
 
 
 def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
@@ -522,8 +522,8 @@ def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None])
     print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in counts.items()})
     if data.scheme in WHOLE_WORDS:
         raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
-    for (where, _), own in groupby(data.sentences, key=lambda s: (s.where, s.document)):
-        sentences = [s for s in own if s.words]
+    for (where, _), group in groupby(data.sentences, key=lambda s: (s.where, s.document)):
+        sentences = [s for s in group if s.words]
         text = texts.get(where)
         if text is not None and sentences:
             words = tuple(word for s in sentences for word in s.words)
@@ -546,5 +546,5 @@ def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None])
 def _text_of(record: Any, options: DataOptions) -> str | None:
     """The text of a record that has no words of its own."""
     key = TEXT_KEY if options.word_column is None else str(options.word_column)
-    has_words = isinstance(record, dict) and any(isinstance(record.get(own), list) for own in WORD_KEYS)
+    has_words = isinstance(record, dict) and any(isinstance(record.get(name), list) for name in WORD_KEYS)
     return record[key] if isinstance(record, dict) and isinstance(record.get(key), str) and not has_words else None

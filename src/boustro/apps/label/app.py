@@ -107,9 +107,9 @@ class LabellingApp:
     @cached_property
     def page(self) -> str:
         """The page, with the colours of the report."""
-        own = f":root{{{variables(LIGHT)}}}@media(prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{STYLE}"
+        style = f":root{{{variables(LIGHT)}}}@media(prefers-color-scheme:dark){{:root{{{variables(DARK)}}}}}{STYLE}"
         html = files("boustro.apps.label").joinpath("page.html").read_text("utf-8")
-        return html.replace("/*COLOURS*/", own)
+        return html.replace("/*COLOURS*/", style)
 
     def _claim(self, given: dict[str, Any]) -> dict[str, Any]:
         """A key for a page; refused while another one is open, unless the person insists."""
@@ -190,7 +190,7 @@ class LabellingApp:
             suggested = dict(zip(rest, session.suggest_all(rest), strict=True))
         if not gold:
             raise Refused(400, "no_gold", "these texts have no labels to compare with")
-        different = [n for n, own in answered.items() if entity_keys(own) != entity_keys(gold[n] or ())]
+        different = [n for n, entities in answered.items() if entity_keys(entities) != entity_keys(gold[n] or ())]
         return {
             "answers": _score({n: gold[n] or () for n in answered}, answered),
             "tagger": _score({n: gold[n] or () for n in rest}, suggested),
@@ -240,8 +240,8 @@ def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
     def written(start: int, stop: int) -> str:
         return "".join(" " * (i > 0 and spaces[i]) + words[i] for i in range(max(start, 0), min(stop, len(words))))
 
-    own = written(place, place + 1)
-    before = written(place - NEIGHBOURS, place) + own[: len(own) - len(words[place])]
+    shown = written(place, place + 1)
+    before = written(place - NEIGHBOURS, place) + shown[: len(shown) - len(words[place])]
     return {"before": before, "word": words[place], "after": written(place + 1, place + 1 + NEIGHBOURS)}
 
 
@@ -293,17 +293,17 @@ def _text(given: dict[str, Any], name: str) -> str:
 
 
 def _entities(given: dict[str, Any]) -> list[Entity]:
-    rows, found = given.get("entities"), []
+    rows, entities = given.get("entities"), []
     for row in rows if isinstance(rows, list) else [None]:
         parts: list[Any] = [row.get(name) for name in ("start", "end", "label")] if isinstance(row, dict) else []
         if [type(part) for part in parts] != [int, int, str]:
             raise Refused(422, "not_valid", "entities must be a list of objects with start, end and label")
-        found.append(Entity(parts[2], parts[0], parts[1]))
-    return found
+        entities.append(Entity(parts[2], parts[0], parts[1]))
+    return entities
 
 
-def _score(gold: dict[int, tuple[Entity, ...]], found: dict[int, tuple[Entity, ...]]) -> dict[str, Any] | None:
+def _score(gold: dict[int, tuple[Entity, ...]], answers: dict[int, tuple[Entity, ...]]) -> dict[str, Any] | None:
     if not gold:
         return None
-    score = score_entities([*gold.values()], [found[n] for n in gold], {}).to_dict()
+    score = score_entities([*gold.values()], [answers[n] for n in gold], {}).to_dict()
     return {"sentences": len(gold), **{name: round(score[name], 1) for name in ("precision", "recall", "f1")}}

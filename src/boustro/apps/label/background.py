@@ -80,8 +80,8 @@ class Source:
     def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
         """An untrained model that reads as the session does; its head is `head`, or the one to train."""
         made, config = self.options(context), TASKS[self.task].config
-        own = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
-        return task_class(self.task)(self.encoder, head or self.head, **own, **({} if head else self.training))
+        chosen = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
+        return task_class(self.task)(self.encoder, head or self.head, **chosen, **({} if head else self.training))
 
     def plans(self, context: Context) -> list[Plan[Any]]:
         """Those that finishing chooses from: of the head that was asked for, or of those that `boustro fit` tries."""
@@ -98,8 +98,8 @@ class Source:
         rows = []
         for answer in self.tagger.answer(sentences, cached=True):
             for tag, score in zip(answer.tags, answer.scores, strict=True):
-                own = [float(label == tag[2:]) for label in labels]
-                rows.append([1 - score, *([1 / len(labels)] * len(labels))] if tag == "O" else [score, *own])
+                one_hot = [float(label == tag[2:]) for label in labels]
+                rows.append([1 - score, *([1 / len(labels)] * len(labels))] if tag == "O" else [score, *one_hot])
         return np.array(rows, np.float32)
 
 
@@ -134,10 +134,10 @@ class Background:
 
     def wait_ready(self, seconds: float | None = None) -> bool:
         """Wait for the first sentences; returns whether there are any. `ValueError` where encoding failed."""
-        found = self._ready.wait(seconds)
+        ready = self._ready.wait(seconds)
         if self.problem:
             raise ValueError(self.problem)
-        return found
+        return ready
 
     def answered(self) -> None:
         """The answers have changed."""
@@ -202,15 +202,15 @@ class Background:
         documents = iter(self._plan())
         first = next(_chunks(documents))
         rest = [*documents]
-        answered = [own for own in rest if not session.answers.keys().isdisjoint(own)]
-        others = [own for own in rest if session.answers.keys().isdisjoint(own)]
+        answered = [document for document in rest if not session.answers.keys().isdisjoint(document)]
+        others = [document for document in rest if session.answers.keys().isdisjoint(document)]
         source = vector_source(self.source.encoder, sentences, **self.source.options(self.context))
         reader = self.reader = VectorReader(source, [sentences[n] for n in first])
         early = [first, *_chunks(answered)]
         for place, numbers in enumerate((*early, *_chunks(others)), start=1):
-            own = [sentences[n] for n in numbers]
-            vectors = reader.train_vectors(np.arange(len(own))) if place == 1 else reader.vectors(own)
-            self._attach(numbers, own, session.manner.vectors(vectors))
+            chunk = [sentences[n] for n in numbers]
+            vectors = reader.train_vectors(np.arange(len(chunk))) if place == 1 else reader.vectors(chunk)
+            self._attach(numbers, chunk, session.manner.vectors(vectors))
             if place == len(early):
                 self._learn_examples()
                 self._retrace()
@@ -223,7 +223,7 @@ class Background:
         A document with more sentences than the pool is read in parts, which are all that must be in memory.
         """
         groups, most = group_numbers(self.session.sentences, self.context), self.source.pool
-        documents = [own[start : start + most] for own in groups for start in range(0, len(own), most)]
+        documents = [group[start : start + most] for group in groups for start in range(0, len(group), most)]
         if self.session.order == "in-order":
             return documents
         return [documents[n] for n in np.random.default_rng(0).permutation(len(documents))]
@@ -361,8 +361,8 @@ def read_texts(texts: Path, options: LabelOptions, reading: DataOptions, manner:
 def starting_labels(given: Iterable[str], source: Source) -> list[str]:
     """Those that were given, then those of the tagger and of the examples."""
     used = {e.label for answer in source.examples for e in answer.entities}
-    own = source.tagger.types if source.tagger else []
-    return list(dict.fromkeys([*given, *own, *sorted(used)]))
+    types = source.tagger.types if source.tagger else []
+    return list(dict.fromkeys([*given, *types, *sorted(used)]))
 
 
 def folder_beside(answers: Path, task: str) -> Path:

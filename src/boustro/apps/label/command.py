@@ -139,14 +139,14 @@ def _serve(
     nested = options.head is not None and allows_nested(options.head)
     listening = HttpOptions(port=options.port, grace_seconds=1)
     listener = held.enter_context(listen(listening))  # a port that is taken is said before a model is loaded
-    found = read_texts(texts, options, reading, manner)
+    loaded = read_texts(texts, options, reading, manner)
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     source = make_source(encoder, options, reading, run, manner)
     labels = starting_labels(options.labels, source)
-    unit = "texts" if all(text.text for text in found) and not options.sentences else "sentences"
-    session = Session(found, file, labels, options.order, nested, manner, unit)
+    unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
+    session = Session(loaded, file, labels, options.order, nested, manner, unit)
     print(
-        f"{texts}: {len(found):,} {unit}; {out}: "
+        f"{texts}: {len(loaded):,} {unit}; {out}: "
         f"{session.resumed['answers']:,} answers so far"
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,

@@ -67,8 +67,8 @@ class Scales:
     def tag_scores(self, inside: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         """(N, 2 T + 1): the scores of O, B-… and I-…, from inside (N,) and kinds (N, T)."""
         offset = _log_sum(self.kind * kinds)[:, None] if self.offset is None else self.offset
-        own = self.inside * (inside[:, None] - 0.5) + self.kind * kinds - offset
-        return np.hstack([np.zeros((len(own), 1), own.dtype), own, own])
+        by_type = self.inside * (inside[:, None] - 0.5) + self.kind * kinds - offset
+        return np.hstack([np.zeros((len(by_type), 1), by_type.dtype), by_type, by_type])
 
 
 class LiveTagger:
@@ -85,10 +85,10 @@ class LiveTagger:
 
     def snapshot(self) -> "LiveTagger":
         """The tagger as it is now; cheap, since updates replace arrays and do not change them."""
-        found = copy(self)
-        found.inside, found.kinds = copy(self.inside), copy(self.kinds)
-        found.labels, found.learned = [*self.labels], {**self.learned}
-        return found
+        tagger = copy(self)
+        tagger.inside, tagger.kinds = copy(self.inside), copy(self.kinds)
+        tagger.labels, tagger.learned = [*self.labels], {**self.learned}
+        return tagger
 
     @property
     def trust(self) -> float:
@@ -100,11 +100,11 @@ class LiveTagger:
 
     def without(self, numbers: Iterable[int]) -> "LiveTagger":
         """A tagger as this one was before it learned these sentences."""
-        found = self.snapshot()
-        found.scales = Scales()
+        tagger = self.snapshot()
+        tagger.scales = Scales()
         for number in numbers:
-            found.forget(number)
-        return found
+            tagger.forget(number)
+        return tagger
 
     def add_label(self, label: str) -> None:
         """One more type, which no answer has so far."""
@@ -165,7 +165,7 @@ class LiveTagger:
         chosen = crf.marginals(emissions, lengths).gather(1, ids[:, None]).squeeze(1)
         labelling, ends = TagLabelling("bio", factored_tags(self.labels)), np.cumsum(lengths.numpy())[:-1]
         split = zip(np.split(ids.numpy(), ends), np.split(chosen.numpy(), ends), sentences, strict=True)
-        return [labelling.read((own, p), sentence).entities for own, p, sentence in split]
+        return [labelling.read((tag_ids, p), sentence).entities for tag_ids, p, sentence in split]
 
     def make_crf(self) -> CRF:
         """The CRF over the tags of the labels."""
@@ -177,18 +177,18 @@ class LiveTagger:
     def held_out(self, groups: Iterable[Sequence[int]]) -> dict[int, np.ndarray]:
         """For learned sentences in groups, such as a document's, the scores (N, T + 1) of each by what the other groups
         taught alone, and what is given. Exact."""
-        found = {}
+        scores = {}
         for numbers in groups:
-            own = [self.learned[number] for number in numbers]
-            words, inside = (np.concatenate([getattr(e, name) for e in own]) for name in ("words", "inside"))
-            kinds = np.concatenate([self._padded(example.kinds) for example in own])
+            examples = [self.learned[number] for number in numbers]
+            words, inside = (np.concatenate([getattr(e, name) for e in examples]) for name in ("words", "inside"))
+            kinds = np.concatenate([self._padded(example.kinds) for example in examples])
             left = (
                 self.inside.leave_out(words, inside),
-                self.kinds.leave_out(np.concatenate([example.means for example in own]), kinds),
+                self.kinds.leave_out(np.concatenate([example.means for example in examples]), kinds),
             )
-            for number, example in zip(numbers, own, strict=True):
-                found[number] = times(example.words, np.hstack(left)) + self._given(example)
-        return found
+            for number, example in zip(numbers, examples, strict=True):
+                scores[number] = times(example.words, np.hstack(left)) + self._given(example)
+        return scores
 
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
         """Choose the scales on held-out scores with their answers; not with few entities."""
@@ -244,19 +244,19 @@ class LiveTopics(LiveTagger):
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """(S, T): of each label, from scores (S, T + 1)."""
-        own = self.scales.kind * scores[:, 1:]
-        raised = np.exp(own - own.max(1, keepdims=True))
+        scaled = self.scales.kind * scores[:, 1:]
+        raised = np.exp(scaled - scaled.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True)
 
     def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
         """The most probable label of each text; none before anything is learned."""
         if not self.labels or not self.learned:
             return [() for _ in sentences]
-        found = []
+        answers = []
         for row, sentence in zip(self.probabilities(scores), sentences, strict=True):
             chosen = np.flatnonzero(row > 0.5) if self.several else [int(row.argmax())]
-            found.append(tuple(Entity(self.labels[n], 0, len(sentence), score=float(row[n])) for n in chosen))
-        return found
+            answers.append(tuple(Entity(self.labels[n], 0, len(sentence), score=float(row[n])) for n in chosen))
+        return answers
 
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
         if len(self.labels) < 2 or len(held_out) < FEWEST_TO_SCALE:
@@ -268,7 +268,7 @@ class LiveTopics(LiveTagger):
         return np.zeros(len(scores)), entropy(self.probabilities(scores)) if self.labels else np.zeros(len(scores))
 
     def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
-        return best_scale(scores, np.array([self.labels.index(own[0]) for own in names], np.int64), SCALES)
+        return best_scale(scores, np.array([self.labels.index(labels[0]) for labels in names], np.int64), SCALES)
 
 
 class LiveTopicSets(LiveTopics):
@@ -284,7 +284,7 @@ class LiveTopicSets(LiveTopics):
         return np.zeros(len(scores)), entropy(np.stack([p, 1 - p], 2).reshape(len(p), -1))
 
     def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
-        truth = np.array([[label in own for label in self.labels] for own in names]).ravel()
+        truth = np.array([[label in labels for label in self.labels] for labels in names]).ravel()
         return best_scale(np.stack([np.zeros(truth.size), scores.ravel() - 0.5], 1), truth.astype(np.int64), SCALES)
 
 
@@ -410,26 +410,26 @@ class Pool:
 
     def choose(self, order: Order, answered: int, tagger: LiveTagger, left_out: Collection[int]) -> int | None:
         """The next sentence that is not left out; `None` where there is none. `answered` is how many are."""
-        best, found = -np.inf, None
+        best, choice = -np.inf, None
         for chunk in self.chunks:
             values = self._values(chunk, "first" if answered < FIRST and order != "in-order" else order, tagger)
             for place in np.argsort(-values, kind="stable"):
                 if int(chunk.numbers[place]) not in left_out:
                     if values[place] > best:
-                        best, found = values[place], int(chunk.numbers[place])
+                        best, choice = values[place], int(chunk.numbers[place])
                     break
-        return found
+        return choice
 
     def unsure(self, tagger: LiveTagger, left_out: Collection[int], most: int) -> list[tuple[int, int, float]]:
         """(sentence, word, uncertainty) of the words that the tagger is least sure of, at most one per sentence."""
-        found = []
+        rows = []
         for chunk in self.chunks:
             values = np.sum(tagger.uncertainty(chunk.scores), 0)
             for number, start, stop in zip(chunk.numbers.tolist(), chunk.starts, chunk.starts[1:], strict=False):
                 if number not in left_out:
                     word = int(values[start:stop].argmax())
-                    found.append((number, word, float(values[start + word])))
-        return sorted(found, key=lambda row: -row[2])[:most]
+                    rows.append((number, word, float(values[start + word])))
+        return sorted(rows, key=lambda row: -row[2])[:most]
 
     def _values(self, chunk: Chunk, order: str, tagger: LiveTagger) -> np.ndarray:
         """(sentences,): the highest comes first."""

@@ -178,8 +178,8 @@ class Session:
 
     def counts(self) -> dict[str, int]:
         """Entities of each label in the answers."""
-        found = Counter(e.label for answer in self.answers.values() for e in answer.entities)
-        return {label: found[label] for label in self.labels}
+        totals = Counter(e.label for answer in self.answers.values() for e in answer.entities)
+        return {label: totals[label] for label in self.labels}
 
     def view(self) -> dict[str, Any]:
         """The sentence on the screen as JSON can hold it, and how far the session is."""
@@ -228,10 +228,10 @@ class Session:
         if self.tagger is None or not numbers:
             return [() for _ in numbers]
         scores = np.concatenate([self.pool.scores(number) for number in numbers])
-        found = self.tagger.decode(scores, [self.texts[number].sentence for number in numbers])
+        decoded = self.tagger.decode(scores, [self.texts[number].sentence for number in numbers])
         trust, blind = self.tagger.trust, 1 / (len(self.labels) + (not self.manner.whole))
         modest = lambda e: replace(e, score=trust * e.score + (1 - trust) * min(blind, e.score))  # noqa: E731
-        return [tuple(modest(e) for e in own) for own in found]
+        return [tuple(modest(e) for e in entities) for entities in decoded]
 
     # What happens
 
@@ -255,9 +255,9 @@ class Session:
                     self.add_label(entity.label, keep=False)
             number = len(self.texts) + len(self.examples)
             self.examples[number] = answer
-            own = vectors.words[vectors.starts[place] : vectors.starts[place + 1]].astype(np.float32)
+            rows = vectors.words[vectors.starts[place] : vectors.starts[place + 1]].astype(np.float32)
             assert self.tagger is not None
-            self.pool.update(*self.tagger.learn(number, own, answer.entities))
+            self.pool.update(*self.tagger.learn(number, rows, answer.entities))
         self._choose()
 
     def answer(self, number: int, entities: Iterable[Any], note: str = "") -> None:
@@ -356,11 +356,11 @@ class Session:
         """Write, then learn; the answer of a sentence, or none."""
         after = {**self.answers, number: answer} if answer else {n: a for n, a in self.answers.items() if n != number}
         if after != self.answers:
-            self.file.write([own for own in after.values() if own])
+            self.file.write([kept for kept in after.values() if kept])
         aside = self.skipped | {number} if skipped else self.skipped - {number}
         if aside != self.skipped:
             self.file.write_beside(self._beside(self.labels, aside))
-        self.answers = {n: own for n, own in after.items() if own}
+        self.answers = {n: kept for n, kept in after.items() if kept}
         self.skipped = aside
         if self.tagger is not None and number in self.tagger.learned:
             self.pool.update(*self.tagger.forget(number))
@@ -369,8 +369,8 @@ class Session:
 
     def _learn(self, number: int, answer: Answer) -> None:
         if self.tagger is not None and number in self.pool:
-            found = self.tagger.learn(number, self.pool.vectors(number), answer.entities, self.pool.prior(number))
-            self.pool.update(*found)
+            changes = self.tagger.learn(number, self.pool.vectors(number), answer.entities, self.pool.prior(number))
+            self.pool.update(*changes)
 
     def _choose(self) -> None:
         """Set the sentence to answer next."""
@@ -386,27 +386,27 @@ class Session:
 
     def _entities(self, number: int, given: Iterable[Any]) -> tuple[Entity, ...]:
         """Entities as they are kept; `ValueError` for those that cannot be."""
-        size, found = len(self.texts[number].sentence), set()
+        size, entities = len(self.texts[number].sentence), set()
         for item in given:
             one = item if isinstance(item, Entity) else Entity(item["label"], item["start"], item["end"])
             if not 0 <= one.start < one.end <= size:
                 raise ValueError(f"the entity {one.label} [{one.start}, {one.end}) is outside the {size} words")
             if one.label not in self.labels:
                 raise ValueError(f"there is no label {one.label!r}; add it first")
-            found.add(Entity(one.label, one.start, one.end))
+            entities.add(Entity(one.label, one.start, one.end))
         if self.manner.whole:
-            return self._of_whole(found, size)
-        if not self.nested and len(flatten_entities(found)) < len(found):
+            return self._of_whole(entities, size)
+        if not self.nested and len(flatten_entities(entities)) < len(entities):
             raise ValueError("entities overlap, which only a session with --head span allows")
-        return tuple(sorted(found))
+        return tuple(sorted(entities))
 
-    def _of_whole(self, found: set[Entity], size: int) -> tuple[Entity, ...]:
+    def _of_whole(self, entities: set[Entity], size: int) -> tuple[Entity, ...]:
         """Labels of a whole text; `ValueError` for an entity of a part, and for another number of labels than one."""
-        if any((e.start, e.end) != (0, size) for e in found):
+        if any((e.start, e.end) != (0, size) for e in entities):
             raise ValueError("labels are of the whole text here, and not of some words")
-        if not self.manner.several and len(found) != 1:
-            raise ValueError("choose one label for this text" + (", and not several" if found else ", or skip it"))
-        return tuple(sorted(found))
+        if not self.manner.several and len(entities) != 1:
+            raise ValueError("choose one label for this text" + (", and not several" if entities else ", or skip it"))
+        return tuple(sorted(entities))
 
     def _resume(self, answers: Sequence[Answer], beside: Beside) -> Counter[str]:
         """Take over what is on the disk; returns how much of it was found."""
@@ -415,39 +415,39 @@ class Session:
         places = [(answer.sentence.words, answer.sentence.where) for answer in answers]
         numbers = self._find([*places, *((words.get(key, ()), where) for key, _, where in aside)])
         skipped = [*zip(beside.skipped, numbers[len(answers) :], strict=True)]
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for answer, number in zip(answers, numbers, strict=False):
             if number is None:  # of another file of texts: kept, and learned as soon as it is encoded
                 number = len(self.texts)
                 self.texts.append(Text(answer.sentence, text=getattr(answer, "text", "")))
-                found["elsewhere"] += 1
+                counts["elsewhere"] += 1
             self.answers[number] = answer
             self.past.append(Step(number, None, answer))
-            found["answers"] += 1
+            counts["answers"] += 1
         self.skipped = {number for _, number in skipped if number is not None}
         self.skipped_elsewhere = [key for key, number in skipped if number is None]
-        return found
+        return counts
 
     def _find(self, wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:
         """The texts with these words, each for one alone: that at this place, else the first that is left."""
         at, left = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
         for number in reversed(range(len(self.texts))):
             at[self.texts[number].sentence.words, self.texts[number].sentence.where].append(number)
-        found = [at[place].pop() if at.get(place) else None for place in wanted]
+        matches = [at[place].pop() if at.get(place) else None for place in wanted]
         for (words, _), numbers in at.items():
             left[words] += numbers
-        for own in left.values():
-            own.sort(reverse=True)
-        rest = ((number, left.get(words)) for number, (words, _) in zip(found, wanted, strict=True))
-        return [number if number is not None or not own else own.pop() for number, own in rest]
+        for remaining in left.values():
+            remaining.sort(reverse=True)
+        rest = ((number, left.get(words)) for number, (words, _) in zip(matches, wanted, strict=True))
+        return [number if number is not None or not spare else spare.pop() for number, spare in rest]
 
     def _beside_in_document(self, number: int, by: int) -> str:
         """The text of the sentence before or after this one in its document; empty where there is none."""
-        own, place = self.texts[number].sentence, number + by
-        if not own.document or not 0 <= place < len(self.texts):
+        sentence, place = self.texts[number].sentence, number + by
+        if not sentence.document or not 0 <= place < len(self.texts):
             return ""
         other = self.texts[place].sentence
-        return join_words(other.words, other.spaces) if other.document == own.document else ""
+        return join_words(other.words, other.spaces) if other.document == sentence.document else ""
 
     def _used(self) -> list[str]:
         """The labels of the answers, in alphabetical order."""

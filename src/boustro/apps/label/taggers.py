@@ -81,12 +81,12 @@ class Given:
             read = task_class(task).collect([answer.to_dict() for answer in answers.values()], DataOptions(), [])
             places = (int(s.document.rpartition(" ")[2]) - 1 if s.document else n for n, s in enumerate(read))
             return cls(read, [order[place] for place in places])
-        own = answers if texts else dict(enumerate(answers.values()))
-        documents = (group for group in group_numbers(sentences, context) if not own.keys().isdisjoint(group))
+        by_number = answers if texts else dict(enumerate(answers.values()))
+        documents = (group for group in group_numbers(sentences, context) if not by_number.keys().isdisjoint(group))
         numbers = [n for group in documents for n in group]
 
         def read_one(n: int) -> Sentence:
-            return replace(own[n].labelled(), document=sentences[n].document) if n in own else sentences[n]
+            return replace(by_number[n].labelled(), document=sentences[n].document) if n in by_number else sentences[n]
 
         return cls([read_one(n) for n in numbers], numbers if texts else [order[n] for n in numbers])
 
@@ -99,7 +99,7 @@ class Given:
         first: dict[int, int] = {}
         for (_, number), home in zip(asked, homes.tolist(), strict=True):
             first.setdefault(number, home)
-        return [[n for n, own in first.items() if own == part] for part in sorted(set(first.values()))]
+        return [[n for n, index in first.items() if index == part] for part in sorted(set(first.values()))]
 
 
 def measure(tagger: LiveTagger, answers: Mapping[int, Answer], given: Given | None = None) -> Point:
@@ -108,8 +108,8 @@ def measure(tagger: LiveTagger, answers: Mapping[int, Answer], given: Given | No
     `given` is how they are read; by default each by itself.
     """
     given = given or Given([answer.labelled() for answer in answers.values()], [*answers])
-    found = tagger.held_out(given.parts())
-    scores = {number: found[number] for number in answers}
+    held_out = tagger.held_out(given.parts())
+    scores = {number: held_out[number] for number in answers}
     gold = {number: answer.entities for number, answer in answers.items()}
     tagger.rescale(scores, gold)
     sentences = [answer.sentence for answer in answers.values()]
@@ -238,15 +238,15 @@ def finish(
     plan, _ = choose_head(plans, examples, seed, seconds)
     model = plan.task.of(plan)
     model.fitted = fit(plan, examples, seed, [partial(estimate, seconds=seconds)])
-    own = model.record[KEY]
-    if why := own.get("why_not"):
+    facts = model.record[KEY]
+    if why := facts.get("why_not"):
         raise ValueError(f"the model that was trained cannot be judged: {why}")
-    found: dict[int, tuple[Entity, ...]] = {}
+    predicted: dict[int, tuple[Entity, ...]] = {}
     for part in given.parts(seed):
         rest = live.without(part)
         rest.scales = live.scales
         scores = np.concatenate([rest.full_scores(live.learned[n]) for n in part])
-        found |= zip(part, rest.decode(scores, [answers[n].sentence for n in part]), strict=True)
-    gold = [answers[n].entities for n in found]
-    live_f1 = round(score_entities(gold, [*found.values()], {}).value, 1)
-    return Finished(model, round(own["score"], 1), live_f1, len(answers))
+        predicted |= zip(part, rest.decode(scores, [answers[n].sentence for n in part]), strict=True)
+    gold = [answers[n].entities for n in predicted]
+    live_f1 = round(score_entities(gold, [*predicted.values()], {}).value, 1)
+    return Finished(model, round(facts["score"], 1), live_f1, len(answers))

@@ -72,12 +72,12 @@ class UpdatedRidge:
     def _change(self, x: np.ndarray, y: np.ndarray, sign: int) -> Change:
         if not len(x):
             return Change(np.zeros_like(self.weight), np.zeros((len(self.weight), 0)), sign)
-        own = with_bias(x).astype(np.float64)
-        known = self.inverse @ own.T  # (d + 1, n)
-        inner = np.eye(len(own)) + sign * (own @ known)
+        rows = with_bias(x).astype(np.float64)
+        known = self.inverse @ rows.T  # (d + 1, n)
+        inner = np.eye(len(rows)) + sign * (rows @ known)
         # P · xᵀ · (I ± x P xᵀ)⁻¹ · x · P is root · rootᵀ, by the Cholesky factor of the middle.
         root = np.linalg.solve(np.linalg.cholesky((inner + inner.T) / 2), known.T).T
-        residual = y - own @ self.weight
+        residual = y - rows @ self.weight
         return Change(sign * known @ np.linalg.solve(inner, residual), root, sign)
 
     def _apply(self, change: Change) -> Change:
