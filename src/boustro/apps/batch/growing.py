@@ -181,9 +181,9 @@ def _continued(left: State, state: State, files: Sequence[Path], again: str) -> 
         raise ValueError(f"{files[0]}: begun with --errors {left.errors}; give it again, or {again}")
     sizes = left.bytes + [0] * (len(files) - len(left.bytes))
     for file, size in zip(files, sizes, strict=True):
-        found = file.stat().st_size if file.exists() else 0
-        if found < size:
-            raise ValueError(f"{file} has {found:,} bytes, but {size:,} were written: it was changed since; {again}")
+        length = file.stat().st_size if file.exists() else 0
+        if length < size:
+            raise ValueError(f"{file} has {length:,} bytes, but {size:,} were written: it was changed since; {again}")
     return State(left.key, left.rows, sizes, state.errors)
 
 
@@ -230,8 +230,8 @@ def write_table(lines: Path, target: Path, form: Table) -> int:
     schema, rows = pa.schema([]), 0
     try:
         for some in _records(lines):
-            found = pa.Table.from_pylist(_with_all_keys(some)).schema
-            schema = pa.unify_schemas([schema, found], promote_options="permissive")
+            part_schema = pa.Table.from_pylist(_with_all_keys(some)).schema
+            schema = pa.unify_schemas([schema, part_schema], promote_options="permissive")
         with (parquet.ParquetWriter if form == "parquet" else pa.ipc.new_file)(str(target), schema) as writer:
             for some in _records(lines):
                 writer.write_table(pa.Table.from_pylist(some, schema=schema))

@@ -111,9 +111,9 @@ class Labeller:
     @cached_property
     def model(self) -> Task[Any, Any]:
         """The folder, opened."""
-        own = self.opened
-        found: Any = load(own.folder, encoder=own.encoder, cache=own.cache, device=own.device)
-        return found if own.recall is None else found.with_recall(own.recall)
+        opened = self.opened
+        model: Any = load(opened.folder, encoder=opened.encoder, cache=opened.cache, device=opened.device)
+        return model if opened.recall is None else model.with_recall(opened.recall)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("model", "task")}
@@ -153,9 +153,9 @@ class Labeller:
             return self._cells(row, answer)
         shown = self.model.show(answer, form, colour=self.shown.colour)
         if form == "jsonl":
-            own = row.fields | self.model.to_record(answer) if row.fields else shown
-            own |= {"explained": explained} if self.shown.explain else {}
-            return as_json(own | ({"file": row.file} if self.shown.with_file else {}), default=str) + "\n"
+            record = row.fields | self.model.to_record(answer) if row.fields else shown
+            record |= {"explained": explained} if self.shown.explain else {}
+            return as_json(record | ({"file": row.file} if self.shown.with_file else {}), default=str) + "\n"
         if form in TOOLS:
             return as_json(TOOLS[form].carry(shown, row.fields), default=str) + "\n"
         if form == "conll":
@@ -174,13 +174,13 @@ class Labeller:
 
     def _cells(self, row: Row, answer: Any) -> str:
         fields = row.fields or {PLACE: row.place, "text": _written(row.value)}
-        own = [fields.pop(name, None) for name in self.shown.columns]
+        values = [fields.pop(name, None) for name in self.shown.columns]
         if fields:
             self._noted[LEFT_OUT.format(", ".join(fields))] += 1
-        cells = [*own, *([row.file] if self.shown.with_file else []), *self.model.cells(answer)]
+        cells = [*values, *([row.file] if self.shown.with_file else []), *self.model.cells(answer)]
         if self.shown.form == "sheet":
             return as_json(dict(zip(self.heads, cells, strict=True)), default=str) + "\n"
-        kept = len(own) if row.fields and is_table(Path(row.file)) else 0
+        kept = len(values) if row.fields and is_table(Path(row.file)) else 0
         return separated([*cells[:kept], *map(_no_formula, cells[kept:])], TABULAR[self.shown.form])
 
 
@@ -251,14 +251,14 @@ def answer_each(
     In its place stands the `ValueError` of an item that is no input, and what `answer` raises for an item; where it
     raises for many, each is asked alone. Too little memory is raised.
     """
-    found: list[Any] = []
+    parsed: list[Any] = []
     for item in items:
         try:
-            found.append(parse(item))
+            parsed.append(parse(item))
         except ValueError as error:
-            found.append(error)
-    rest = iter(_alone(answer, [given for given in found if not isinstance(given, Exception)]))
-    return [given if isinstance(given, Exception) else next(rest) for given in found]
+            parsed.append(error)
+    rest = iter(_alone(answer, [given for given in parsed if not isinstance(given, Exception)]))
+    return [given if isinstance(given, Exception) else next(rest) for given in parsed]
 
 
 def _alone(answer: Callable[[list[Any]], list[Any]], inputs: list[Any]) -> list[Any | Exception]:

@@ -65,14 +65,14 @@ class Columns:
         path = Path(file)
         if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys:
             return
-        found, wanted = columns_of(path), tuple(self.names.values())
+        columns, wanted = columns_of(path), tuple(self.names.values())
         known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS)]
-        if not any(set(keys) <= set(found) for keys in known):
+        if not any(set(keys) <= set(columns) for keys in known):
             lacks = " and ".join(map(repr, next(iter(known))))
-            near = next(filter(None, (suggestion(name, found) for name in known[0])), "")
+            near = next(filter(None, (suggestion(name, columns) for name in known[0])), "")
             raise ValueError(
-                f"{file}: no column {lacks}{near} (found: {', '.join(found) or 'nothing'}); name the column of the "
-                f"texts, such as --text-column {shlex.quote((found or ['message'])[-1])}"
+                f"{file}: no column {lacks}{near} (found: {', '.join(columns) or 'nothing'}); name the column of the "
+                f"texts, such as --text-column {shlex.quote((columns or ['message'])[-1])}"
             )
 
     def named(self, value: Any, place: str, table: bool) -> Any:
@@ -183,14 +183,14 @@ def read_rows(
             continue
         if is_stream(file):  # opening it may take long
             yield None
-        own = form or form_of(file)
-        if own in ("conll", "conllu"):
-            yield from _sentences(file, own)
-        elif own == "xml":
-            yield from (Row(file, str(value.pop("where")), value, own) for value in corpus_records(Path(file)))
+        kind = form or form_of(file)
+        if kind in ("conll", "conllu"):
+            yield from _sentences(file, kind)
+        elif kind == "xml":
+            yield from (Row(file, str(value.pop("where")), value, kind) for value in corpus_records(Path(file)))
         else:
-            items = read_items(file, None if own is None else ITEMS[own], notes=notes)
-            table = own is None and is_table(Path(file))
+            items = read_items(file, None if kind is None else ITEMS[kind], notes=notes)
+            table = kind is None and is_table(Path(file))
             yield from (item and _row(file, item, columns or Columns(), table) for item in items)
 
 

@@ -166,18 +166,18 @@ class Job:
 
     def end(self) -> int:
         """Collect the problems of all shards; returns their number."""
-        found = []
+        problems = []
         for shard in self.shards():
             target = self.target(shard)
             errors = target.with_name(f"{target.name}.errors")
             if errors.exists():
                 with errors.open(encoding="utf-8", newline="\n") as file:
-                    found += file
-        if found:
-            write_file(self.out / ERRORS, "".join(found))
+                    problems += file
+        if problems:
+            write_file(self.out / ERRORS, "".join(problems))
         else:
             (self.out / ERRORS).unlink(missing_ok=True)  # of answers that were removed
-        return len(found)
+        return len(problems)
 
 
 def run_local(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
@@ -204,10 +204,10 @@ def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
         raise ImportError("--engine ray needs Ray; install it with: pip install 'boustro[ray]'") from error
     if not ray.is_initialized():
         # Actors that hold every slot would leave none for reading the rows.
-        own: dict[str, Any] = (
+        resources: dict[str, Any] = (
             {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(os.cpu_count() or 1, 2 * workers)}
         )
-        ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False, **own)
+        ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False, **resources)
     ray.data.DataContext.get_current().enable_progress_bars = False
     rows = ray.data.from_items([{"shard": shard} for shard in shards], override_num_blocks=len(shards))
     answered = rows.map_batches(

@@ -285,9 +285,9 @@ class NamesGraph(nn.Module):
         """(N, 1, R) from streams (N, M, D), see `NamesNetwork.read`."""
         vectors = torch.cat([stream[:, -1] for stream in streams[: self.num_read]], 1)
         hidden = nn.functional.linear((vectors - self.mean) * self.scale, self.enter, self.enter_bias).relu()
-        found = nn.functional.linear(hidden, self.leave, self.leave_bias)
-        own = found.shape[1] - PLACES - self._num_kinds
-        place, vector, kinds = torch.split(found, [PLACES, own, self._num_kinds], 1)
+        outputs = nn.functional.linear(hidden, self.leave, self.leave_bias)
+        width = outputs.shape[1] - PLACES - self._num_kinds
+        place, vector, kinds = torch.split(outputs, [PLACES, width, self._num_kinds], 1)
         place, kinds = (part.log_softmax(1).clamp_min(LOWEST) for part in (place, kinds))
         inside = 1 - place[:, :1].exp()
         return torch.cat([*[vector * inside, place.exp(), kinds.exp() * inside] * COPIES, place, kinds], 1)[:, None]

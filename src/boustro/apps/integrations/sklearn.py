@@ -48,8 +48,8 @@ class TaskEstimator(BaseEstimator):
             return
         config = TASKS[task].config
         options = {name: value for head in config.heads() for name, value in asdict(HEADS[head].options()).items()}
-        own = {"encoder": None, "head": None, "seed": 1, "cache": True, "device": None}
-        cls._task, cls.defaults = task, {**own, **asdict(config()), **options}
+        args = {"encoder": None, "head": None, "seed": 1, "cache": True, "device": None}
+        cls._task, cls.defaults = task, {**args, **asdict(config()), **options}
 
         def make(self: TaskEstimator, encoder: str | None = None, head: str | None = None, **parameters: Any) -> None:
             for name in parameters:
@@ -58,9 +58,9 @@ class TaskEstimator(BaseEstimator):
             vars(self).update({**cls.defaults, **parameters, "encoder": encoder, "head": head})
 
         # scikit-learn takes the parameters and their defaults from this.
-        own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in cls.defaults.items()]
+        args = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=value) for name, value in cls.defaults.items()]
         first = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        make.__signature__ = Signature([first, *own])
+        make.__signature__ = Signature([first, *args])
         cls.__init__ = make
 
     def _fit(self, examples: Sequence[Any]) -> Self:
@@ -132,8 +132,8 @@ class TextClassifier(ClassifierMixin, TaskEstimator, task="classify"):
     def predict_proba(self, X: Any) -> np.ndarray:
         """(texts, labels): the probability of each label, in the order of `classes_`."""
         results = self._results(X)
-        found = [[result.probabilities[str(label)] for label in self.classes_] for result in results]
-        return np.array(found, np.float64).reshape(-1, len(self.classes_))
+        rows = [[result.probabilities[str(label)] for label in self.classes_] for result in results]
+        return np.array(rows, np.float64).reshape(-1, len(self.classes_))
 
 
 class PairClassifier(TextClassifier, task="pair"):

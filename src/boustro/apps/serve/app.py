@@ -470,7 +470,7 @@ def _route(
         yield f"<pre>{html.escape(said)}</pre>" if said else ""
     rows = [(p["name"], p.get("schema", {}), p.get("required", False)) for p in route.get("parameters", ())]
     if body := _schema(openapi, route.get("requestBody", {})):
-        rows += [(name, own, name in body.get("required", ())) for name, own in body["properties"].items()]
+        rows += [(name, field, name in body.get("required", ())) for name, field in body["properties"].items()]
     if rows:
         yield "<table><tr><th>field<th>type<th>meaning</tr>"
         for name, schema, required in rows:
