@@ -48,22 +48,22 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
         encoder = open_encoder(config.encoder, config.reading())
         for stream in encoder.streams if config.code_bytes else ():
             check_parts(stream.width, config.code_bytes)
-        found = Counter(word for document in _documents(config) for sentence in document for word in sentence.words)
-        if not found:
+        counts = Counter(word for document in _documents(config) for sentence in document for word in sentence.words)
+        if not counts:
             raise ValueError("the corpus has no words")
-        sums = MeanSums(found, config.words, encoder.streams)
-        record = {"words": found.total(), "different": len(found), "kept": len(sums.rows)}
+        sums = MeanSums(counts, config.words, encoder.streams)
+        record = {"words": counts.total(), "different": len(counts), "kept": len(sums.rows)}
         if config.dry_run:
             _probe(config, sums, encoder, record)
         facts = {
             "encoder": Spec.parse(config.encoder).exact(encoder.identity()),
             "reading": reading_facts(encoder),
-            "text": fingerprint(found.most_common()),
+            "text": fingerprint(counts.most_common()),
             "words": config.words,
             "code_bytes": config.code_bytes,
         }
         if not _is_finished(config, facts):
-            _read(config, sums, encoder, found.total(), facts)
+            _read(config, sums, encoder, counts.total(), facts)
             with write_folder(config.out, KIND) as folder:
                 save_means(folder, sums.means(config.code_bytes))
                 told = facts | {"record": record}

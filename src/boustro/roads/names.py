@@ -68,22 +68,22 @@ class Learned:
 def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> Learned:
     """What a file teaches; `kinds` has the kind of each type, and `None` for those of what is no name."""
     sentences = read_data(name)
-    found = [extract_spans(sentence.tags or ()) for sentence in sentences]
-    types = tuple(sorted({e.label for own in found for e in own} - {UNSURE, UNTYPED, *known}))
+    marked = [extract_spans(sentence.tags or ()) for sentence in sentences]
+    types = tuple(sorted({e.label for group in marked for e in group} - {UNSURE, UNTYPED, *known}))
     numbers = {label: number for number, label in enumerate(types)}
     places, names = [], []
-    for sentence, own in zip(sentences, found, strict=True):
+    for sentence, entities in zip(sentences, marked, strict=True):
         place = np.zeros(len(sentence), np.int64)
-        for e in own:
+        for e in entities:
             no_name = e.label == UNSURE or kinds.get(e.label, "") is None
             place[e.start : e.end] = UNKNOWN if no_name else 2
             if not no_name:
                 place[e.start] = 1
         places.append(place)
-        own = [e for e in own if e.label != UNSURE]
-        kind = [k if (k := kinds.get(e.label)) in known else e.label for e in own]
+        entities = [e for e in entities if e.label != UNSURE]
+        kind = [k if (k := kinds.get(e.label)) in known else e.label for e in entities]
         kind = [known.index(k) if k in known else UNKNOWN for k in kind]
-        names.append([(e.start, e.end, numbers.get(e.label, UNKNOWN), k) for e, k in zip(own, kind, strict=True)])
+        names.append([(e.start, e.end, numbers.get(e.label, UNKNOWN), k) for e, k in zip(entities, kind, strict=True)])
     return Learned(types, sentences, places, names)
 
 
@@ -119,14 +119,14 @@ class Network(nn.Module):
     def loss(self, x: Tensor, places: Tensor, names: Tensor) -> Tensor:
         """Of words (W, D) with places (W,) and names (N, 5): begin, end, file, type and kind."""
         with mixed_precision(x.device):
-            scores, vectors = (own.float() for own in self(x))
+            scores, vectors = (output.float() for output in self(x))
         total = F.cross_entropy(scores, places, ignore_index=UNKNOWN) if (places >= 0).any() else scores.sum() * 0
         begin, end, file, type_, kind = names.T
         sums = torch.cat([vectors.new_zeros(1, vectors.shape[1]), vectors.cumsum(0)])
         unit = F.normalize((sums[end] - sums[begin]) / (end - begin)[:, None], dim=1)
-        for number, own in enumerate(self.types):
+        for number, prototypes in enumerate(self.types):
             if len(some := torch.nonzero((file == number) & (type_ >= 0)).ravel()):
-                cosines = unit[some] @ F.normalize(own, dim=1).T
+                cosines = unit[some] @ F.normalize(prototypes, dim=1).T
                 among = F.cross_entropy(cosines * self.sharpness.exp(), type_[some], reduction="sum")
                 total = total + WEIGHTS["type"] * among / len(names)
         if len(some := torch.nonzero(kind >= 0).ravel()):
@@ -154,15 +154,15 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
     kinds, known = read_kinds(config)
     with run_output(config, NAMES):
         files = [read_file(name, kinds, known) for name in config.data]
-        found = Counter((*f.types, UNTYPED)[n] for f in files for own in f.names for _, _, n, _ in own)
-        if not found:
+        counts = Counter((*f.types, UNTYPED)[n] for f in files for group in f.names for _, _, n, _ in group)
+        if not counts:
             raise ValueError("the files have no names; give labelled ones")
         encoder = open_encoder(config.encoder, config.reading(), cache=True)
-        record = {"sentences": sum(len(f.sentences) for f in files), "names": found.total(), "types": len(found)}
+        record = {"sentences": sum(len(f.sentences) for f in files), "names": counts.total(), "types": len(counts)}
         if config.dry_run:
             words = sum(map(len, (s for f in files for s in f.sentences)))
             size = sum(stream.width for stream in encoder.streams) * 2 * words
-            say(f"dry run: {words:,} words, {found.total():,} names; {size / 2**20:,.0f} MB of vectors in memory")
+            say(f"dry run: {words:,} words, {counts.total():,} names; {size / 2**20:,.0f} MB of vectors in memory")
             raise DryRun(None)
         vectors = np.concatenate([highest_layers(encoder, file.sentences) for file in files])
         network = train_names(vectors, files, len(known), config)
@@ -171,7 +171,7 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
             "reading": reading_facts(encoder),
             "text": fingerprint([[s.words, s.tags] for f in files for s in f.sentences]),
             "kinds": known,
-            "record": record | {"by_type": dict(found.most_common())},
+            "record": record | {"by_type": dict(counts.most_common())},
         }
         with write_folder(config.out, NAMES) as folder:
             save_file(network.arrays(), folder / NETWORK)
@@ -181,19 +181,19 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
 
 def highest_layers(encoder: Encoder, sentences: Sequence[Sentence]) -> np.ndarray:
     """(W, D) float16: the highest layer of every stream, side by side."""
-    groups = list(chunk_by_size(group_sentences(sentences, "document"), lambda own: sum(map(len, own)), CHUNK_WORDS))
-    found = []
+    groups = list(chunk_by_size(group_sentences(sentences, "document"), lambda text: sum(map(len, text)), CHUNK_WORDS))
+    parts = []
     for chunk in groups:
         streams = encoder.read_all([sentence for group in chunk for sentence in group]).streams
-        found.append(np.concatenate([stream[:, -1] for stream in streams], 1))
-    return np.concatenate(found)
+        parts.append(np.concatenate([stream[:, -1] for stream in streams], 1))
+    return np.concatenate(parts)
 
 
 def train_names(vectors: np.ndarray, files: Sequence[Learned], num_kinds: int, config: NamesConfig) -> Network:
     """The trained network, from the vectors (W, D) of all words; equal seeds give equal ones on one machine."""
     starts = np.cumsum([0, *(len(s) for file in files for s in file.sentences)])
-    places = np.concatenate([own for file in files for own in file.places])
-    names = [[(b, e, n, t, k) for b, e, t, k in own] for n, file in enumerate(files) for own in file.names]
+    places = np.concatenate([marks for file in files for marks in file.places])
+    names = [[(b, e, n, t, k) for b, e, t, k in spans] for n, file in enumerate(files) for spans in file.names]
     torch.manual_seed(config.seed)
     random = np.random.default_rng(config.seed)
     network = Network(vectors, config, [len(file.types) for file in files], num_kinds)
@@ -206,8 +206,8 @@ def train_names(vectors: np.ndarray, files: Sequence[Learned], num_kinds: int, c
                 group["lr"] = config.lr * min(1, (step + 1) / 50) * (1 - step / num_steps)
             rows = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in some])
             ends = np.cumsum([0, *(starts[n + 1] - starts[n] for n in some)])
-            own = [(b + ends[p], e + ends[p], *rest) for p, n in enumerate(some) for b, e, *rest in names[n]]
-            given = torch.from_numpy(np.array(own, np.int64).reshape(-1, 5))
+            batch_names = [(b + ends[p], e + ends[p], *rest) for p, n in enumerate(some) for b, e, *rest in names[n]]
+            given = torch.from_numpy(np.array(batch_names, np.int64).reshape(-1, 5))
             loss = network.loss(
                 torch.from_numpy(vectors[rows].astype(np.float32)), torch.from_numpy(places[rows]), given
             )

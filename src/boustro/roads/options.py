@@ -306,8 +306,8 @@ class AdaptConfig(StartOptions, RunConfig):
             raise ValueError("give either --shards FOLDER (running text) or --train FILE (labelled sentences)")
         if (on_text and self.labels != LabelOptions()) or (on_labels and self.text != TextOptions()):
             text, labels = (
-                ", ".join(f"--{field.name.replace('_', '-')}" for field in fields(own) if field.name != without)
-                for own, without in ((self.text, "shards"), (self.labels, "train"))
+                ", ".join(f"--{field.name.replace('_', '-')}" for field in fields(group) if field.name != without)
+                for group, without in ((self.text, "shards"), (self.labels, "train"))
             )
             raise ValueError(f"these options cannot be combined: --shards takes {text}; --train takes {labels}")
 

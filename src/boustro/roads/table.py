@@ -93,11 +93,11 @@ def _write(out: Path, table: WordTable, told: dict[str, Any]) -> None:
 
 def _read_corpus(config: TableConfig) -> tuple[list[str], np.ndarray, list[Sentence]]:
     """The words and parts of the table, how often each stands in the corpus, and a sample of the texts."""
-    found, sample, seen = Counter[str](), list[Sentence](), 0
+    frequencies, sample, seen = Counter[str](), list[Sentence](), 0
     draw = np.random.default_rng(config.seed)
     for document in read_sentences(config, config.corpus, config.max_documents):
         for sentence in document:
-            found.update(word.lower() for word in sentence.words)
+            frequencies.update(word.lower() for word in sentence.words)
             if not FEWEST_WORDS <= len(sentence) <= MOST_WORDS:
                 continue
             seen += 1
@@ -105,14 +105,14 @@ def _read_corpus(config: TableConfig) -> tuple[list[str], np.ndarray, list[Sente
             sample[place : place + 1] = [sentence] if place < config.texts else sample[place : place + 1]
     if not sample:
         raise ValueError(f"the corpus has no sentence of {FEWEST_WORDS} to {MOST_WORDS} words")
-    words = [word for word, _ in found.most_common(config.words)]
+    words = [word for word, _ in frequencies.most_common(config.words)]
     parts = Counter[str]()
-    for word in found.keys() - {*words}:
-        if found[word] >= RARE and word.isalpha():
+    for word in frequencies.keys() - {*words}:
+        if frequencies[word] >= RARE and word.isalpha():
             parts.update(word[-length:] for length in range(1, min(LONGEST_PART, len(word) - 1) + 1))
             parts.update(word[place : place + 3] for place in range(1, len(word) - 2))
     order = sorted(parts, key=lambda part: (-parts[part], part))[: config.parts]
-    counts = np.array([found[word] for word in words] + [1] * len(order), np.float32)
+    counts = np.array([frequencies[word] for word in words] + [1] * len(order), np.float32)
     return [*words, *(PART + part for part in order)], counts, sample
 
 
@@ -128,28 +128,28 @@ def _read(
     config: TableConfig, encoder: Encoder, asked: Sequence[Sentence], width: int, facts: dict[str, Any]
 ) -> np.ndarray:
     """(n, D) float32: the vectors of words and texts, with checkpoints. `SystemExit` when a signal stopped it."""
-    checkpoint, signals, found = config.checkpoints / VECTORS, Signals(), np.zeros((0, width), np.float16)
+    checkpoint, signals, vectors = config.checkpoints / VECTORS, Signals(), np.zeros((0, width), np.float16)
     if not config.resume:
         remove_folder(checkpoint, VECTOR_FILES)
     elif checkpoint.is_dir() and is_usable(checkpoint, VECTORS, facts, VECTOR_FILES):
         with reading(checkpoint, START_AGAIN):
-            found = np.load(checkpoint / FILE, allow_pickle=False)
-        say(f"resuming from {checkpoint} after {len(found):,} of {len(asked):,} words and texts")
-    begun, saved = len(found), time.monotonic()
-    signals.worth_saving = lambda: len(found) > begun
+            vectors = np.load(checkpoint / FILE, allow_pickle=False)
+        say(f"resuming from {checkpoint} after {len(vectors):,} of {len(asked):,} words and texts")
+    begun, saved = len(vectors), time.monotonic()
+    signals.worth_saving = lambda: len(vectors) > begun
     with signals, Progress("reading", "texts", total=len(asked), done=begun) as bar:
-        while len(found) < len(asked):
-            found = np.concatenate([found, _vectors(encoder, asked[len(found) : len(found) + CHUNK])])
-            bar.update(min(CHUNK, len(found) - begun))
+        while len(vectors) < len(asked):
+            vectors = np.concatenate([vectors, _vectors(encoder, asked[len(vectors) : len(vectors) + CHUNK])])
+            bar.update(min(CHUNK, len(vectors) - begun))
             if signals.received or time.monotonic() - saved >= 60 * config.save_minutes:
                 with write_folder(checkpoint, VECTORS, {"run": facts}) as folder:
-                    np.save(folder / FILE, found)
+                    np.save(folder / FILE, vectors)
                 saved = time.monotonic()
             if signals.received:
-                so_far = f"{len(found):,} of {len(asked):,} words and texts; {checkpoint} is complete"
+                so_far = f"{len(vectors):,} of {len(asked):,} words and texts; {checkpoint} is complete"
                 say(f"stopped after {so_far}. To continue, give the same command with --resume")
                 raise SystemExit(128 + signals.received)
-    return found.astype(np.float32)
+    return vectors.astype(np.float32)
 
 
 def _is_finished(config: TableConfig, facts: dict[str, Any]) -> bool:
@@ -181,8 +181,8 @@ def learn(
     import torch
     import torch.nn.functional as F
 
-    found = [table.find_all(text.words) for text in texts]
-    usable = [n for n, (rows, _) in enumerate(found) if len(rows)]
+    entries = [table.find_all(text.words) for text in texts]
+    usable = [n for n, (rows, _) in enumerate(entries) if len(rows)]
     generator = np.random.default_rng(seed)
     torch.manual_seed(seed)
     generator.shuffle(usable)
@@ -195,10 +195,10 @@ def learn(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
 
     def cosines(some: Sequence[int], left_out: float = 0.0) -> Any:
-        rows = np.concatenate([found[n][0] for n in some])
-        shares = np.concatenate([found[n][1] for n in some]) * weights[rows]
+        rows = np.concatenate([entries[n][0] for n in some])
+        shares = np.concatenate([entries[n][1] for n in some]) * weights[rows]
         shares *= generator.random(len(shares)) >= left_out
-        starts = sentence_starts(np.array([len(found[n][0]) for n in some]))[:-1]
+        starts = sentence_starts(np.array([len(entries[n][0]) for n in some]))[:-1]
         shares = torch.from_numpy(shares.astype(np.float32))
         means = bag(torch.from_numpy(rows), torch.from_numpy(starts), per_sample_weights=shares)
         return F.cosine_similarity(means, gold[some])
