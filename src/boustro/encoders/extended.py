@@ -105,7 +105,7 @@ class ExtendedEncoder(Encoder):
         vectors = self.innermost.read(read)
         for group in group_sentences(given, self.within):
             parts = [next(vectors) for _ in group]
-            streams = tuple(np.concatenate(own) for own in zip(*parts, strict=True))
+            streams = tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             yield from self.extend(group, Features(streams, np.array([len(s) for s in group]))).sentences()
 
     def read_all(self, sentences: Sequence[Sentence]) -> Features:
@@ -141,7 +141,7 @@ class PooledEncoder(ExtendedEncoder):
     @property
     def streams_by_lm(self) -> list[list[int]]:
         count = len(self.base.streams)
-        return [[*own, *(n + count for n in own)] for own in self.base.streams_by_lm]
+        return [[*numbers, *(n + count for n in numbers)] for numbers in self.base.streams_by_lm]
 
     def identity(self) -> Identity | JoinedIdentity:
         return self.base.identity().with_facts(mentions="mean")
@@ -151,8 +151,8 @@ class PooledEncoder(ExtendedEncoder):
         memories = [memory for memory in (self.known, self.learned) if memory]
         earlier = join_means(memories, words) if memories else repeat(None)
         at_hand = self.learned.find(words) < 0 if self.learned and self.learned.training else None
-        for stream, own in zip(features.streams, earlier, strict=False):
-            yield pool_mean(stream[:, -1], kinds, own, at_hand)[:, None]
+        for stream, means in zip(features.streams, earlier, strict=False):
+            yield pool_mean(stream[:, -1], kinds, means, at_hand)[:, None]
 
 
 def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
@@ -174,8 +174,8 @@ def number_mentions(sentences: Iterable[Sentence], within: Context = "document")
     numbers: dict[tuple[int, str], int] = {}
     groups = enumerate(group_sentences(sentences, within))
     words = ((place, word) for place, group in groups for s in group for word in s.words)
-    found = np.array([numbers.setdefault(key, len(numbers)) for key in words], np.int64)
-    return [word for _, word in numbers], found
+    kinds = np.array([numbers.setdefault(key, len(numbers)) for key in words], np.int64)
+    return [word for _, word in numbers], kinds
 
 
 def pool_mean(
@@ -374,11 +374,11 @@ class NamesNetwork:
         first and the last times that of not outside, four times; then the logarithms of the probabilities."""
         standard = (vectors.astype(np.float32) - self.mean) * self.scale
         hidden = np.maximum(standard @ self.enter.T + self.enter_bias, 0)
-        found = hidden @ self.leave.T + self.leave_bias
-        place, own, kinds = np.split(found, [PLACES, len(self.leave) - self.num_kinds], axis=1)
+        outputs = hidden @ self.leave.T + self.leave_bias
+        place, vector, kinds = np.split(outputs, [PLACES, len(self.leave) - self.num_kinds], axis=1)
         place, kinds = log_softmax(place), log_softmax(kinds)
         inside = 1 - np.exp(place[:, :1])
-        values = [own * inside, np.exp(place), np.exp(kinds) * inside]
+        values = [vector * inside, np.exp(place), np.exp(kinds) * inside]
         return np.concatenate([*values * COPIES, place, kinds], 1)
 
 
@@ -440,11 +440,11 @@ class NamesEncoder(ExtendedEncoder):
 
     def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         read = features.streams[: self.num_read]
-        found = np.empty((len(read[0]), 1, self.network.width), self.dtype)
-        for first in range(0, len(found), BLOCK_WORDS):
+        values = np.empty((len(read[0]), 1, self.network.width), self.dtype)
+        for first in range(0, len(values), BLOCK_WORDS):
             some = slice(first, first + BLOCK_WORDS)
-            found[some, 0] = self.network.read(np.concatenate([stream[some, -1] for stream in read], 1))
-        yield found
+            values[some, 0] = self.network.read(np.concatenate([stream[some, -1] for stream in read], 1))
+        yield values
 
 
 def load_names(path: Path) -> tuple[NamesNetwork, dict[str, Any]]:

@@ -100,10 +100,10 @@ def _deciding(path: Path) -> list[str]:
     """Names of the files that decide the numbers; those in the manifest, if there is one."""
     if (path / MANIFEST).is_file():
         kind = kind_of(path)
-        own = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE) else "model"
-        return [name for name in open_folder(path, own)["files"] if Path(name).name not in IGNORED]
-    found = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
-    return [p.name for p in found if p.is_file() and p.name not in IGNORED]
+        expected = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE) else "model"
+        return [name for name in open_folder(path, expected)["files"] if Path(name).name not in IGNORED]
+    paths = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
+    return [p.name for p in paths if p.is_file() and p.name not in IGNORED]
 
 
 def _hash(path: Path) -> str:
@@ -118,8 +118,8 @@ def _hash(path: Path) -> str:
         known = dict(read_json(memory))
     if key in known:
         return known[key]
-    found = hash_file(path)
+    digest = hash_file(path)
     if time.time() - facts.st_mtime > SETTLED_SECONDS:
         with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(memory, json.dumps(known | {key: found}, indent=1))
-    return found
+            write_file(memory, json.dumps(known | {key: digest}, indent=1))
+    return digest

@@ -168,8 +168,8 @@ class Part:
         """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model`."""
         if self.kind.elsewhere:
             return self.path
-        own = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE])
-        return locate_extended(self.path) if own else locate_model(self.path)
+        is_extended = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE])
+        return locate_extended(self.path) if is_extended else locate_model(self.path)
 
     def fingerprint(self) -> list[Any]:
         """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
@@ -360,15 +360,15 @@ def open_encoder(
     asked = None if reading.start_piece == AUTO else reading.start_piece
     parts: list[Encoder] = []
     for part in named.parts:
-        own = {**options, "revision": part.revision or revision, "start_piece": asked}
-        own = {option: value for option, value in own.items() if value is not None}
-        if unknown := own.keys() - {*part.kind.options}:
+        chosen = {**options, "revision": part.revision or revision, "start_piece": asked}
+        chosen = {option: value for option, value in chosen.items() if value is not None}
+        if unknown := chosen.keys() - {*part.kind.options}:
             raise ValueError(f"{part.name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
-        own.pop("start_piece", None)  # it is in `reading`
+        chosen.pop("start_piece", None)  # it is in `reading`
         tokenizer = parts[0].tokenizer if parts else None
         make = part.kind.given if given_states and part.kind.given else part.kind.make
         named_so = {"spec": part.name, "device": device, "tokenizer": tokenizer}
-        parts.append(make(part.place, reading, **named_so, **part.number, **own))
+        parts.append(make(part.place, reading, **named_so, **part.number, **chosen))
     if len(parts) > 1:
         from boustro.encoders.lm import LMEncoder
 

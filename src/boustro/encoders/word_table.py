@@ -70,8 +70,8 @@ class WordTable:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The counts and the vectors or their codes, by name."""
-        own = vars(self.vectors) if isinstance(self.vectors, CodedVectors) else {VECTORS: self.vectors}
-        return {COUNTS: self.counts, **own}
+        stored = vars(self.vectors) if isinstance(self.vectors, CodedVectors) else {VECTORS: self.vectors}
+        return {COUNTS: self.counts, **stored}
 
     @property
     def width(self) -> int:
@@ -94,16 +94,16 @@ class WordTable:
         place = 0
         while place < len(word):
             ends = range(min(len(word), place + LONGEST), place, -1)
-            found = ((end, self.rows.get(PART * (place > 0) + word[place:end])) for end in ends)
-            place, row = next(((end, row) for end, row in found if row is not None), (place + 1, None))
+            matches = ((end, self.rows.get(PART * (place > 0) + word[place:end])) for end in ends)
+            place, row = next(((end, row) for end, row in matches if row is not None), (place + 1, None))
             if row is not None:
                 yield row
 
     def find_all(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the words of a text, and the share of each in the mean of all words."""
-        found = [self.find(word) for word in words]
-        shares = [1 / (len(own) * len(words)) for own in found for _ in own]
-        return np.array([row for own in found for row in own], np.int64), np.array(shares, np.float32)
+        by_word = [self.find(word) for word in words]
+        shares = [1 / (len(rows) * len(words)) for rows in by_word for _ in rows]
+        return np.array([row for rows in by_word for row in rows], np.int64), np.array(shares, np.float32)
 
     def means(self, texts: Sequence[Sequence[str]], weighted: bool = True) -> np.ndarray:
         """(S, D) float32: the mean of the words of each text, 0 for one of which nothing is known; without weights
@@ -111,9 +111,9 @@ class WordTable:
         from scipy.sparse import csr_array
 
         each = [self.find_all(words) for words in texts]
-        rows = np.concatenate([np.zeros(0, np.int64), *(own for own, _ in each)])
-        shares = np.concatenate([np.zeros(0, np.float32), *(own for _, own in each)])
-        ends = np.cumsum([0, *(len(own) for own, _ in each)])
+        rows = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in each)])
+        shares = np.concatenate([np.zeros(0, np.float32), *(portions for _, portions in each)])
+        ends = np.cumsum([0, *(len(numbers) for numbers, _ in each)])
         if not len(rows):
             return np.zeros((len(texts), self.width), np.float32)
         different, places = np.unique(rows, return_inverse=True)
@@ -125,7 +125,7 @@ class WordTable:
         """(S, 2, D), each of length 1 or 0: the weighted mean of a text, and the mean of its first words, which tell
         the kind of a question."""
         means = self.means(texts), self.means([words[:OPENING] for words in texts], weighted=False)
-        return np.stack([unit(own) for own in means], axis=1)
+        return np.stack([unit(mean) for mean in means], axis=1)
 
 
 @lru_cache(4)
