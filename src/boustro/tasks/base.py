@@ -289,8 +289,8 @@ class Task(Contract[Input, Result]):
             if not isinstance(labels, str)
             else labels
         )
-        known = {str(own): own for own in plain if isinstance(own, (str, int))}
-        named = [str(own) if isinstance(own, bool) else own for own in plain] if not isinstance(plain, str) else plain
+        known = {str(raw): raw for raw in plain if isinstance(raw, (str, int))}
+        named = [str(raw) if isinstance(raw, bool) else raw for raw in plain] if not isinstance(plain, str) else plain
         return with_labels(given, named, self.labelled), known
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:

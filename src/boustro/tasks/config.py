@@ -89,17 +89,17 @@ class TaskConfig(PresetOptions, ReadingOptions):
         preset is for all heads: each takes what it has.
         """
         made = cls.check_head(kind)
-        own = {name: value for name, value in chosen.items() if made.has(name)}
-        rest = {name: value for name, value in chosen.items() if name not in own}
+        of_head = {name: value for name, value in chosen.items() if made.has(name)}
+        rest = {name: value for name, value in chosen.items() if name not in of_head}
         for name in rest:
             cls.check_head(kind, name)
             if name not in (own_names := [field.name for field in fields(cls)]):
                 known = [*own_names, *made.option_names()]
                 raise OptionError(f"unknown option {name!r}{suggestion(name, known)}")
         of_preset = {n: v for n, v in cls.preset(preset).items() if made.has(n)}
-        without = unread(made.options, {**of_preset, **own}).keys() - own
+        without = unread(made.options, {**of_preset, **of_head}).keys() - of_head
         of_preset = {name: value for name, value in of_preset.items() if name not in without}
-        return cls.make(preset, **rest), made.options(**{**of_preset, **own})
+        return cls.make(preset, **rest), made.options(**{**of_preset, **of_head})
 
     def default_encoder(self) -> str:
         """The spec of the encoder where none is given."""

@@ -149,8 +149,8 @@ class Contract(ABC, Generic[Input, Result]):
     def cells(self, answer: InputAnswer[Input]) -> list[Any]:
         """What a table says of the answer, one for each of `columns`; what is no text and no number is JSON."""
         record: Any = self.to_record(answer)
-        found = [record[name] for name in self.columns]  # type: ignore[union-attr]
-        return [own if own is None or isinstance(own, (str, int, float)) else as_json(own) for own in found]
+        values = [record[name] for name in self.columns]  # type: ignore[union-attr]
+        return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
 
     @staticmethod
     def settled(plan: Plan[Any], train: Sequence[Any], weak: bool) -> Plan[Any]:

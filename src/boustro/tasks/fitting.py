@@ -69,14 +69,14 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     trained, facts = replace(fitted, head=head), {"calibration": None}
     held = Held(given.dev, dev_inputs) if dev_inputs else None
     for other in plan.beside:
-        trained, own = other.train(trained, data, held)
-        facts |= own
+        trained, extra = other.train(trained, data, held)
+        facts |= extra
     scores, errors = scores_of(trained, held) if held else (None, {})
     train_seconds = time.monotonic() - learning
     asked = {name: value for ask in then for name, value in ask(trained, data, train_seconds).items()}
-    own = {"dev_scores": scores, "dev_calibration": errors, **facts, **asked}
+    extra = {"dev_scores": scores, "dev_calibration": errors, **facts, **asked}
     weak = weak_facts(given.weak, weight, tried) if given.weak else {}
-    return replace(trained, record=_record(begun, trained.head, log, train_seconds, weak, own))
+    return replace(trained, record=_record(begun, trained.head, log, train_seconds, weak, extra))
 
 
 def fit_many(
@@ -87,10 +87,10 @@ def fit_many(
     `options` are those of each head, which teach the same labels as the plan's. Heads that are trained together are
     trained in float32, also where `fit` has products in bf16.
     """
-    plans = [plan] * len(seeds) if options is None else [replace(plan, head_options=own) for own in options]
-    asked = [(_settled(p, own), own, seed) for p, own, seed in zip(plans, given, seeds, strict=True)]
-    if any(other.learns_left_out for own, _, _ in asked for other in own.beside) or any(
-        own.dev or own.weak for own in given
+    plans = [plan] * len(seeds) if options is None else [replace(plan, head_options=chosen) for chosen in options]
+    asked = [(_settled(p, split), split, seed) for p, split, seed in zip(plans, given, seeds, strict=True)]
+    if any(other.learns_left_out for settled, _, _ in asked for other in settled.beside) or any(
+        split.dev or split.weak for split in given
     ):
         return [fit(*each) for each in asked]
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
@@ -98,22 +98,22 @@ def fit_many(
 
     def jobs() -> Iterator[Job]:
         latest: tuple[Any, ...] = (None, None, None)
-        for own, examples, seed in asked:
+        for settled, examples, seed in asked:
             if latest[0] is not examples:
-                latest = examples, *_begin(own, examples, seed)
+                latest = examples, *_begin(settled, examples, seed)
             _, begun, data = latest
-            fitted = replace(begun.fitted, plan=replace(begun.fitted.plan, head_options=own.head_options))
+            fitted = replace(begun.fitted, plan=replace(begun.fitted.plan, head_options=settled.head_options))
             kept.append(replace(begun, fitted=fitted, seed=seed))
             targets, shape = fitted.labelling.targets(data.examples), fitted.head.shape
-            yield Job(shape, data.inputs, targets, Run(own.head_options.fitted(fitted.head.options.longest), seed))
+            yield Job(shape, data.inputs, targets, Run(settled.head_options.fitted(fitted.head.options.longest), seed))
 
     started = time.monotonic()
     solved = solve_many(jobs(), plan.device, bf16=False)
     seconds = (time.monotonic() - started) / max(1, len(asked))
     scores = {"dev_scores": None, "dev_calibration": {}, "calibration": None}
     return [
-        replace(own.fitted, head=head, record=_record(own, head, log, seconds, {}, scores))
-        for own, (head, log) in zip(kept, solved, strict=True)
+        replace(start.fitted, head=head, record=_record(start, head, log, seconds, {}, scores))
+        for start, (head, log) in zip(kept, solved, strict=True)
     ]
 
 
@@ -153,9 +153,9 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
 
 
 def _record(
-    begun: _Begun, head: Head, log: TrainLog, train_seconds: float, weak: Mapping[str, Any], own: Mapping[str, Any]
+    begun: _Begun, head: Head, log: TrainLog, train_seconds: float, weak: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is kept of a training; `own` are its scores and what else was found."""
+    """What is kept of a training; `extra` are its scores and what else was found."""
     given, train, plan, labelling = begun.given, begun.train, begun.fitted.plan, begun.fitted.labelling
     encoder = plan.reader.encoder(cached=True)
     return {
@@ -165,7 +165,7 @@ def _record(
         **weak,
         "encode_seconds": round(begun.encode_seconds, 2),
         "train_seconds": round(train_seconds, 2),
-        **own,
+        **extra,
         "notices": dict(begun.notices)
         | _shared(plan, train, given.weak)
         | dict(+encoder.counts)
@@ -336,9 +336,9 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
     for weight in WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:
-            own = replace(data.leaving_out(left), weight=weight, dev=None)
-            head = train_on_part(fitted, own, kept)
-            for number, output in zip(left, predict_inputs(head, own.inputs.select(left)), strict=True):
+            part = replace(data.leaving_out(left), weight=weight, dev=None)
+            head = train_on_part(fitted, part, kept)
+            for number, output in zip(left, predict_inputs(head, part.inputs.select(left)), strict=True):
                 answers[number] = fitted.labelling.read(output, data.gold[number])
         scores[weight] = round(fitted.score(data.gold, answers).value, 3)
     return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}

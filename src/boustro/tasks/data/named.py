@@ -69,10 +69,10 @@ def read_named(
     if reads is not None and notes is not None:
         known = {*reads, *options.text_column, options.label_column}
         note_unread(((place, unread_fields(r, known)) for place, r in records if isinstance(r, Mapping)), notes)
-    found = [read(record, where) for where, record in records]
-    if not found:
+    examples = [read(record, where) for where, record in records]
+    if not examples:
         raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
-    return found
+    return examples
 
 
 def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: str) -> list[tuple[str, Any]]:
@@ -93,6 +93,6 @@ def _renamed(record: Mapping[str, Any], chosen: Mapping[str, str], where: str) -
     for column in chosen.values():
         if column not in record:
             known = [str(name) for name in record]
-            found = ", ".join(known) or "nothing"
-            raise ValueError(f"{where}: no column {column!r}{suggestion(column, known)} (found: {found})")
+            listed = ", ".join(known) or "nothing"
+            raise ValueError(f"{where}: no column {column!r}{suggestion(column, known)} (found: {listed})")
     return {**record, **{name: record[column] for name, column in chosen.items()}}

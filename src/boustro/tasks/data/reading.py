@@ -139,9 +139,9 @@ def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str
 
 def note_unread(given: Iterable[tuple[str, Sequence[str]]], notes: list[Note]) -> None:
     """A note for each record, with its place, of which names were not read; of one kind, which lists all names."""
-    found = [(where, own) for where, own in given if own]
-    what = NOT_READ.format(", ".join(dict.fromkeys(name for _, own in found for name in own)))
-    notes += [Note(what, where, f"not read: {', '.join(own)}") for where, own in found]
+    unread_names = [(where, names) for where, names in given if names]
+    what = NOT_READ.format(", ".join(dict.fromkeys(name for _, names in unread_names for name in names)))
+    notes += [Note(what, where, f"not read: {', '.join(names)}") for where, names in unread_names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +213,11 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
     raw = _respelled(raw) if scheme not in BARE and raw.fallback is None else raw
     tagged = [s if s.entities is None else replace(s, tags=None) for s in raw.sentences]
     try:
-        found = check_scheme(tagged, scheme, raw.place)
+        chosen = check_scheme(tagged, scheme, raw.place)
     except ValueError:
         if scheme != "auto" or raw.fallback is None:
             raise
-        found = raw.fallback
+        chosen = raw.fallback
     notes, sentences = list(raw.notes), []
     for number, sentence in enumerate(raw.sentences):
         if sentence.entities is not None:
@@ -228,26 +228,26 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
                 words = " ".join(sentence.words[entity.start : entity.end])
                 notes.append(Note(OVERLAPPING, raw.place(number, entity.start), f"{entity.label} {words!r}"))
             sentences.append(replace(sentence, tags=tags, entities=sentence.entities if hidden else None))
-        elif found in WHOLE_WORDS or sentence.tags is None:
+        elif chosen in WHOLE_WORDS or sentence.tags is None:
             sentences.append(sentence)
         else:
-            for word, detail in invalid_tags(sentence.tags, found):
+            for word, detail in invalid_tags(sentence.tags, chosen):
                 notes.append(Note(REPAIRED, raw.place(number, word), detail))
-            sentences.append(replace(sentence, tags=to_bio(sentence.tags, found)))
-    return Labelled(name=raw.name, form=raw.form, scheme=found, sentences=sentences, notes=notes)
+            sentences.append(replace(sentence, tags=to_bio(sentence.tags, chosen)))
+    return Labelled(name=raw.name, form=raw.form, scheme=chosen, sentences=sentences, notes=notes)
 
 
 def _respelled(raw: RawData) -> RawData:
     """The same with tags spelled as `B-PER`; each of another spelling is noted, where it is first."""
     tags = [sentence.tags or () if sentence.entities is None else () for sentence in raw.sentences]
-    spelled = respell({tag for own in tags for tag in own})
+    spelled = respell({tag for row in tags for tag in row})
     if not spelled:
         return raw
-    places = {tag: raw.place(i, j) for i, own in reversed([*enumerate(tags)]) for j, tag in reversed([*enumerate(own)])}
+    places = {tag: raw.place(i, j) for i, row in reversed([*enumerate(tags)]) for j, tag in reversed([*enumerate(row)])}
     notes = [Note(RESPELLED, places[t], f"{t} is read as {new}") for t, new in spelled.items() if t != new]
     sentences = [
-        replace(sentence, tags=tuple(spelled[tag] for tag in own)) if own else sentence
-        for sentence, own in zip(raw.sentences, tags, strict=True)
+        replace(sentence, tags=tuple(spelled[tag] for tag in row)) if row else sentence
+        for sentence, row in zip(raw.sentences, tags, strict=True)
     ]
     return replace(raw, sentences=sentences, notes=[*raw.notes, *notes])
 

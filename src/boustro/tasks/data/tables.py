@@ -62,19 +62,19 @@ def open_hub(name: str) -> Any:
     where, _, split = name.removeprefix(PREFIX).partition(":")
     try:
         if Path(where).is_dir() and any((Path(where) / f).is_file() for f in ("state.json", "dataset_dict.json")):
-            found = datasets.load_from_disk(where)
+            loaded = datasets.load_from_disk(where)
         else:
             parts = [where] if Path(where).is_dir() else where.split("/")
-            found = datasets.load_dataset("/".join(parts[:2]), "/".join(parts[2:]) or None, split=split or None)
+            loaded = datasets.load_dataset("/".join(parts[:2]), "/".join(parts[2:]) or None, split=split or None)
     except Exception as error:  # the Hub's client raises a dozen kinds
         raise FileNotFoundError(f"{name}: no data set of this name could be read: {error}") from error
-    if isinstance(found, dict):
-        splits = [str(s) for s in found]
+    if isinstance(loaded, dict):
+        splits = [str(s) for s in loaded]
         if (split or splits[0]) not in splits or (not split and len(splits) > 1):
             problem = f"no split {split!r}" if split else f"name a split, such as {name}:{splits[0]}"
             raise ValueError(f"{name}: {problem} (there are {', '.join(splits)})")
-        found = found[split or splits[0]]
-    return found
+        loaded = loaded[split or splits[0]]
+    return loaded
 
 
 def read_dataset(dataset: Any, name: str = "the given data set", options: DataOptions = DEFAULT_OPTIONS) -> RawData:

@@ -52,9 +52,9 @@ def read_texts(
         return under_names(named, options, TEXT_KEYS[:1], gold)
 
     def read(record: Any, where: str) -> Sentence:
-        found = _sentence(record, where, gold, noted)
-        noted.extend([] if len(found) else [Note(WORDLESS, where)])
-        return found
+        sentence = _sentence(record, where, gold, noted)
+        noted.extend([] if len(sentence) else [Note(WORDLESS, where)])
+        return sentence
 
     reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
     return read_named(data, "text", read, plain, options, noted, reads)
@@ -105,13 +105,13 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected a text and its {gold}, got {shorten(record)}")
     text = next((record[key] for key in TEXT_KEYS if key in record), None)
-    found = f"found: {', '.join(map(str, record)) or 'nothing'}"
+    keys = f"found: {', '.join(map(str, record)) or 'nothing'}"
     if not isinstance(text, str):
-        raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({found}); name it with --text-column")
+        raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({keys}); name it with --text-column")
     note_address(text, where, notes)
     sentence = replace(whole_text(text).sentence, where=where)
     if gold not in record and not (gold == LABEL_KEY and LABELS_KEY in record):
-        raise ValueError(f"{where}: no {gold} under {gold!r} ({found}); name it with --label-column")
+        raise ValueError(f"{where}: no {gold} under {gold!r} ({keys}); name it with --label-column")
     if gold == SCORE_KEY:
         return replace(sentence, score=as_score(record[SCORE_KEY], where))
     return _with_labels(sentence, record, where, notes)
@@ -121,7 +121,7 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     label = record.get(LABEL_KEY)
     several = label if isinstance(label, (list, tuple)) else record.get(LABELS_KEY) if label is None else None
     if several is not None and are_labels(several):
-        return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(own, where, notes) for own in several)))
+        return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
