@@ -193,19 +193,21 @@ class PromptPieces:
         A masked LM sees how many pieces are hidden. So for it (`equal`) all words have the same number of them, the
         smallest one that every label has a word of; `ValueError` where there is none.
         """
-        own = {
+        by_label = {
             label: list(zip(self.template.words[label], pieces, strict=True)) for label, pieces in self.words.items()
         }
         if not equal:
-            return {label: known[0] for label, known in own.items()}
-        common = set.intersection(*({len(pieces) for _, pieces in known} for known in own.values()))
+            return {label: known[0] for label, known in by_label.items()}
+        common = set.intersection(*({len(pieces) for _, pieces in known} for known in by_label.values()))
         if not common:
-            counts = "; ".join(", ".join(f"{word!r} {len(pieces)}" for word, pieces in known) for known in own.values())
+            counts = "; ".join(
+                ", ".join(f"{word!r} {len(pieces)}" for word, pieces in known) for known in by_label.values()
+            )
             raise ValueError(
                 f"template {self.template.name}: no number of pieces is common to the words of all labels ({counts}), "
                 "and a masked LM would learn the number; give each label a word of as many pieces"
             )
-        return {label: next(item for item in known if len(item[1]) == min(common)) for label, known in own.items()}
+        return {label: next(item for item in known if len(item[1]) == min(common)) for label, known in by_label.items()}
 
     def sides(self, record: Any, place: str) -> Sides:
         """The pieces of a record in the template; its texts are cut to their first `most` pieces."""

@@ -91,15 +91,15 @@ class PooledLDA(Head):
         lengths = torch.tensor(LENGTHS, device=pooled.device).repeat_interleave(width)
         body.scale.copy_(torch.where(spread > 0, 1 / spread, 1.0) * lengths / math.sqrt(width))
         x = ((pooled - body.mean) * body.scale).cpu().numpy()
-        splits, found = list(_splits(ids)), []
+        splits, candidates = list(_splits(ids)), []
         for blocks in CHOICES:
             columns = np.concatenate([np.arange(block * width, (block + 1) * width) for block in blocks])
             parts = [self._held_out(x[:, columns], ids, left) for left in splits]
-            scores, gold = (np.concatenate(own) for own in zip(*parts, strict=True)) if parts else (x[:0, :1], ids[:0])
+            scores, gold = (np.concatenate(row) for row in zip(*parts, strict=True)) if parts else (x[:0, :1], ids[:0])
             right = (scores.argmax(1) == gold).sum()
-            found.append((right, columns, _scale(scores, gold) if parts else 1.0, parts))
-        _, columns, scale, parts = max(found, key=lambda each: each[0])  # the smallest of equally good ones
-        self.tried = [(np.flatnonzero(left), scale * own) for left, (own, _) in zip(splits, parts, strict=True)]
+            candidates.append((right, columns, _scale(scores, gold) if parts else 1.0, parts))
+        _, columns, scale, parts = max(candidates, key=lambda each: each[0])  # the smallest of equally good ones
+        self.tried = [(np.flatnonzero(left), scale * outputs) for left, (outputs, _) in zip(splits, parts, strict=True)]
         solution = self._solution(x[:, columns], ids)
         body.map.weight.zero_()[:, columns] = torch.from_numpy(scale * solution.weight).to(body.map.weight)
         body.map.bias.copy_(torch.from_numpy(scale * solution.bias))

@@ -219,10 +219,10 @@ class PoolingOptions:
 
     def suited(self: Pooling, table: bool) -> Pooling:
         """With what is left to the encoder, which may be a table of words."""
-        own = (
+        defaults = (
             {"text_pooling": "mean", "transform": "raw"} if table else {"text_pooling": "sif", "transform": "whitened"}
         )
-        return replace(self, **{name: value for name, value in own.items() if getattr(self, name, "") is None})
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name, "") is None})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,11 +48,11 @@ class RidgeSums(nn.Module):
 
     def add(self, x: Float[Tensor, "S e"], ids: Int[Tensor, " S"]) -> None:
         """Add texts to the sums."""
-        own = x - self.anchor
+        centred = x - self.anchor
         onehot = nn.functional.one_hot(ids, len(self.counts)).to(x)
-        self.total += own.sum(0)
-        self.gram += own.T @ own
-        self.moments += own.T @ onehot
+        self.total += centred.sum(0)
+        self.gram += centred.T @ centred
+        self.moments += centred.T @ onehot
         self.counts += onehot.sum(0)
 
     def solve(self) -> None:

@@ -65,7 +65,7 @@ def check_served(value: str) -> None:
 
 def check_data(value: str) -> None:
     """A file of labelled data, or a data set of the Hub."""
-    prefix = next((own for own in PREFIXES if value.startswith(own)), "")
+    prefix = next((start for start in PREFIXES if value.startswith(start)), "")
     if prefix == PREFIXES[0]:
         return
     expected = "labelled data are expected here; a data set of the Hub is named hf:NAME"
@@ -188,8 +188,8 @@ def look_at(value: str, advice: str) -> Path:
 
 def missing(value: str, what: str, advice: str, path: str | None = None) -> FileNotFoundError:
     """The error for what is not there: the most similar name beside it, else what is expected."""
-    if found := ADDRESS.match(value):
-        address = f"{found[1]}://{value[found.end() :]}"
+    if match := ADDRESS.match(value):
+        address = f"{match[1]}://{value[match.end() :]}"
         return FileNotFoundError(f"{address} is an address; fetch the file (curl -LO {address}) and name that file")
     place = Path(expand_home(path or value))
     if near := similar_name(place):
@@ -199,7 +199,7 @@ def missing(value: str, what: str, advice: str, path: str | None = None) -> File
 
 def similar_name(path: Path) -> str | None:
     """The most similar name in the folder of a path, without hidden ones."""
-    names = [own.name for own in path.parent.iterdir()] if path.parent.is_dir() else []
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, [name for name in names if not name.startswith(".")], cutoff=0.78)
 
 

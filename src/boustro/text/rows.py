@@ -68,11 +68,11 @@ def _numbered(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[in
     if first[:1] == "{" and is_whole(path, first):
         lines = list(lines)
         try:
-            found = list(_items("\n".join(line for _, line in lines), path, first=0))
+            items = list(_items("\n".join(line for _, line in lines), path, first=0))
         except ValueError:  # lines, of which the first is broken
-            found = []
-        yield from found
-        lines = [] if found else lines
+            items = []
+        yield from items
+        lines = [] if items else lines
     for number, line in lines:
         if line.strip():
             yield number, f"{path}:{number}", parse_record(line, f"{path}:{number}")
@@ -98,10 +98,10 @@ def sniffed_rows(
 ) -> Iterator[Row] | None:
     """Of JSON over several lines; None where it is none, and, unless it is `named` so, none with one of `keys`."""
     try:
-        found = list(json_rows(path, lines))
+        rows = list(json_rows(path, lines))
     except ValueError:
         return None
-    return iter(found) if named or (found and has_key(found[0][1], keys)) else None
+    return iter(rows) if named or (rows and has_key(rows[0][1], keys)) else None
 
 
 def file_ending(path: Path) -> str:
@@ -120,20 +120,20 @@ def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
         try:
             value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            found = error.lineno if isinstance(error, json.JSONDecodeError) else line
-            raise ValueError(f"{path}:{found}: not a JSON list of records ({error})") from None
+            fault_line = error.lineno if isinstance(error, json.JSONDecodeError) else line
+            raise ValueError(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
         yield line, f"{path}:{line}, item {number}" if first else f"{path}:{line}", value
         position = _past_space(text, position)
         if first and text[position : position + 1] == ",":
             position += 1
         elif first and text[position : position + 1] != "]":
-            found = text.count("\n", 0, position) + 1
-            raise ValueError(f"{path}:{found}: not a JSON list of records (expected a comma or ])")
+            fault_line = text.count("\n", 0, position) + 1
+            raise ValueError(f"{path}:{fault_line}: not a JSON list of records (expected a comma or ])")
 
 
 def _past_space(text: str, position: int) -> int:
-    found = SPACE.match(text, position)
-    return found.end() if found else position
+    space = SPACE.match(text, position)
+    return space.end() if space else position
 
 
 def hold_records(line: str, keys: Iterable[str]) -> bool:
@@ -159,11 +159,11 @@ def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[in
 def after_declaration(lines: Iterable[tuple[int, str]]) -> tuple[str | None, Iterator[tuple[int, str]]]:
     """What separates the cells, where the first line is Excel's `sep=;` and says it, and the lines that follow."""
     first, rest = first_line(iter(lines))
-    found = DECLARED.fullmatch(first)
-    if found is None:
+    declared = DECLARED.fullmatch(first)
+    if declared is None:
         return None, rest
     next(line for _, line in rest if line.strip())
-    return found[1] or "\t", rest  # a tab at the end was stripped
+    return declared[1] or "\t", rest  # a tab at the end was stripped
 
 
 def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, delimiters: str) -> Iterator[Row]:
@@ -177,7 +177,7 @@ def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, deli
     before = declared is not None
     head, lines = first_line(lines)
     names = {delimiter: next(csv.reader([head], delimiter=delimiter), []) for delimiter in delimiters}
-    delimiter = next((d for d, own in names.items() if text_key in own), delimiters[0])
+    delimiter = next((d for d, columns in names.items() if text_key in columns), delimiters[0])
     rows = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, strict=True)
     header: list[str] = []
     try:

@@ -159,9 +159,9 @@ def _separated(path: Path, delimiter: str | None) -> tuple[str, Lines]:
     lines = list(rest)
     if delimiter is not None:
         return SEPARATORS.get(delimiter, delimiter), lines
-    own, head = SEPARATED_BY[file_ending(path)], next((line for _, line in lines if line.strip()), "")
-    found = own if own in head else max(OTHERS, key=head.count) if any(map(head.count, OTHERS)) else own
-    return declared or found, lines
+    usual, head = SEPARATED_BY[file_ending(path)], next((line for _, line in lines if line.strip()), "")
+    separator = usual if usual in head else max(OTHERS, key=head.count) if any(map(head.count, OTHERS)) else usual
+    return declared or separator, lines
 
 
 def _names(head: Row) -> list[str]:
