@@ -140,7 +140,10 @@ def test_a_classifier_learns_from_lists(tiny_pair, several):
         ("dev.jsonl", "these are texts without labels; give their labels as a list"),
         ([[("Bo", "PER")], [], [], []], "text 1: 'Bo' does not stand in 'Ada left Vellmar.'"),
         ([[("Ada", "PER"), ("Ada", "PER")], [], [], []], "text 1: 'Ada' does not stand in .* once more"),
-        ([[("PER", 0)], [], [], []], "text 1: an entity is its text and its label, or its label, start and end, got"),
+        (
+            [[("PER", 0)], [], [], []],
+            "text 1: an entity is its text and its label, or its label, start and end, in any order",
+        ),
         ([[("PER", 0, 99)], [], [], []], "outside the 17 characters"),
     ],
 )

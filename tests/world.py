@@ -38,6 +38,7 @@ GOOD = {
     "adapt": f"--lm {{lm}} --shards {{shards}} --out {{out}} {STEPS}",
     "memory": "{corpus.txt} --encoder {lm} --out {out}",
     "names": "{train.conll} --encoder {lm} --epochs 1 --out {out}",
+    "distill-words": "{corpus.txt} --encoder {lm} --words 20 --parts 5 --texts 4 --epochs 1 --code-bytes 0 --out {out}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
     "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1",

@@ -69,7 +69,7 @@ class RidgeSums(nn.Module):
 class PooledRidge(Head):
     """See the module. Targets are class ids (S,); the prediction for a text is its scores (C,), before softmax."""
 
-    closed_form = True
+    closed_form = learns_more = True
     body: RidgeSums
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:

@@ -197,7 +197,8 @@ class Task(Contract[Input, Result]):
         """What a user of a model needs: `SHOWN`, and what its own task adds."""
         common = {*dir(Task)}
         members = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
-        return sorted({*SHOWN, *(name for name in members if name not in common and not name.startswith("_"))})
+        shown = {*SHOWN, *(name for name in members if name not in common and not name.startswith("_"))}
+        return sorted(shown if self.is_trained else shown - {"classes_"})
 
     def settings(self) -> dict[str, Any]:
         """The values of all options, those of the head too."""
@@ -372,8 +373,11 @@ class Task(Contract[Input, Result]):
 
     @property
     def classes_(self) -> np.ndarray:
-        """The labels in order, as they were given to `fit`."""
-        assert self.fitted
+        """The labels in order, as they were given to `fit`; `AttributeError` before, as scikit-learn's tools expect."""
+        if not self.is_trained:
+            raise AttributeError(
+                f"this {type(self).__name__} is not trained yet, so it has no classes_; call fit first"
+            )
         return np.array([self._values.get(label, label) for label in self.types])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

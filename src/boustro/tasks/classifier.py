@@ -22,7 +22,7 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
-from boustro.heads.registry import AUTO_POOL, head_kind
+from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_words, merit
 from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError
@@ -98,7 +98,12 @@ class Classifier(Task[str, Label]):
             made = head_kind(kind)
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
         if config.words is None:
-            found = kind != "ridge-pool" and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
+            found = (
+                not head_class(kind).learns_more
+                and not weak
+                and not config.calibrate
+                and len(train) >= FEWEST_FOR_WORDS
+            )
             config = replace(config, words=found)
         if config.table != "auto" and not config.words:
             raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")

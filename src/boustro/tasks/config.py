@@ -30,6 +30,8 @@ class TaskConfig(PresetOptions, ReadingOptions):
     labellings: ClassVar[tuple[str, ...]] = ()
     """What the heads of the task may learn, see `heads.registry.HeadKind`."""
     default_head: ClassVar[str] = ""
+    taught_head: ClassVar[str | None] = None
+    """The kind that learns from a teacher whose own is solved at once."""
     few_heads: ClassVar[tuple[tuple[int, str], ...]] = ()
     """(fewest examples of each label, kind of head): what `auto` means in a study of few examples (docs/log.md)."""
     in_documents: ClassVar[bool] = False
@@ -195,6 +197,7 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("class",)
     default_head: ClassVar[str] = AUTO_POOL
+    taught_head: ClassVar[str | None] = "mlp-pool"
 
     words: bool | None = None
     """Put what the words say beside the encoder, TF-IDF of words and word pairs and their vectors in a table, weighed

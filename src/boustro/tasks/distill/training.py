@@ -131,8 +131,8 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     """A task like the teacher, not trained yet, with the same labels."""
     how, settings = asdict(options), teacher.settings()
     kind = how.pop("head") or teacher.head_kind
-    if not options.head and head_class(kind).closed_form and teacher.name == "classify":
-        kind = "mlp-pool"
+    if not options.head and head_class(kind).closed_form:
+        kind = teacher.config.taught_head or kind
     made, taught = teacher.config.check_head(kind), head_kind(teacher.head_kind).labelling
     if taught != made.labelling:
         raise ValueError(f"a {kind} head answers {made.labelling}, and the teacher {taught}; choose another --head")
