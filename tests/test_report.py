@@ -362,13 +362,15 @@ def test_a_verdict_admits_that_there_is_no_difference():
     results = {"judged_on": "dev", "seeds": 3, "best": "a", "stamp": "", "task": task}
     results["systems"] = [system("a", 80.0, None), second]
     for own in results["systems"]:
-        own["figures"] = {"recall": {"mean": 71.6}}
+        own["figures"] = {"recall": {"mean": 71.6}, "precision": {"mean": 89.5}}
+        own |= {"encoder_parameters": 10, "head_parameters": 2 + (own is second)}
     task |= {"has_spans": True, "units": "entities"}
     results["data"] = {"dev": {"entities": 2000}}
-    assert REPORT.summary(results) == "Use a. It finds 72 of 100 entities; its lead over b may be chance."
+    counted = "It finds 72 of 100 entities and marks 8 wrongly"
+    assert REPORT.summary(results) == f"Use a. {counted}; its lead over b may be chance."
     assert "; no reliable difference to b (0.1 points, 95% interval −0.4 to 0.6, p = 0.800)" in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.0004, True)
-    assert REPORT.summary(results) == "Use a. It finds 72 of 100 entities; its lead over b is probably real."
+    assert REPORT.summary(results) == f"Use a. {counted}; its lead over b is probably real."
     certain = "3.0 points above b (95% interval 2.0 to 4.0, p < 0.001)."
     assert verdict(results) == f"a reaches 80.0 dev F1 (mean of 3 seeds), {certain}"
     assert verdict({**results, "stamp": "3 of 6 cells"}).startswith("Incomplete (3 of 6 cells): a reaches")
@@ -381,6 +383,15 @@ def test_a_verdict_admits_that_there_is_no_difference():
     second["to_best"] = gap(3.0, 2.0, 4.0, None, False, num_seeds=1)
     assert REPORT.summary(results).endswith("; one seed cannot tell whether its lead over b is real.")
     assert "(95% interval over examples only 2.0 to 4.0, one seed: no statement about reliability)." in verdict(results)
+    second["to_best"] = gap(3.0, 2.0, 4.0, 0.01, True)
+    second["to_best"] = gap(0.0, -1.0, 1.0, 1.0, False)
+    assert REPORT.summary(results) == f"Use a. {counted}; b is as good, and a is smaller."
+    second["head_parameters"] = 1
+    assert REPORT.summary(results) == f"Use b. {counted}; a is as good, and b is smaller."
+    second["head_parameters"] = 2
+    assert REPORT.summary(results) == f"Use a. {counted}; b is as good."
+    second["to_best"] = gap(-0.2, -1.0, 1.0, 0.8, False)
+    assert REPORT.summary(results) == f"Use a. {counted}; it may be no better than b."
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.01, True)
     third = system("c", 79.0, gap(0.2, -1.0, 1.0, 0.7, False))
     assert "no reliable difference to c (0.2 points" in verdict({**results, "systems": [*results["systems"], third]})
