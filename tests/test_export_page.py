@@ -273,6 +273,8 @@ def test_a_file_is_dropped_and_what_was_found_is_copied(exported, tmp_path):
         drop(page, b"\xff\xfe", "image.png")
         page.wait("!document.getElementById('problem').hidden")
         assert page.text("#problem") == "image.png is not text in UTF-8: save it as a text file in UTF-8."
+        drop(page, b"id,text\n1,Ada\n", "a.csv")
+        page.wait("document.getElementById('problem').textContent.startsWith('a.csv has a text in each row')")
         drop(page, text.encode(), "a.txt")
         page.wait("document.getElementById('found')?.hidden === false")
         assert page.run("document.getElementById('text').value") == text and page.run("problem.hidden")

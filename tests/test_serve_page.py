@@ -163,6 +163,25 @@ def test_a_file_with_gold_tags_becomes_a_table(browser, served):
     assert page.text("#legend") == "3 words, 1 with another tag"
 
 
+def test_a_file_of_rows_is_not_taken_for_one_text(browser, served):
+    page = open_page(browser, served())
+    page.wait("models.length === 2")
+    page.run("""window.give = (text, name) => {
+        const held = new DataTransfer();
+        held.items.add(new File([text], name));
+        $('file').files = held.files;
+        $('file').dispatchEvent(new Event('change'));
+    }; $('input').value = 'before'; give('id,text\\n1,Ada left.\\n', 'messages.csv')""")
+    page.wait("!$('problem').hidden || $('input').value !== 'before'")
+    assert page.text("#problem") == (
+        "messages.csv has a text in each row, and this page reads one text: "
+        "boustro predict names messages.csv --out answers.csv answers every row."
+    )
+    assert page.run("$('input').value") == "before"
+    page.run("give('Ada B-PER\\nleft O\\n', 'tags.tsv')")
+    page.wait("$('input').value === 'Ada B-PER\\nleft O\\n' && $('problem').hidden")
+
+
 def test_a_token_is_asked_for(browser, served, tmp_path):
     (tmp_path / "token").write_text("sesame")
     page = open_page(browser, served(token_file=tmp_path / "token"), dark=True)

@@ -5,6 +5,7 @@ const at = (id) => document.getElementById(id);
 const HUES = [210, 25, 135, 285, 50, 335, 175, 0, 255, 95];
 const LARGEST = 2_000_000; // characters that are tagged at once
 const FORMULA = /^[=+\-@\t\r]/; // what a spreadsheet would compute
+const ROWS = /\.(csv|tsv|xlsx|jsonl|ndjson|parquet)(\.\w+)?$/i; // files of many texts
 let tagger, text = "", entities = [], busy = false;
 
 async function unpack(id) {
@@ -113,6 +114,7 @@ async function copy(content) {
 
 async function take(file) {
   if (!file) return;
+  if (ROWS.test(file.name)) return fail(`${file.name} has a text in each row, and this page reads one text: boustro predict answers every row of a table.`);
   const bytes = new Uint8Array(await file.arrayBuffer());
   try {
     at("text").value = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
