@@ -31,6 +31,9 @@ from boustro.metrics.generation import (
     split_words,
 )
 from boustro.metrics.labels import score_label_sets, score_labels, score_text_labels
+from boustro.metrics.questions import score_answers
+from boustro.metrics.relations import score_relations
+from boustro.metrics.score import score_correlation
 from boustro.metrics.spans import extract_spans, score_spans
 from boustro.types import Entity
 
@@ -317,3 +320,42 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(ImportError, match=r"need sacrebleu; install it with: pip install 'boustro\[generation\]'"):
         score_texts(["a"], ["a"])
+
+
+SPANS = score_spans([["B-PER", "O", "B-<b>"]], [["B-PER", "O", "O"]])
+TOPICS = score_text_labels(["a", "b", "c"], ["a", "b", "b"])
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [
+        (SPANS, "F1 66.7 (precision 100, recall 50.0)"),
+        (TOPICS, "accuracy 66.7 (macro F1 55.6)"),
+        (score_labels([["a", "b"]], [["b", "a"]]), "accuracy 0"),
+        (
+            score_label_sets([{"a"}, {"b"}], [{"a", "b"}, {"b"}]),
+            "micro F1 80.0 (precision 66.7, recall 100, macro F1 83.3, exact match 50.0)",
+        ),
+        (score_correlation([1, 2, 3], [10, 20, 90]), "Spearman 100 (Pearson 91.8)"),
+        (score_answers([["Ada"]], ["ada"]), "F1 100 (exact match 100)"),
+        (
+            score_relations(["r(e1,e2)"], ["r(e1,e2)"]),
+            "macro F1 100 (precision 100, recall 100, micro F1 100, right labels 100)",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_score_shows_its_main_figure_first(score, shown):
+    assert repr(score) == shown
+
+
+def test_a_score_is_printed_as_a_table_and_is_one_in_a_notebook():
+    table = """\
+type  precision  recall      F1  entities
+<b>        0.00    0.00    0.00         1
+PER      100.00  100.00  100.00         1
+all      100.00   50.00   66.67         2"""
+    assert str(SPANS) == table
+    html = SPANS._repr_html_()
+    assert html.startswith("<table><tr><th>type</th><th>precision</th>") and html.count("<tr>") == 4
+    assert "<td>&lt;b&gt;</td><td>0.00</td>" in html and html.endswith("<td>2</td></tr></table>")

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -18,6 +19,12 @@ from served import TAGGED
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class Notebook(io.StringIO):
+    """What standard error is in a notebook."""
+
+    __module__ = "ipykernel.iostream"
 
 
 @pytest.fixture
@@ -58,17 +65,28 @@ def test_what_was_done_before_counts_for_the_total_and_not_for_the_speed(clock, 
     assert duration(5400) == "about 90 minutes"
 
 
-def test_a_terminal_has_a_bar_and_no_lines_and_a_log_no_bar(at_once, monkeypatch):
+def test_a_terminal_and_a_notebook_have_a_bar_and_no_lines_and_a_log_no_bar(at_once, monkeypatch):
     monkeypatch.setattr(progress, "BAR_SECONDS", 0.0)
     for shown in (None, False, True):
-        for stream in (Terminal(), io.StringIO()):
+        for stream in (Terminal(), Notebook(), io.StringIO()):
             monkeypatch.setattr(sys, "stderr", stream)
             with Progress("labelling", "rows", total=2, shown=shown) as bar:
                 bar.update()
             said = stream.getvalue()
-            is_bar = shown or (shown is None and stream.isatty())
-            assert ("\r" in said) == bool(is_bar), (shown, stream)
-            assert ("labelling: 1 of 2 rows" in said) == (shown is None and not stream.isatty())
+            watched = type(stream) is not io.StringIO
+            assert ("\r" in said) == (shown or (shown is None and watched)), (shown, stream)
+            assert ("labelling: 1 of 2 rows" in said) == (shown is None and not watched)
+
+
+def test_a_library_without_its_bars_for_notebooks_does_not_warn():
+    """huggingface_hub imports those of tqdm, which want ipywidgets."""
+    code = (
+        "import sys; from types import SimpleNamespace as Own; here = Own(get_ipython=lambda: Own()); "
+        "sys.modules.update({'IPython': here, 'ipykernel.zmqshell': here, 'ipywidgets': None}); "
+        "import boustro, tqdm.auto"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 @pytest.fixture(scope="module")

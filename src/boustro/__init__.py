@@ -9,6 +9,7 @@ Names are imported when they are first used, so that `import boustro` is instant
 
 import os
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from boustro.tasks.tagger import Tagger as Tagger
     from boustro.types import Entity as Entity
     from boustro.types import Sentence as Sentence
+
+warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub in a notebook; our bars are text
 
 __version__ = "0.1.0"
 _HOMES = {

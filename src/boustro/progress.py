@@ -1,4 +1,4 @@
-"""How far a command is, on standard error: a bar on a terminal, elsewhere a line every half minute.
+"""How far a command is, on standard error: a bar on a terminal and in a notebook, elsewhere a line every half minute.
 
     with Progress("labelling", "rows", total=200_000) as bar:
         bar.update(1024)
@@ -32,7 +32,7 @@ class Progress:
         unit: What is counted, in the plural.
         total: How many there are, where that is known.
         done: How many of them were done before.
-        shown: By default a bar on a terminal and lines elsewhere; always a bar; nothing.
+        shown: By default a bar on a terminal and in a notebook, and lines elsewhere; always a bar; nothing.
         lines_to: Where lines go, if not to what is standard error when they come.
     """
 
@@ -47,14 +47,14 @@ class Progress:
         lines_to: TextIO | None = None,
     ) -> None:
         self.what, self.unit, self.total, self.done, self._lines_to = what, unit, total, done, lines_to
-        terminal = sys.stderr.isatty()
+        terminal = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__  # a notebook shows bars of text
         bar = (terminal and parent_process() is None) if shown is None else shown
         self._lines = shown is None and not terminal
         self._before, self._began, self._lock, self._note = done, monotonic(), Lock(), ""
         self._due = self._began + LINE_SECONDS
         self._bar: Any = None
         if bar:
-            from tqdm import tqdm  # what shows no bar does not need it
+            from tqdm.std import tqdm  # what shows no bar does not need it; that of notebooks warns without ipywidgets
 
             how: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "leave": False, "delay": BAR_SECONDS}
             self._bar = tqdm(total=total, initial=done, desc=what, **how)

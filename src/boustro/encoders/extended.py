@@ -376,7 +376,7 @@ class NamesNetwork:
         hidden = np.maximum(standard @ self.enter.T + self.enter_bias, 0)
         outputs = hidden @ self.leave.T + self.leave_bias
         place, vector, kinds = np.split(outputs, [PLACES, len(self.leave) - self.num_kinds], axis=1)
-        place, kinds = log_softmax(place), log_softmax(kinds)
+        place, kinds = log_softmax(place), log_softmax(kinds) if self.num_kinds else kinds
         inside = 1 - np.exp(place[:, :1])
         values = [vector * inside, np.exp(place), np.exp(kinds) * inside]
         return np.concatenate([*values * COPIES, place, kinds], 1)

@@ -19,13 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from boustro.given import as_tags
+from boustro.metrics.score import Shown
 from boustro.metrics.spans import SpanCounts, total_counts
 
 Unit = Literal["words", "texts"]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelScore(Shown):
     """Accuracy and scores per label over words or texts; `signature` describes the metric and the data."""
 
     unit: Unit
@@ -77,8 +78,8 @@ class LabelScore:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSetScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelSetScore(Shown):
     """Scores of several labels per text; `signature` describes the metric and the data."""
 
     num_texts: int

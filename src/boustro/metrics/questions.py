@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar
 
+from boustro.metrics.score import Shown
+
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -41,8 +43,8 @@ def match(predicted: str, gold: Sequence[str]) -> tuple[float, float]:
     return float(exact), max(match_f1(predicted, answer) for answer in golds)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class AnswerScore(Shown):
     """Exact match and F1 of every question, 0 to 1; the properties are percent."""
 
     exact: tuple[float, ...]
@@ -50,7 +52,7 @@ class AnswerScore:
     answerable: tuple[bool, ...]
     """Which questions have a gold answer."""
     signature: dict[str, str] = field(default_factory=dict)
-    measure: ClassVar[str] = "f1"
+    measure: ClassVar[str] = "F1"
 
     @property
     def exact_match(self) -> float:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from boustro.metrics.score import Shown
 from boustro.metrics.spans import SpanCounts, total_counts
 
 DIRECTION = re.compile(r"\s*\((?:e1,\s*e2|e2,\s*e1)\)$")
@@ -50,8 +51,8 @@ def _relations(labels: Iterable[str], no_relation: str | None) -> list[str]:
     return sorted({name for label in labels if (name := relation_of(label, no_relation)) is not None})
 
 
-@dataclass(frozen=True, slots=True)
-class RelationScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class RelationScore(Shown):
     """Scores per relation; precision, recall and F1 are their means, in percent. `signature` describes the data."""
 
     per_relation: dict[str, SpanCounts]

@@ -21,11 +21,10 @@ Both are 0 where one side is constant; see `metrics.significance` for equal valu
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-
-from boustro.metrics.significance import pearson, spearman
 
 
 class Score(Protocol):
@@ -47,6 +46,41 @@ class Score(Protocol):
     def to_dict(self) -> dict[str, Any]:
         """All figures, as JSON can hold them."""
         ...
+
+
+SPELT = {"pearson": "Pearson", "mcc": "MCC", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+
+
+class Shown:
+    """How a score shows itself: `F1 80.4 (precision 78.1, recall 82.9)` by itself, a table where it is printed."""
+
+    __slots__ = ()
+
+    def __repr__(self: Any) -> str:
+        main = self.measure.rpartition(" ")[2].lower()
+        figures = {name: value for name, value in self.to_dict().items() if isinstance(value, float) and name != main}
+        others = ", ".join(f"{SPELT.get(name, name.replace('_', ' '))} {three(v)}" for name, v in figures.items())
+        return f"{self.measure} {three(self.value)}{others and f' ({others})'}"
+
+    def __str__(self: Any) -> str:
+        return score_text(self.to_dict())
+
+    def _repr_html_(self: Any) -> str:
+        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in score_table(self.to_dict())]
+        return f"<table><tr>{'</tr><tr>'.join([rows[0].replace('td>', 'th>'), *rows[1:]])}</tr></table>"
+
+
+def three(value: float) -> str:
+    """Three significant digits: `80.4`, `5.71`, `100`."""
+    return f"{value:#.3g}".rstrip(".") if value else "0"
+
+
+def score_text(scores: Mapping[str, Any]) -> str:
+    """`score_table` with its columns one below the other."""
+    table = score_table(scores)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    padded = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in table)
+    return "\n".join(map("  ".join, padded))
 
 
 def score_table(scores: Mapping[str, Any]) -> list[list[str]]:
@@ -125,8 +159,8 @@ def reliability(scores: Sequence[float], right: Sequence[bool], num_bins: int = 
     return Reliability(bins, float(np.abs(sums - hits).sum() / max(len(values), 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelationScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class CorrelationScore(Shown):
     """Correlations, in percent; `signature` describes the metric and the data."""
 
     pearson: float
@@ -149,6 +183,8 @@ def score_correlation(
     gold: Sequence[float], predicted: Sequence[float], signature: dict[str, str] | None = None
 ) -> CorrelationScore:
     """Compare numbers; `ValueError` where there are not as many of both."""
+    from boustro.metrics.significance import pearson, spearman  # which imports scores of spans
+
     if len(gold) != len(predicted):
         raise ValueError(f"{len(gold)} gold scores and {len(predicted)} predicted ones")
     values = np.column_stack([gold, predicted]).astype(float).reshape(1, -1, 2)

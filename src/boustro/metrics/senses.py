@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from boustro.errors import shorten
+from boustro.metrics.score import Shown
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -51,8 +52,8 @@ class SenseCounts:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SenseScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class SenseScore(Shown):
     """The scores of a system, and what they are compared with.
 
     `per_pos` has the same by part of speech; `covered` is the number of instances whose lemma the

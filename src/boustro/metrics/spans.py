@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from boustro.given import as_tags
+from boustro.metrics.score import Shown
 from boustro.types import Entity
 
 REPAIR_RULE = "conlleval"
@@ -75,8 +76,8 @@ class SpanCounts:
         return {"f1": self.f1, "precision": self.precision, "recall": self.recall, counted: self.gold}
 
 
-@dataclass(frozen=True, slots=True)
-class SpanScore:
+@dataclass(frozen=True, slots=True, repr=False)
+class SpanScore(Shown):
     """Scores over sentences, in total and per type; `signature` describes the metric and the data."""
 
     total: SpanCounts

@@ -307,13 +307,9 @@ def _refuse_of_taggers(kind: Any, recall: float | None) -> None:
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:
-    from boustro.metrics.score import score_table
+    from boustro.metrics.score import score_text
 
-    heads, *rows = score_table(scores)
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        first, *others = zip(row, widths, strict=True)
-        print(first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others), sep="  ")
+    print(score_text(scores))
     if (label := scores["signature"].get("no_relation")) is not None:
         print(f"no relation        {label}")
     if errors := scores.get("calibration"):
