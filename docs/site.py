@@ -26,10 +26,10 @@ INTEGRATIONS = {
 
 
 def on_config(config: Any) -> Any:
-    """List pages of docs/ that mkdocs.yml does not name among the guides, so that a new page needs no other line."""
-    (guides,) = (part["Guides"] for part in config["nav"] if isinstance(part, dict) and "Guides" in part)
+    """List pages of docs/ that mkdocs.yml does not name under Reference, so that a new page needs no other line."""
+    (further,) = (part["Reference"] for part in config["nav"] if isinstance(part, dict) and "Reference" in part)
     named = re.findall(r"[\w-]+\.md", str(config["nav"]))
-    guides += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - {*named, *LEFT_OUT})
+    further += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - {*named, *LEFT_OUT})
     return config
 
 

@@ -39,7 +39,7 @@ from boustro.types import Entity, Sentence
 
 STRENGTH = 0.3
 """Of both regressions, in units of the mean squared length of a vector: the best of 0.03 to 3 for 30 to 300 sentences
-of CoNLL-2003 (docs/labelling.md)."""
+of CoNLL-2003 (docs/results.md)."""
 SCALES = tuple(float(s) for s in 2.0 ** np.arange(1, 6.5, 0.5))
 FEWEST_TO_SCALE = 3  # answered sentences with an entity, before the scales are chosen
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
