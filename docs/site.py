@@ -16,6 +16,17 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
 LEFT_OUT = ("log.md",)
 """Pages of the repository that the site has not, see mkdocs.yml; links to them are plain words there."""
+NO_SEARCH = """<script>
+if (location.protocol === "file:") {
+  for (const shown of document.querySelectorAll("label[for=__search]")) shown.style.display = "none"
+  const note = document.createElement("p")
+  note.innerHTML = "<small>The search works where this site is served, not where its files are opened: " +
+    "<code>python -m http.server --directory site</code></small>"
+  document.querySelector("article").append(note)
+}
+</script>
+"""
+"""What a page says that a browser opened as a file, from which no script may read the index."""
 INTEGRATIONS = {
     "boustro.apps.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
                                      "TextRegressor", "PairRegressor"),
@@ -44,6 +55,11 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """The page with links that lead to pages of the site."""
     return with_links(markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The page, which says where the search cannot work."""
+    return output.replace("</body>", f"{NO_SEARCH}</body>")
 
 
 def with_links(markdown: str) -> str:

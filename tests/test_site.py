@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from browser import needs_chromium, open_browser
+
 for name in ("mkdocs", "material", "mkdocstrings"):
     pytest.importorskip(name, reason="the site needs the extra docs; `make docs` installs it")
 pytestmark = pytest.mark.slow
@@ -70,6 +72,19 @@ def test_the_search_finds_what_people_look_for(site, word, page):
     found = {where for where, text in texts if re.search(rf"\b{word}", text, re.IGNORECASE)}
     assert set(page.split()) <= found
     assert not any(where.startswith("log") for where, _ in texts)
+
+
+@needs_chromium
+def test_a_page_opened_as_a_file_says_that_it_has_no_search(site):
+    with open_browser() as browser:
+        page = browser.open(f"file://{site}/start.html", width=400)
+        assert "search works where this site is served" in page.wait(
+            "document.querySelector('article p:last-of-type')?.innerText"
+        )
+        assert (
+            page.run("getComputedStyle(document.querySelector('label.md-header__button[for=__search]')).display")
+            == "none"
+        )
 
 
 def test_nothing_is_loaded_from_elsewhere(site):
