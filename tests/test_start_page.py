@@ -67,7 +67,7 @@ def label_entities(page) -> None:
         place = text.index(word, place) + len(word)
         ends.append((place - len(word), place))
     wanted = []
-    for begin, stop, label in gold[text]["entities"]:
+    for begin, stop, label in gold[text.replace("\n", " ")]["entities"]:
         inside = [n for n, (a, b) in enumerate(ends) if a < stop and begin < b]
         wanted.append([inside[0], inside[-1] + 1, label])
     mark(page, wanted)
