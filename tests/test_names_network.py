@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import boustro
+from boustro.apps.batch.labeller import model_fingerprint
 from boustro.apps.cli.main import main
 from boustro.apps.cli.roads import names as train
+from boustro.apps.serve.models import name_folders
 from boustro.encoders.extended import NamesNetwork, load_names
 from boustro.encoders.spec import load_encoder, with_cache
+from boustro.names import locate_extended
 from boustro.roads.names import UNKNOWN, read_file
 from boustro.roads.options import NamesConfig
 from boustro.types import Sentence
@@ -161,3 +164,12 @@ def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, op
     for one, other in zip(boustro.load(tmp_path / "small").predict(text), tagger.predict(text), strict=True):
         assert (one.label, one.start, one.end) == (other.label, other.start, other.end)
         assert one.score == pytest.approx(other.score, abs=0.01)
+
+
+def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert model_fingerprint(Path("names")) == model_fingerprint(Path(locate_extended("starter-names")))
+    assert name_folders(["names"]) == {"names": Path(locate_extended("starter-names"))}
+    (tmp_path / "texts.txt").write_text("Ada left Vellmar.\n")
+    assert main(["predict", "names", "texts.txt", "--out", "answers.jsonl"]) == 0
+    assert "Vellmar" in (tmp_path / "answers.jsonl").read_text()

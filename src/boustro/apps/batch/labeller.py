@@ -190,8 +190,12 @@ def _written(value: Any) -> str:
 
 
 def model_fingerprint(folder: Path) -> str:
-    """One fingerprint of a trained folder: of its head, its options, and which weights its encoder has."""
-    return content_fingerprint(open_folder(folder, str(kind_of(folder))))
+    """One fingerprint of a trained folder, also one that only its name finds (`tasks.hub.download`): of its head, its
+    options, and which weights its encoder has."""
+    from boustro.tasks.hub import download
+
+    path = download(folder)
+    return content_fingerprint(open_folder(path, str(kind_of(path))))
 
 
 def label_batches(labeller: Labeller, batches: Iterable[list[Row]], workers: int = 1) -> Iterator[tuple[int, Labelled]]:

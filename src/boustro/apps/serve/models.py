@@ -25,9 +25,11 @@ from typing import Any, NamedTuple
 
 from boustro.apps.runtime import load
 from boustro.choose import suggestion
+from boustro.names import NAMES
 from boustro.store import MANIFEST, kind_of
 from boustro.tasks import EXPORT, TASKS
 from boustro.tasks.base import Task
+from boustro.tasks.hub import download
 from boustro.tasks.render import page_colours
 from boustro.tasks.tagger import Tagger
 
@@ -130,13 +132,15 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
         name, equals, path = word.partition("=")
         folder = Path(path if equals and not Path(word).exists() else word)
         name = name if folder != Path(word) else folder.resolve().name
+        if folder == Path(NAMES):
+            folder = download(folder)
         if name in folders:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
         if not folder.is_dir():
             raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
         if kind_of(folder) is None and (folder / MANIFEST).is_file():
             raise ValueError(f"{folder / MANIFEST}: damaged; write the folder again")
-        kinds = [*(entry.folder for entry in TASKS.values()), EXPORT]
+        kinds = [*(entry.folder for entry in TASKS.values()), EXPORT, NAMES]
         if kind_of(folder) not in kinds:
             raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")
         folders[name] = folder
