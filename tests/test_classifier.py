@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.heads.words import fit_words, vectorizer
+from boustro.heads import words as heads_words
+from boustro.heads.words import fit_each, fit_words, vectorizer
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
 TEXTS = [
@@ -152,3 +154,23 @@ def test_scores_of_words_are_those_of_scikit_learn():
     given = [*texts, ["no", "no", "no", "idea"], ["nothing"], []]
     wanted = made.transform(given) @ model.weight.T.astype(np.float64) + model.bias
     np.testing.assert_allclose(model.scores(given), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("most_dense", [0, 1000])
+@pytest.mark.parametrize("num_labels", [2, 4])
+def test_the_solution_is_that_of_scikit_learn(most_dense, num_labels, monkeypatch):
+    """From the texts' products with each other or not, and however many vectors were read before."""
+    monkeypatch.setattr(heads_words, "MOST_DENSE", most_dense)
+    monkeypatch.setattr(heads_words, "TOLERANCE", 1e-8)
+    generator = np.random.default_rng(1)
+    ids = generator.integers(num_labels, size=80)
+    texts = [[f"w{n}" for n in (*generator.integers(20, size=5), 20 + own)] for own in ids]
+    vectors = generator.normal(size=(80, 2, 6)).astype(np.float32)
+    made = vectorizer().fit(texts)
+    for count, model in enumerate(fit_each(texts, ids, num_labels, vectors, range(3))):
+        given = vectors[:, :count].reshape(80, -1)
+        x = np.hstack([made.transform(texts).toarray(), heads_words.SHARE * (given - given.mean(0))])
+        wanted = LogisticRegression(C=1 / heads_words.STRENGTH, tol=1e-8, max_iter=1000).fit(x, ids)
+        found = model.scores(texts, vectors)
+        found = found[:, 1] - found[:, 0] if num_labels == 2 else found - found.mean(1, keepdims=True)
+        np.testing.assert_allclose(found, wanted.decision_function(x), atol=0.02)

@@ -14,8 +14,8 @@ Sources: Salton and Buckley 1988 for TF-IDF; Wolpert 1992 for stacking. S texts,
 and D their width.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -27,15 +27,16 @@ FEW = 500
 """With fewer texts every fold is left out in turn; with more, only the first."""
 STRENGTH = 1 / 30
 """Of the penalty on W; more texts count more against it."""
-MOST_STEPS, TOLERANCE = 200, 3e-4
+MOST_STEPS, REMEMBERED, TOLERANCE = 200, 8, 1e-4
+"""Of L-BFGS; it ends where a step promises to lessen the loss by less than the last."""
 RATIOS = (0.0, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 100.0)
 """b / a."""
 SCALES = tuple(2.0 ** (power / 2) for power in range(-6, 3))
 """a + b."""
 SHARE = 2.0
 """The length of a vector of a text beside that of its TF-IDF."""
-MOST_TURNED = 1000
-"""Texts up to which the problem is solved in principal axes, of which there are no more than texts."""
+MOST_DENSE = 1000
+"""Texts up to which their products with each other are kept."""
 MODEL_ARRAYS = ("idf", "weight", "bias", "centre")
 TINY = 1e-300
 """The length of a text without a known term, instead of 0."""
@@ -94,69 +95,107 @@ def fit_words(
 
     `vectors` (S, K, D) are read beside the words. A class that no text has gets a score that is never the best.
     """
+    vectors = np.zeros((len(texts), 0, 0), np.float32) if vectors is None else vectors
+    return next(fit_each(texts, gold, num_labels, vectors, [vectors.shape[1]]))
+
+
+def fit_each(
+    texts: Sequence[Sequence[str]], gold: np.ndarray, num_labels: int, vectors: np.ndarray, counts: Iterable[int]
+) -> Iterator[WordModel]:
+    """The same for each of these numbers of vectors; one solution is where the search for the next begins."""
     made = vectorizer()
     x = made.fit_transform(texts).astype(np.float32)
-    v = np.zeros((len(texts), 0), np.float32) if vectors is None else vectors.reshape(len(texts), -1)
-    centre = v.mean(0)
-    v = SHARE * (v - centre)
-    width = x.shape[1] + v.shape[1]
-    weight, bias = np.zeros((num_labels, width), np.float32), np.full(num_labels, np.log(1e-6), np.float32)
-    if gold.ndim == 1:
-        _solve(x, v, gold, weight, bias)
-    else:
-        for label in range(num_labels):
-            pair = np.zeros((2, width), np.float32), np.full(2, np.log(1e-3), np.float32)
-            _solve(x, v, gold[:, label].astype(int), *pair)
-            weight[label], bias[label] = pair[0][1] - pair[0][0], pair[1][1] - pair[1][0]
     known = made.get_feature_names_out().tolist(), made.idf_.astype(np.float32)
-    return WordModel(*known, weight, bias, centre)
+    found: dict[int, np.ndarray | None] = {}
+    for count in counts:
+        v = vectors[:, :count].reshape(len(texts), -1)
+        centre = v.mean(0)
+        v = SHARE * (v - centre)
+        width, product = x.shape[1] + v.shape[1], _kernel(x, v)
+        weight, bias = np.zeros((num_labels, width), np.float32), np.full(num_labels, np.log(1e-6), np.float32)
+        for number, ids in enumerate([gold] if gold.ndim == 1 else gold.T.astype(int)):
+            present, places = np.unique(ids, return_inverse=True)
+            own = np.zeros((len(present), width), np.float32), np.zeros(len(present), np.float32)
+            if len(present) > 1:
+                penalty = STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
+                found[number] = shares = descend(product, places, penalty, found.get(number))
+                own = np.concatenate([x.T @ shares[:-1], v.T @ shares[:-1]]).T, shares[-1] - shares[-1].mean()
+            if gold.ndim == 1:
+                weight[present], bias[present] = own
+            else:
+                pair = np.zeros((2, width), np.float32), np.full(2, np.log(1e-3), np.float32)
+                pair[0][present], pair[1][present] = own
+                weight[number], bias[number] = pair[0][1] - pair[0][0], pair[1][1] - pair[1][0]
+        yield WordModel(*known, weight, bias, centre)
 
 
-def _solve(x: Any, v: np.ndarray, ids: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> None:
-    """Write the solution for these ids, from TF-IDF x (S, T) and vectors v (S, D), into rows of `weight` and `bias`.
+def _kernel(x: Any, v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """The product of K = x · xᵀ + v · vᵀ and a matrix, from TF-IDF x (S, T) and vectors v (S, D)."""
+    if len(v) <= MOST_DENSE:
+        kernel = (x @ x.T).toarray() + v @ v.T
+        return lambda shares: kernel @ shares
+    turned = x.T.tocsr()
+    return lambda shares: x @ (turned @ shares) + v @ (v.T @ shares)
 
-    Least is the mean cross-entropy + penalty / 2S · ‖W‖², with the penalty of scikit-learn's logistic regression, which
-    has one vector for two classes.
+
+def descend(
+    product: Callable[[np.ndarray], np.ndarray], own: np.ndarray, penalty: float, begin: np.ndarray | None = None
+) -> np.ndarray:
+    """(S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K.
+
+    Least is the mean cross-entropy + penalty / 2 · ‖W‖², W = Aᵀ · [x; v]: the loss of scikit-learn's logistic
+    regression, which has one vector for two classes. What L-BFGS adds and multiplies are slopes of W, which are such
+    products too. So it holds [A; b] and [K · A; b] of each, and a step along one costs no product with K.
     """
-    present, own = np.unique(ids, return_inverse=True)
-    if len(present) == 1:
-        bias[present] = 0
-        return
-    penalty = STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
-    if len(ids) > min(MOST_TURNED, weight.shape[1]):
-        found = _descend(x, v, own, penalty)
-        weight[present], bias[present] = found[:-1].T, found[-1] - found[-1].mean()
-        return
-    values, axes = np.linalg.eigh((x @ x.T).toarray().astype(np.float64) + v @ v.T)  # ‖W‖ is that in principal axes
-    kept = values > max(values[-1], TINY) * 1e-7
-    root, axes = np.sqrt(values[kept]).astype(np.float32), axes[:, kept].astype(np.float32)
-    found = _descend(x[:, :0], axes * root, own, penalty)
-    shares = (axes / root) @ found[:-1]
-    weight[present] = np.concatenate([x.T @ shares, v.T @ shares]).T
-    bias[present] = found[-1] - found[-1].mean()
+    gold = np.eye(int(own.max()) + 1, dtype=np.float32)[own]
+    memory: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=REMEMBERED)
 
+    def both(shares: np.ndarray) -> np.ndarray:
+        return np.stack([shares, np.concatenate([product(shares[:-1]), shares[-1:]])])
 
-def _descend(x: Any, v: np.ndarray, own: np.ndarray, penalty: float) -> np.ndarray:
-    """(T + D + 1, C): W, and b in the last row, of the least loss, for classes numbered from 0."""
-    from scipy.optimize import minimize
+    def inner(one: np.ndarray, other: np.ndarray) -> float:
+        return float(np.dot(one[0].ravel(), other[1].ravel()))
 
-    num_texts, num_terms, num_labels = len(own), x.shape[1], int(own.max()) + 1
-    turned, gold = x.T.tocsr(), np.eye(num_labels, dtype=np.float32)[own]
+    def answer(scores: np.ndarray) -> tuple[np.ndarray, float]:
+        scores = scores - scores.max(1, keepdims=True)
+        chances = np.exp(scores)
+        sums = chances.sum(1, keepdims=True)
+        return chances / sums, float(np.log(sums).mean() - (scores * gold).sum() / len(own))
 
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        w = flat.astype(np.float32).reshape(-1, num_labels)
-        scores = x @ w[:num_terms] + v @ w[num_terms:-1] + w[-1]
-        scores -= scores.max(1, keepdims=True)
-        surest = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-        residual = (np.exp(surest) - gold) / num_texts
-        slope = np.concatenate([turned @ residual, v.T @ residual, residual.sum(0, keepdims=True)])
-        slope[:-1] += np.float32(penalty) * w[:-1]
-        value = float(penalty / 2 * np.square(w[:-1]).sum() - surest[gold > 0].mean())
-        return value, slope.astype(np.float64).ravel()
-
-    begin = np.zeros((num_terms + v.shape[1] + 1) * num_labels)
-    how: dict[str, Any] = {"maxiter": MOST_STEPS, "gtol": TOLERANCE, "ftol": 1e-9}
-    return minimize(loss, begin, jac=True, method="L-BFGS-B", options=how).x.reshape(-1, num_labels)
+    point = both(np.zeros((len(own) + 1, gold.shape[1]), np.float32) if begin is None else begin)
+    chances, value = answer(point[1, :-1] + point[1, -1])
+    step = before = None
+    for _ in range(MOST_STEPS):
+        residual = (chances - gold) / len(own)
+        slope = both(np.concatenate([residual + penalty * point[0, :-1], residual.sum(0, keepdims=True)]))
+        if step is not None:
+            change = slope - before
+            memory.append((step, change, inner(step, change)))
+        way, shares = -slope, []
+        for step, change, bend in reversed(memory):
+            shares.append(inner(step, way) / bend)
+            way -= shares[-1] * change
+        if memory:
+            step, change, bend = memory[-1]
+            way *= bend / inner(change, change)
+        for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
+            way += (share - inner(change, way) / bend) * step
+        fall = -inner(slope, way)
+        if fall < TOLERANCE:
+            break
+        up = way[1, :-1] + way[1, -1]
+        linear = penalty * float((point[0, :-1] * way[1, :-1]).sum())
+        square = penalty * float((way[0, :-1] * way[1, :-1]).sum())
+        means = (chances * up).sum(1)
+        length = fall / (((chances * up * up).sum() - means @ means) / len(own) + square)  # Newton's, along this way
+        while True:
+            chances, found = answer(point[1, :-1] + point[1, -1] + length * up)
+            if found - value + length * linear + length**2 / 2 * square <= -1e-4 * length * fall or length < 1e-6:
+                break
+            length /= 2
+        step, before, value = length * way, slope, found
+        point = point + step
+    return point[0]
 
 
 Loss = Callable[[np.ndarray, np.ndarray], float]

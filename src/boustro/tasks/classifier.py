@@ -11,6 +11,7 @@ are words.json, the terms and the weights of head and words, and words.safetenso
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +23,9 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
+from boustro.heads.options import HeadOptions, HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
-from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_words, merit
+from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_each, merit
 from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError
 from boustro.output import as_json
@@ -44,6 +46,8 @@ from boustro.types import Entity, Sentence
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
 FEWEST_FOR_WORDS = 8
+EPOCHS, HIDDEN = 0.3, 256
+"""Of many texts: the share of the epochs, and the most units, of a head that is trained to weigh the words by."""
 
 
 class Classifier(Task[str, Label]):
@@ -295,19 +299,24 @@ class Words(Beside):
         gold = np.concatenate([ids[left] for _, left, _ in parts])
         head = np.concatenate([labelling.log_probabilities(scores) for _, _, scores in parts])
 
-        def learn(some: np.ndarray, count: int) -> WordModel:
-            return fit_words([texts[n] for n in some], ids[some], len(labelling.labels), vectors[some, :count])
+        def learn(some: np.ndarray, counts: Iterable[int]) -> Iterator[WordModel]:
+            return fit_each([texts[n] for n in some], ids[some], len(labelling.labels), vectors[some], counts)
 
+        counts = range(vectors.shape[1] + 1)
+        answered = [
+            [model.scores([texts[n] for n in left], vectors[left]) for model in learn(kept, counts)]
+            for kept, left, _ in parts
+        ]
         found = []
-        for count in range(vectors.shape[1] + 1):
-            answered = [learn(kept, count).scores([texts[n] for n in left], vectors[left]) for kept, left, _ in parts]
-            words = labelling.log_probabilities(np.concatenate(answered))
+        for count, some in zip(counts, zip(*answered, strict=True), strict=True):
+            words = labelling.log_probabilities(np.concatenate(some))
             a, b = choose_weights(head, words, gold, labelling.loss)
             scores = a * head + b * words
             found.append((merit(scores, gold, labelling.loss(scores, gold)), -count, a, b))
         _, count, a, b = max(found)
         count = -count
-        own = Weighed(learn(np.arange(len(texts)), count), a, b, table if count else None)
+        model = next(learn(np.arange(len(texts)), [count]))
+        own = Weighed(model, a, b, table if count else None)
         return replace(fitted, extras={**fitted.extras, self.name: own}), {"words": {"vectors": count, "weight": b / a}}
 
     def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
@@ -334,6 +343,14 @@ def _left_out(fitted: Fitted, data: TrainingSet) -> Iterator[tuple[np.ndarray, n
         everything = np.arange(len(data.gold))
         yield from ((np.setdiff1d(everything, left), left, scores) for left, scores in tried)
         return
-    for kept, left in left_out(data.gold, FOLDS if len(data.gold) < FEW else 1, data.seed, fitted.plan.task.shared):
-        head = train_on_part(fitted, replace(data, dev=None), kept)
+    few = len(data.gold) < FEW
+    for kept, left in left_out(data.gold, FOLDS if few else 1, data.seed, fitted.plan.task.shared):
+        head = train_on_part(fitted, replace(data, dev=None), kept, None if few else _lighter(fitted.head.options))
         yield kept, left, np.stack(head.outputs(data.inputs.select(left)))
+
+
+def _lighter(options: HeadOptions) -> HeadOptions:
+    """For a head that need not be as good as it could be, only about as good."""
+    if not isinstance(options, HiddenOptions):
+        return options
+    return replace(options, epochs=math.ceil(options.epochs * EPOCHS), hidden=min(options.hidden or HIDDEN, HIDDEN))
