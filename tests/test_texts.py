@@ -279,11 +279,11 @@ def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_
     assert weak.head_kind == "mlp-pool" and not weak.config.words
 
 
-def test_the_head_by_which_words_are_weighed_costs_a_share_of_the_other(lm, monkeypatch):
+def test_the_head_by_which_words_are_weighed_has_half_the_epochs_where_texts_are_many(lm, monkeypatch):
     asked = []
 
     def spy(fitted, data, kept, options=None):
-        asked.append(options and options.epochs)
+        asked.append(options.epochs)
         return train_on_part(fitted, data, kept, options)
 
     monkeypatch.setattr("boustro.tasks.fitting.train_on_part", spy)
@@ -291,7 +291,7 @@ def test_the_head_by_which_words_are_weighed_costs_a_share_of_the_other(lm, monk
         monkeypatch.setattr("boustro.tasks.classifier.FEW", few)
         model = boustro.Classifier(lm, "mlp-pool", words=True, epochs=4, hidden=8).fit(TEXTS)
         assert model.trained_head().options.epochs == 4
-    assert asked == [None, None, None, None, None, 2]
+    assert asked == [4, 4, 4, 4, 4, 2]
 
 
 def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tmp_path):

@@ -23,7 +23,7 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
-from boustro.heads.options import HeadOptions, HiddenOptions
+from boustro.heads.options import TrainedOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_each, merit
 from boustro.names import SHIPPED_TABLE
@@ -46,8 +46,8 @@ from boustro.types import Entity, Sentence
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
 FEWEST_FOR_WORDS = 8
-EPOCHS, HIDDEN = 0.3, 256
-"""Of many texts: the share of the epochs, and the most units, of a head that is trained to weigh the words by."""
+EPOCHS = 0.5
+"""Of many texts: the share of the epochs of a head that is trained to weigh the words by."""
 
 
 class Classifier(Task[str, Label]):
@@ -343,14 +343,9 @@ def _left_out(fitted: Fitted, data: TrainingSet) -> Iterator[tuple[np.ndarray, n
         everything = np.arange(len(data.gold))
         yield from ((np.setdiff1d(everything, left), left, scores) for left, scores in tried)
         return
-    few = len(data.gold) < FEW
+    few, options = len(data.gold) < FEW, fitted.head.options
+    if not few and isinstance(options, TrainedOptions):
+        options = replace(options, epochs=math.ceil(options.epochs * EPOCHS))
     for kept, left in left_out(data.gold, FOLDS if few else 1, data.seed, fitted.plan.task.shared):
-        head = train_on_part(fitted, replace(data, dev=None), kept, None if few else _lighter(fitted.head.options))
+        head = train_on_part(fitted, replace(data, dev=None), kept, options)
         yield kept, left, np.stack(head.outputs(data.inputs.select(left)))
-
-
-def _lighter(options: HeadOptions) -> HeadOptions:
-    """For a head that need not be as good as it could be, only about as good."""
-    if not isinstance(options, HiddenOptions):
-        return options
-    return replace(options, epochs=math.ceil(options.epochs * EPOCHS), hidden=min(options.hidden or HIDDEN, HIDDEN))
