@@ -27,7 +27,6 @@ from boustro.roads.table import _write
 from boustro.tasks.classifier import Weighed
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.fitting import train_on_part
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.types import Sentence
@@ -277,21 +276,6 @@ def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_
     assert boustro.Classifier(lm, "mlp-pool", epochs=1).fit(TEXTS).head_kind == "mlp-pool"
     weak = boustro.Classifier(lm, epochs=1).fit(TEXTS, weak=TEXTS, weak_weight=0.1)
     assert weak.head_kind == "mlp-pool" and not weak.config.words
-
-
-def test_the_head_by_which_words_are_weighed_has_half_the_epochs_where_texts_are_many(lm, monkeypatch):
-    asked = []
-
-    def spy(fitted, data, kept, options=None):
-        asked.append(options.epochs)
-        return train_on_part(fitted, data, kept, options)
-
-    monkeypatch.setattr("boustro.tasks.fitting.train_on_part", spy)
-    for few in (500, 6):
-        monkeypatch.setattr("boustro.tasks.classifier.FEW", few)
-        model = boustro.Classifier(lm, "mlp-pool", words=True, epochs=4, hidden=8).fit(TEXTS)
-        assert model.trained_head().options.epochs == 4
-    assert asked == [4, 4, 4, 4, 4, 2]
 
 
 def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tmp_path):

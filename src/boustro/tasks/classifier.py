@@ -11,7 +11,6 @@ are words.json, the terms and the weights of head and words, and words.safetenso
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
-from boustro.heads.options import TrainedOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_each, merit
 from boustro.names import SHIPPED_TABLE
@@ -46,8 +44,6 @@ from boustro.types import Entity, Sentence
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
 FEWEST_FOR_WORDS = 8
-EPOCHS = 0.5
-"""Of many texts: the share of the epochs of a head that is trained to weigh the words by."""
 
 
 class Classifier(Task[str, Label]):
@@ -343,9 +339,6 @@ def _left_out(fitted: Fitted, data: TrainingSet) -> Iterator[tuple[np.ndarray, n
         everything = np.arange(len(data.gold))
         yield from ((np.setdiff1d(everything, left), left, scores) for left, scores in tried)
         return
-    few, options = len(data.gold) < FEW, fitted.head.options
-    if not few and isinstance(options, TrainedOptions):
-        options = replace(options, epochs=math.ceil(options.epochs * EPOCHS))
-    for kept, left in left_out(data.gold, FOLDS if few else 1, data.seed, fitted.plan.task.shared):
-        head = train_on_part(fitted, replace(data, dev=None), kept, options)
+    for kept, left in left_out(data.gold, FOLDS if len(data.gold) < FEW else 1, data.seed, fitted.plan.task.shared):
+        head = train_on_part(fitted, replace(data, dev=None), kept)
         yield kept, left, np.stack(head.outputs(data.inputs.select(left)))

@@ -286,11 +286,7 @@ FOLDS = 3
 
 
 def train_stages(
-    like: Fitted,
-    data: TrainingSet,
-    numbers: np.ndarray | None = None,
-    weak: np.ndarray | None = None,
-    options: HeadOptions | None = None,
+    like: Fitted, data: TrainingSet, numbers: np.ndarray | None = None, weak: np.ndarray | None = None
 ) -> Solved:
     """A head like that of a model, trained on the examples with these numbers, by default all but the weak ones.
 
@@ -300,7 +296,7 @@ def train_stages(
     targets = like.labelling.targets(data.examples)
 
     def train(chosen: np.ndarray, **how: Any) -> Solved:
-        run = Run(options or head.options, data.seed, chosen, **how)
+        run = Run(head.options, data.seed, chosen, **how)
         return solve(head.shape, data.inputs, targets, [run], plan.device)[0]
 
     numbers = data.numbers if numbers is None else numbers
@@ -313,16 +309,15 @@ def train_stages(
     return train(numbers, dev=data.dev)
 
 
-def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray, options: HeadOptions | None = None) -> Head:
+def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
     """A head like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
 
-    `options` are the head's, by default those of the fitted one. Weak examples with the text of a gold one that is not
-    kept are left out.
+    Weak examples with the text of a gold one that is not kept are left out.
     """
     parts = fitted.plan.task.parts
     hidden = {text_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
     weak = np.array([n for n in data.weak_numbers if text_of(parts, data.examples[n]) not in hidden], np.int64)
-    return train_stages(fitted, data, kept, weak, options).head
+    return train_stages(fitted, data, kept, weak).head
 
 
 def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
