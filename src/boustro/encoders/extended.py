@@ -288,20 +288,12 @@ class MemoryEncoder(PooledEncoder):
         device: str | None = None,
         tokenizer: Any = None,
     ) -> None:
-        from boustro.encoders.loading import naming, weights_fingerprint  # what an export runs without
-        from boustro.encoders.spec import open_encoder
-
         self._weights = weights_fingerprint(path, None)
         known, config = load_means(Path(path))
-        with naming(f"{path} is a memory of {config['encoder']}"):
-            base = open_encoder(config["encoder"], reading, device=device)
+        said = "is a memory of {}", "{} read the text of this memory", "write the memory anew with boustro memory"
+        base = _open_base(path, config, reading, device, *said)
         super().__init__(base, "sentence", known)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
-        if other := sorted(_differing(reading_facts(base), config["reading"])):
-            raise ValueError(
-                f"{path}: {config['encoder']} read the text of this memory with other {', '.join(other)}; "
-                "read in the same way, or write the memory anew with boustro memory"
-            )
         if [means.shape[1:] for means in known.means] != [(stream.width,) for stream in base.streams]:
             raise ValueError(f"{path}: damaged (vectors of another width); write the memory folder again")
 
@@ -313,6 +305,21 @@ class MemoryEncoder(PooledEncoder):
             pooling=", ".join(lm.pooling for lm in base.lms),
             rest={"mentions": self.within, "case": "any", "base": base.to_dict()},
         )
+
+
+def _open_base(
+    path: str, config: Mapping[str, Any], reading: ReadingOptions, device: str | None, what: str, how: str, anew: str
+) -> Encoder:
+    """The encoder that a folder's config names; `ValueError` where it reads otherwise than it did for the folder.
+
+    `what`, `how` and `anew` say what the folder is of the encoder `{}`, how that was read, and how it is made again.
+    """
+    with naming(f"{path} {what.format(config['encoder'])}"):
+        base = open_encoder(config["encoder"], reading, device=device)
+    if other := sorted(_differing(reading_facts(base), config["reading"])):
+        how = f"{how.format(config['encoder'])} with other {', '.join(other)}"
+        raise ValueError(f"{path}: {how}; read in the same way, or {anew}")
+    return base
 
 
 def reading_facts(encoder: Encoder) -> Any:
@@ -405,16 +412,11 @@ class NamesEncoder(ExtendedEncoder):
     ) -> None:
         self._weights = weights_fingerprint(path, None)
         self.network, config = load_names(Path(path))
-        with naming(f"{path} has names of {config['encoder']}"):
-            base = open_encoder(config["encoder"], reading, device=device)
+        said = "has names of {}", "its network was trained on {}", "train it anew with boustro names"
+        base = _open_base(path, config, reading, device, *said)
         within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
         super().__init__(base, [Stream(NAMES, 1, self.network.width)], within)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
-        if other := sorted(_differing(reading_facts(base), config["reading"])):
-            raise ValueError(
-                f"{path}: its network was trained on {config['encoder']} with other {', '.join(other)}; "
-                "read in the same way, or train it anew with boustro names"
-            )
         self.num_read = len(base.streams)
         if sum(stream.width for stream in base.streams) != len(self.network.mean):
             raise ValueError(f"{path}: damaged (vectors of another width); write the names folder again")

@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +22,7 @@ from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, ch
 from boustro.given import chunk_by_size
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
+from boustro.pretrain.config import OutputConfig
 from boustro.pretrain.distributed import Signals, say
 from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
 from boustro.pretrain.progress import DryRun
@@ -62,7 +63,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
             "words": config.words,
             "code_bytes": config.code_bytes,
         }
-        if not _is_finished(config, facts):
+        if not is_finished(config, facts, lambda: load_means(config.out)[1]):
             _read(config, sums, encoder, counts.total(), facts)
             with write_folder(config.out, KIND) as folder:
                 save_means(folder, sums.means(config.code_bytes))
@@ -86,22 +87,39 @@ def _read(config: MemoryConfig, sums: MeanSums, encoder: Encoder, num_words: int
         _restore(checkpoint, sums, facts)
     else:
         remove_folder(checkpoint, SUM_FILES)
-    begun, saved = sums.num_words, time.monotonic()
+    begun = sums.num_words
     signals.worth_saving = lambda: sums.num_words > begun
+
+    def so_far() -> str:
+        return f"{sums.num_words:,} of {num_words:,} words"
+
+    with signals:
+        after_chunk = saver(config, signals, SUMS, facts, sums.save, so_far)
+        sums.read(encoder, _documents(config, bar=False), num_words, after_chunk)
+
+
+def saver(
+    config: OutputConfig,
+    signals: Signals,
+    kind: str,
+    facts: dict[str, Any],
+    save: Callable[[Path], None],
+    so_far: Callable[[], str],
+) -> Callable[[], None]:
+    """A function that writes a checkpoint where one is due, and ends a run that a signal stopped, by `SystemExit`."""
+    checkpoint, saved = config.checkpoints / kind, time.monotonic()
 
     def save_if_due() -> None:
         nonlocal saved
         if signals.received or time.monotonic() - saved >= 60 * config.save_minutes:
-            with write_folder(checkpoint, SUMS, {"run": facts}) as folder:
-                sums.save(folder)
+            with write_folder(checkpoint, kind, {"run": facts}) as folder:
+                save(folder)
             saved = time.monotonic()
         if signals.received:
-            so_far = f"{sums.num_words:,} of {num_words:,} words; {checkpoint} is complete"
-            say(f"stopped after {so_far}. To continue, give the same command with --resume")
+            say(f"stopped after {so_far()}; {checkpoint} is complete. To continue, give the same command with --resume")
             raise SystemExit(128 + signals.received)
 
-    with signals:
-        sums.read(encoder, _documents(config, bar=False), num_words, save_if_due)
+    return save_if_due
 
 
 def _restore(checkpoint: Path, sums: MeanSums, facts: dict[str, Any]) -> None:
@@ -113,12 +131,12 @@ def _restore(checkpoint: Path, sums: MeanSums, facts: dict[str, Any]) -> None:
     say(f"resuming from {checkpoint} after {sums.num_words:,} words")
 
 
-def _is_finished(config: MemoryConfig, facts: dict[str, Any]) -> bool:
-    """Whether `--resume` finds the memory complete; `ValueError` for one of another run."""
+def is_finished(config: OutputConfig, facts: dict[str, Any], known: Callable[[], Any]) -> bool:
+    """Whether `--resume` finds the folder complete; `known` opens it and gives its config. `ValueError` for one of
+    another run."""
     if not config.resume or not (config.out / MANIFEST).is_file():
         return False
-    _, known = load_means(config.out)
-    refuse_another_run(config.out, {"run": known}, facts, REPLACE)
+    refuse_another_run(config.out, {"run": known()}, facts, REPLACE)
     say(f"{config.out}: this run is finished; nothing to do")
     return True
 

@@ -31,12 +31,12 @@ from boustro.names import TABLE
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
 from boustro.pretrain.distributed import Signals, say
-from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, run_output
+from boustro.pretrain.output import START_AGAIN, run_output
 from boustro.pretrain.progress import DryRun
 from boustro.progress import Progress
-from boustro.roads.memory import read_sentences
+from boustro.roads.memory import is_finished, read_sentences, saver
 from boustro.roads.options import TableConfig
-from boustro.store import MANIFEST, fingerprint, reading, remove_folder, write_file, write_folder
+from boustro.store import fingerprint, read_json, reading, remove_folder, write_file, write_folder
 from boustro.types import Sentence
 
 VECTORS, VECTOR_FILES, FILE = "vectors", ("vectors.npy",), "vectors.npy"
@@ -72,7 +72,7 @@ def write_table(config: TableConfig) -> dict[str, Any]:
         record: dict[str, Any] = {"words": len(words), "texts": len(texts), "counted": int(counts.sum())}
         if config.dry_run:
             _probe(encoder, asked, len(words) * (code_bytes or 2 * width))
-        if not _is_finished(config, facts):
+        if not is_finished(config, facts, lambda: _config_of(config.out)):
             vectors = _read(config, encoder, asked, width, facts)
             table = WordTable({w: n for n, w in enumerate(words)}, counts, vectors[: len(words)])
             learned, record["cosines"] = learn(table, texts, vectors[len(words) :], config.epochs, config.seed)
@@ -135,31 +135,28 @@ def _read(
         with reading(checkpoint, START_AGAIN):
             vectors = np.load(checkpoint / FILE, allow_pickle=False)
         say(f"resuming from {checkpoint} after {len(vectors):,} of {len(asked):,} words and texts")
-    begun, saved = len(vectors), time.monotonic()
+    begun = len(vectors)
     signals.worth_saving = lambda: len(vectors) > begun
+
+    def save(folder: Path) -> None:
+        np.save(folder / FILE, vectors)
+
+    def so_far() -> str:
+        return f"{len(vectors):,} of {len(asked):,} words and texts"
+
     with signals, Progress("reading", "texts", total=len(asked), done=begun) as bar:
+        save_if_due = saver(config, signals, VECTORS, facts, save, so_far)
         while len(vectors) < len(asked):
             vectors = np.concatenate([vectors, _vectors(encoder, asked[len(vectors) : len(vectors) + CHUNK])])
             bar.update(min(CHUNK, len(vectors) - begun))
-            if signals.received or time.monotonic() - saved >= 60 * config.save_minutes:
-                with write_folder(checkpoint, VECTORS, {"run": facts}) as folder:
-                    np.save(folder / FILE, vectors)
-                saved = time.monotonic()
-            if signals.received:
-                so_far = f"{len(vectors):,} of {len(asked):,} words and texts; {checkpoint} is complete"
-                say(f"stopped after {so_far}. To continue, give the same command with --resume")
-                raise SystemExit(128 + signals.received)
+            save_if_due()
     return vectors.astype(np.float32)
 
 
-def _is_finished(config: TableConfig, facts: dict[str, Any]) -> bool:
-    """Whether `--resume` finds the table complete; `ValueError` for one of another run."""
-    if not config.resume or not (config.out / MANIFEST).is_file():
-        return False
-    load_table(str(config.out))
-    refuse_another_run(config.out, {"run": json.loads((config.out / CONFIG).read_text("utf-8"))}, facts, REPLACE)
-    say(f"{config.out}: this run is finished; nothing to do")
-    return True
+def _config_of(folder: Path) -> Any:
+    """The config of a whole table; raises as `load_table`."""
+    load_table(str(folder))
+    return read_json(folder / CONFIG)
 
 
 def _probe(encoder: Encoder, asked: Sequence[Sentence], size: int) -> None:
