@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from boustro.apps.cli.main import main
+from boustro.arrays import unit
 from boustro.heads.centroids import SIDE_FEATURES, SenseTargets, held_out_credit
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head
-from boustro.heads.transforms import unit
 from boustro.metrics.senses import count_senses
 from boustro.tasks.sense.data import read_senses
 from boustro.tasks.sense.examples import SenseSentence, Target, make_entry, read_wordnet

@@ -1,4 +1,4 @@
-"""Arrays of a safetensors file, read with numpy alone: what runs without torch needs no further package.
+"""Arrays with numpy alone: those of a safetensors file, for what runs without torch; vectors of length 1.
 
 The file begins with the size of its header (8 bytes, little-endian) and the header, JSON with the type, the shape and
 the place of each array; then come their bytes. Source: the format's documentation, huggingface/safetensors.
@@ -31,3 +31,8 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: damaged, or no safetensors file for numpy ({error})") from error
     return arrays
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """(..., d) each with length 1, in the type of the input; a zero vector stays."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

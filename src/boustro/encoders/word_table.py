@@ -27,11 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from boustro.arrays import read_arrays
+from boustro.arrays import read_arrays, unit
 from boustro.encoders.base import Encoder, Features, Identity, Stream
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import CodedVectors
-from boustro.heads.transforms import unit
 from boustro.names import SHIPPED_TABLE, TABLE, is_shipped, locate_extended
 from boustro.store import content_fingerprint, read_folder, read_json
 from boustro.types import Sentence

@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from boustro.arrays import unit
 from boustro.heads.base import Head
 from boustro.heads.embedding import FittedTransform
 from boustro.heads.inputs import SENSE as SIDE_FEATURES
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import CentroidOptions
-from boustro.heads.transforms import unit
 
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3)
 DEFAULT_PRIOR = 0.1

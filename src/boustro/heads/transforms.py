@@ -161,11 +161,6 @@ class Whitened(Transform):
 TRANSFORMS: dict[str, type[Transform]] = {kind.name: kind for kind in (Raw, Standardised, TopRemoved, Whitened)}
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """(..., d) each with length 1, in the type of the input; a zero vector stays."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
-
-
 def shrunk_covariance(sample: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """The mean (d,) and the covariance (d, d) of a sample, and Ledoit and Wolf's shrinkage from 0 to 1."""
     mean, size = sample.mean(0, dtype=np.float64), len(sample)

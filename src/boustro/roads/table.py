@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from boustro.arrays import unit
 from boustro.encoders.base import Encoder
 from boustro.encoders.extended import reading_facts
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.encoders.word_means import encode_vectors
 from boustro.encoders.word_table import ARRAYS, CONFIG, PART, WORDS, WordTable, load_table
 from boustro.heads.inputs import sentence_starts
-from boustro.heads.transforms import unit
 from boustro.names import TABLE
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable

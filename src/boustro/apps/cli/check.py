@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from boustro.arrays import unit
 from boustro.options import Positional
 from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
@@ -189,11 +190,6 @@ def forgotten_names(report: DataReport, sentences: Sequence[Sentence]) -> list[s
         told = "{}: {!r} has no label, and is like {!r}, {}".format(sentences[n].where, *texts, like.label)
         lines.append((float(alike.max()), told))
     return [told for _, told in sorted(lines, key=lambda line: -line[0])]
-
-
-def unit(vector: np.ndarray) -> np.ndarray:
-    """The vector, at length 1."""
-    return vector / max(float(np.linalg.norm(vector)), 1e-6)
 
 
 def _lines(report: DataReport) -> list[str]:

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from boustro.arrays import unit
 from boustro.given import iterate
 from boustro.heads.embedding import VectorHead
 from boustro.heads.options import PoolingOptions, StatisticsOptions
-from boustro.heads.transforms import unit
 from boustro.names import is_table
 from boustro.options import Count, check_options
 from boustro.progress import Progress

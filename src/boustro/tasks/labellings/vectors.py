@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from boustro.arrays import unit
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, PoolingOptions
-from boustro.heads.transforms import unit
 from boustro.metrics.score import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import NEIGHBOURS

@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from boustro.arrays import unit
 from boustro.encoders.base import Encoder
 from boustro.errors import shorten
-from boustro.heads.transforms import TRANSFORMS, Standardised, unit
+from boustro.heads.transforms import TRANSFORMS, Standardised
 from boustro.metrics.score import score_correlation
 from boustro.tasks.data.named import read_named
 from boustro.text.documents import read_documents
