@@ -18,15 +18,18 @@ from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.apps.explain import effects, word_effects
 from boustro.encoders.word_table import WordTable, load_table
+from boustro.heads import words as heads_words
 from boustro.heads.closed_form import LabelledWords, ridge
 from boustro.heads.options import ClassOptions, TextOptions
 from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, terms
 from boustro.roads.table import _write
+from boustro.tasks import fitting
 from boustro.tasks.classifier import Weighed
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.texts import read_texts
+from boustro.tasks.fitting import train_on_part
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.types import Sentence
@@ -243,11 +246,32 @@ def test_weights_follow_the_part_that_is_right():
     generator, gold = np.random.default_rng(0), np.arange(4000) % 2
     right = labelling.log_probabilities(3.0 * np.eye(2)[gold] + generator.normal(size=(4000, 2)))
     noise = labelling.log_probabilities(generator.normal(size=(4000, 2)))
-    head, words = choose_weights(right, noise, gold, labelling.loss)
+    head, words = choose_weights(right, [noise], gold, labelling.loss, 4000)
     assert words < 0.2 * head
-    head, words = choose_weights(noise, right, gold, labelling.loss)
-    assert head < 0.2 * words
-    assert choose_weights(right, -right, gold, labelling.loss)[1] == 0
+    head, none, words = choose_weights(noise, [noise, right], gold, labelling.loss, 4000)
+    assert head < 0.2 * words and none == 0
+    head, words = choose_weights(right, [-right], gold, labelling.loss, 4000)
+    assert words < 0.5 * head
+
+
+def test_what_few_texts_cannot_tell_apart_is_averaged():
+    labelling = make_labelling("mlp-pool", [Sentence((), label=x) for x in "ab"], ClassOptions())
+    sure = labelling.log_probabilities(np.array([[9.0, 0.0], [0.0, 9.0]]))
+    weights = choose_weights(sure, [sure, sure], np.arange(2), labelling.loss, 2)  # all are right
+    ratios = np.array(heads_words.RATIOS)
+    head = (1 / (1 + ratios)).mean()
+    assert weights / weights.sum() == pytest.approx([head, (1 - head) / 2, (1 - head) / 2])
+
+
+def test_models_of_words_are_averaged_into_one():
+    texts, generator = [["red", "car"], ["red", "boat"], ["blue", "boat"]], np.random.default_rng(0)
+    vectors = generator.normal(size=(3, 2, 4)).astype(np.float32)
+    models = list(heads_words.fit_each(texts, np.arange(3), 3, vectors, range(3)))
+    for weights, width in (([0.2, 0.3, 0.5], 8), ([0.6, 0.4, 0.0], 4), ([0.0, 0.0, 0.0], 0)):
+        one = heads_words.average(models, np.array(weights))
+        wanted = sum(w * model.scores(texts, vectors) for w, model in zip(weights, models, strict=True))
+        np.testing.assert_allclose(one.scores(texts, vectors), wanted, atol=1e-5)
+        assert len(one.centre) == width
 
 
 @pytest.mark.parametrize("data", [TEXTS, SETS])
@@ -276,6 +300,15 @@ def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_
     assert boustro.Classifier(lm, "mlp-pool", epochs=1).fit(TEXTS).head_kind == "mlp-pool"
     weak = boustro.Classifier(lm, epochs=1).fit(TEXTS, weak=TEXTS, weak_weight=0.1)
     assert weak.head_kind == "mlp-pool" and not weak.config.words
+
+
+@pytest.mark.parametrize(("num_dev", "taught"), [(0, 1), (199, 1), (200, 0)])
+def test_words_are_weighed_on_a_development_set_that_is_large_enough(lm, num_dev, taught, monkeypatch):
+    parts, dev = [], [*([("Ada left.", "unheard of")] * 9), *(TEXTS * 9)[:num_dev]] if num_dev else None
+    monkeypatch.setattr("boustro.tasks.classifier.FEW", 1)
+    monkeypatch.setattr(fitting, "train_on_part", lambda *given: parts.append(given) or train_on_part(*given))
+    model = boustro.Classifier(lm, "mlp-pool", words=True, epochs=1).fit(TEXTS, dev)
+    assert len(parts) == taught and model.fitted.extras["words"].head_weight > 0
 
 
 def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tmp_path):

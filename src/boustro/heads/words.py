@@ -3,20 +3,21 @@ a table of words (`encoders.word_table`) bring near what means about the same.
 
     x_t = (1 + log count_t) · (log((1 + n) / (1 + n_t)) + 1),  then x / ‖x‖      n texts, n_t of them with the term t
     word scores = log softmax(W · [x; 2 (v - mean v)] + b)     logistic regression over words, 2-grams and vectors v
-    scores      = a · log softmax(head) + b · word scores      a, b ≥ 0
+    scores      = a · log softmax(head) + Σ_k b_k · word scores with the first k vectors      a > 0, b_k ≥ 0
 
-v are the first 0, 1 or 2 of the vectors that a table has of a text. Their number and b / a have the best accuracy on
-texts that neither part was trained on, parts of the training set; a + b has the least cross-entropy there; b may be 0.
-For several labels per text, each label has its own regression, log softmax is the identity, and all is chosen by the
-cross-entropy.
+v are the first k = 0, 1 or 2 of the vectors that a table has of a text. Each k is tried with each ratio b_k / a on n
+texts that neither part was trained on, and what is tried is averaged: it counts e^(-n Δ / 2) where its accuracy is by Δ
+below the best. So few texts, which cannot tell, give an average, and many a choice; all b may be 0. The sum of a and b
+has the least cross-entropy there. For several labels per text, each label has its own regression, log softmax is the
+identity, and Δ is that of the cross-entropy.
 
-Sources: Salton and Buckley 1988 for TF-IDF; Wolpert 1992 for stacking. S texts, T terms, C classes, K vectors of a text
-and D their width.
+Sources: Salton and Buckley 1988 for TF-IDF; Wolpert 1992 for stacking; Catoni 2007 for averages of this form (Gibbs
+posteriors). S texts, T terms, C classes, K vectors of a text and D their width.
 """
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,9 +31,11 @@ STRENGTH = 1 / 30
 MOST_STEPS, REMEMBERED, TOLERANCE = 200, 8, 1e-4
 """Of L-BFGS; it ends where a step promises to lessen the loss by less than the last."""
 RATIOS = (0.0, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 100.0)
-"""b / a."""
+"""b_k / a."""
 SCALES = tuple(2.0 ** (power / 2) for power in range(-6, 3))
-"""a + b."""
+"""The sum of a and all b."""
+NEGLIGIBLE = 0.01
+"""What counts less than this share of the best does not count."""
 SHARE = 2.0
 """The length of a vector of a text beside that of its TF-IDF."""
 MOST_DENSE = 1000
@@ -201,20 +204,31 @@ def descend(
 Loss = Callable[[np.ndarray, np.ndarray], float]
 
 
-def choose_weights(head: np.ndarray, words: np.ndarray, gold: np.ndarray, loss: Loss) -> tuple[float, float]:
-    """(a, b) of the module's formula: b / a with the most `merit`, and the scale of the least `loss(scores, gold)`.
+def choose_weights(
+    head: np.ndarray, words: Sequence[np.ndarray], gold: np.ndarray, loss: Loss, num_texts: int
+) -> np.ndarray:
+    """[a, b_0, b_1, …] of the module's formula, from log probabilities (S, C) of so many different texts."""
 
-    `head`, `words` (S, C).
-    """
-    tried = []
-    for ratio in RATIOS:
-        scores = head + ratio * words
-        least = min((loss(scale / (1 + ratio) * scores, gold), scale / (1 + ratio)) for scale in SCALES)
-        tried.append((merit(scores, gold, least[0]), -ratio, least[1]))
-    _, ratio, scale = max(tried)
-    return scale, -ratio * scale
+    def scaled(scores: np.ndarray) -> tuple[float, float]:
+        return min((loss(scale * scores, gold), scale) for scale in SCALES)
+
+    shares, merits = np.zeros((len(words), len(RATIOS), 1 + len(words))), np.zeros((len(words), len(RATIOS)))
+    for k, own in enumerate(words):
+        for n, ratio in enumerate(RATIOS):
+            shares[k, n, [0, 1 + k]] = 1 / (1 + ratio), ratio / (1 + ratio)
+            scores = shares[k, n, 0] * head + shares[k, n, 1 + k] * own
+            merits[k, n] = (scores.argmax(1) == gold).mean() if gold.ndim == 1 else -scaled(scores)[0]
+    counted = np.exp(num_texts / 2 * (merits - merits.max()))
+    counted[counted < NEGLIGIBLE] = 0
+    weights = np.tensordot(counted / counted.sum(), shares, 2)
+    return scaled(np.tensordot(weights, np.stack([head, *words]), 1))[1] * weights
 
 
-def merit(scores: np.ndarray, gold: np.ndarray, loss: float) -> tuple[float, float]:
-    """How good scores (S, C) are: where texts have one label, by their accuracy, and then by their loss, roughly."""
-    return float((scores.argmax(1) == gold).mean()) if gold.ndim == 1 else 0.0, -round(loss, 2)
+def average(models: Sequence[WordModel], weights: np.ndarray) -> WordModel:
+    """One model with the weighted sum of the scores of models of the same terms, the first with the fewest vectors."""
+    models = models[: 1 + max(np.flatnonzero(weights).tolist(), default=0)]
+    weight = np.zeros_like(models[-1].weight)
+    for model, own in zip(models, weights, strict=False):
+        weight[:, : model.weight.shape[1]] += own * model.weight
+    bias = sum(own * model.bias for model, own in zip(models, weights, strict=False))
+    return replace(models[-1], weight=weight, bias=bias)

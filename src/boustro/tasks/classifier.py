@@ -6,7 +6,7 @@
 A text is one example, whatever the number of its sentences; the head pools the vectors of its words. Data with `labels`
 give each text several labels or none, and the answers are a `LabelSet`.
 
-Beside the head may stand TF-IDF (`Words`): trained on the same texts, weighed on parts that were left out. Its files
+Beside the head may stand TF-IDF (`Words`): trained on the same texts, weighed on texts that were left out. Its files
 are words.json, the terms and the weights of head and words, and words.safetensors (`heads.words`).
 """
 
@@ -23,7 +23,7 @@ from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
-from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, choose_weights, fit_each, merit
+from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, average, choose_weights, fit_each
 from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError
 from boustro.output import as_json
@@ -44,6 +44,8 @@ from boustro.types import Entity, Sentence
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
 FEWEST_FOR_WORDS = 8
+ENOUGH = 200
+"""Texts of a development set that words are weighed on; with fewer, they are weighed on parts of the training set."""
 
 
 class Classifier(Task[str, Label]):
@@ -245,8 +247,7 @@ class Weighed:
         """(S, C): the head's scores for texts and those of their words, weighed."""
         if not len(texts):
             return np.zeros((0, len(labelling.labels)))
-        words = [text.words for text in texts]
-        found = self.model.scores(words, self.table.describe(words) if self.table and len(self.model.centre) else None)
+        found = _scores(self.model, self.table, texts)
         head = labelling.log_probabilities(np.stack(outputs))
         return self.head_weight * head + self.words_weight * labelling.log_probabilities(found)
 
@@ -290,30 +291,29 @@ class Words(Beside):
         labelling, texts = fitted.labelling, [text.words for text in data.gold]
         assert isinstance(labelling, TextLabelling)
         table, ids = table_for(fitted.plan.reader.spec, fitted.plan.config.table), labelling.ids(data.gold)
-        vectors = table.describe(texts) if table else np.zeros((len(texts), 0, 0), np.float32)
-        parts = list(_left_out(fitted, data))
-        gold = np.concatenate([ids[left] for _, left, _ in parts])
-        head = np.concatenate([labelling.log_probabilities(scores) for _, _, scores in parts])
+        vectors = _vectors(table, texts)
 
-        def learn(some: np.ndarray, counts: Iterable[int]) -> Iterator[WordModel]:
-            return fit_each([texts[n] for n in some], ids[some], len(labelling.labels), vectors[some], counts)
+        def learn(some: np.ndarray) -> list[WordModel]:
+            counts = range(vectors.shape[1] + 1)
+            return list(fit_each([texts[n] for n in some], ids[some], len(labelling.labels), vectors[some], counts))
 
-        counts = range(vectors.shape[1] + 1)
-        answered = [
-            [model.scores([texts[n] for n in left], vectors[left]) for model in learn(kept, counts)]
-            for kept, left, _ in parts
+        judged = list(_judged(fitted, data, held))
+        gold = np.concatenate([labelling.ids(examples) for _, examples, _ in judged])
+        head = np.concatenate([labelling.log_probabilities(np.stack(outputs)) for _, _, outputs in judged])
+        learned = [learn(kept) for kept, _, _ in judged]
+        said = [
+            [_scores(model, table, examples) for model in models]
+            for models, (_, examples, _) in zip(learned, judged, strict=True)
         ]
-        found = []
-        for count, some in zip(counts, zip(*answered, strict=True), strict=True):
-            words = labelling.log_probabilities(np.concatenate(some))
-            a, b = choose_weights(head, words, gold, labelling.loss)
-            scores = a * head + b * words
-            found.append((merit(scores, gold, labelling.loss(scores, gold)), -count, a, b))
-        _, count, a, b = max(found)
-        count = -count
-        model = next(learn(np.arange(len(texts)), [count]))
-        own = Weighed(model, a, b, table if count else None)
-        return replace(fitted, extras={**fitted.extras, self.name: own}), {"words": {"vectors": count, "weight": b / a}}
+        words = [labelling.log_probabilities(np.concatenate(parts)) for parts in zip(*said, strict=True)]
+        a, *b = choose_weights(head, words, gold, labelling.loss, min(len(gold), len(texts)))
+        whole = learned[0] if len(judged[0][0]) == len(texts) else learn(np.arange(len(texts)))
+        total = float(sum(b))
+        model = average(whole, np.array(b) / (total or 1.0))
+        count = len(model.centre) // table.width if table else 0
+        own = Weighed(model, float(a), total, table if count else None)
+        weight = {"vectors": count, "weight": float(total / a)}
+        return replace(fitted, extras={**fitted.extras, self.name: own}), {"words": weight}
 
     def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
         weighed: Weighed | None = fitted.extras.get(self.name)
@@ -330,15 +330,32 @@ class Words(Beside):
         return plan, Weighed.load(folder)
 
 
-def _left_out(fitted: Fitted, data: TrainingSet) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Numbers of texts kept and left out, and the scores (S, C) that a head has for the latter which learned the
-    former: those that the head itself was chosen by, where it has them."""
+def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:
+    """(S, K, D): those that a table has of texts."""
+    return table.describe(texts) if table else np.zeros((len(texts), 0, 0), np.float32)
+
+
+def _scores(model: WordModel, table: WordTable | None, texts: Sequence[Sentence]) -> np.ndarray:
+    words = [text.words for text in texts]
+    return model.scores(words, _vectors(table, words) if len(model.centre) else None)
+
+
+Judged = tuple[np.ndarray, Sequence[Sentence], Sequence[np.ndarray]]
+
+
+def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Judged]:
+    """Numbers of texts that a head learned, other texts, and its scores (C,) of each of these: parts of the training
+    set that the head itself was chosen by, where it has them; else a development set; else parts that are left out."""
     from boustro.tasks.fitting import train_on_part
 
+    everything, known = np.arange(len(data.gold)), fitted.labelling.labels
+    usable = [n for n, text in enumerate(held.examples if held else ()) if text.label is None or text.label in known]
     if tried := getattr(fitted.head, "tried", ()):
-        everything = np.arange(len(data.gold))
-        yield from ((np.setdiff1d(everything, left), left, scores) for left, scores in tried)
-        return
-    for kept, left in left_out(data.gold, FOLDS if len(data.gold) < FEW else 1, data.seed, fitted.plan.task.shared):
-        head = train_on_part(fitted, replace(data, dev=None), kept)
-        yield kept, left, np.stack(head.outputs(data.inputs.select(left)))
+        yield from ((np.setdiff1d(everything, left), [data.gold[n] for n in left], scores) for left, scores in tried)
+    elif held and len(usable) >= ENOUGH:
+        outputs = held.ask(fitted.head)
+        yield everything, [held.examples[n] for n in usable], [outputs[n] for n in usable]
+    else:
+        for kept, left in left_out(data.gold, FOLDS if len(data.gold) < FEW else 1, data.seed, fitted.plan.task.shared):
+            head = train_on_part(fitted, replace(data, dev=None), kept)
+            yield kept, [data.gold[n] for n in left], head.outputs(data.inputs.select(left))
