@@ -11,17 +11,18 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import Answer, AnswerFile, read_to_label
-from boustro.apps.label.background import Background, Source, make_source, next_command
+from boustro.apps.label.answers import Answer, AnswerFile, Text, read_to_label
+from boustro.apps.label.background import Background, Source, make_source, next_command, offered_labels
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import Point, is_due, session_curve
 from boustro.encoders.reading import group_sentences
+from boustro.encoders.spec import load_encoder
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.types import Entity
+from boustro.types import Entity, Sentence
 from children import finish, start
 from labelling import answer, right, texts
 
@@ -240,10 +241,49 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
                 work.live_tagger()
 
 
+def test_names_are_suggested_before_anything_is_labelled(tmp_path):
+    lines = ["Ada Brandt left Vellmar .", "We saw Marie Curie in Paris .", "Nobody came .", "Marie left London ."]
+    found = [Text(Sentence(tuple(line.split(" ")))) for line in lines]
+    source = make_source(None, LabelOptions(order="in-order"), DEFAULT_OPTIONS, DEFAULT_RUN)
+
+    def suggested(out, labels, answers=()):
+        with AnswerFile(out).open() as file:
+            session = Session(found, file, labels, "in-order", offered=offered_labels(source))
+            with Background(session, source) as work:
+                work.wait_ready(60)
+            for entities in answers:
+                session.answer(session.current, entities)
+            rows = session.view()["sentence"]
+            return session, [(e["label"], e["start"], e["end"]) for e in rows["entities"]], rows["sure"], work
+
+    session, first, sure, work = suggested(tmp_path / "a.jsonl", ())
+    assert session.labels == ["PERSON", "PLACE", "ORGANISATION", "OTHER"] and not sure
+    assert first == [("PERSON", 0, 2), ("PLACE", 3, 4)]
+    words = work.reader.train_vectors(np.arange(4)).words.astype(np.float32)
+    place = read_names([text.sentence for text in found])
+    np.testing.assert_allclose(session.tagger.scores(words)[:, 0], 1 - np.exp(place), atol=0.02)
+    # Labels that say which kind they are, and labels that do not until there is an answer with them.
+    assert suggested(tmp_path / "b.jsonl", ("PER", "loc"))[1] == [("PER", 0, 2), ("loc", 3, 4)]
+    asked = [Entity("who", 0, 2), Entity("where", 3, 4)]
+    assert suggested(tmp_path / "c.jsonl", ("who", "where"))[1] == [("", 0, 2), ("", 3, 4)]
+    assert suggested(tmp_path / "d.jsonl", ("who", "where"), [asked])[1] == [("who", 2, 4), ("where", 5, 6)]
+    session, *_ = suggested(tmp_path / "e.jsonl", (), [[Entity("PLACE", 3, 4)]])
+    assert suggested(tmp_path / "e.jsonl", ())[0].labels == ["PERSON", "PLACE", "ORGANISATION", "OTHER"]
+    session.add_label("mine", keep=True)
+    with AnswerFile(tmp_path / "e.jsonl").open() as file:
+        assert "mine" in Session(found, file, offered=("PERSON",)).labels
+
+
+def read_names(sentences):
+    """(words,): the logarithm of the probability that a word is in no name."""
+    features = load_encoder("starter-names", "last").encode_all(sentences)
+    return features.streams[-1][:, 0, -7].astype(np.float32)
+
+
 def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     lm = str(tiny_lm("llama"))
     boustro.Tagger(lm, epochs=1, spelling=True, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
-    assert make_source(None, LabelOptions(), DEFAULT_OPTIONS, DEFAULT_RUN).encoder == "starter-memory"
+    assert make_source(None, LabelOptions(), DEFAULT_OPTIONS, DEFAULT_RUN).encoder == "starter-names"
     assert [
         make_source(lm, LabelOptions(spelling=s), DEFAULT_OPTIONS, DEFAULT_RUN).spelling for s in (False, True)
     ] == [False, True]

@@ -2,12 +2,15 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from boustro.apps.label.answers import AnswerFile, read_whole
 from boustro.apps.label.app import LabellingApp
 from boustro.apps.label.background import Background, Source
 from boustro.apps.label.session import TOPIC, TOPICS, Session
+from boustro.apps.label.updated_ridge import BIAS
+from boustro.apps.label.vectors import Start
 from boustro.apps.serve.http import HttpOptions, address_of, listen, run_app
 from browser import needs_chromium, open_browser
 from labelling import answer, attach, on_disk, session_at, text, texts, vectors
@@ -156,6 +159,31 @@ def test_suggestions_are_shown_with_confidence_and_accepted_with_enter(browser, 
         page.wait("document.querySelectorAll('#unsure button').length > 0")
         page.click("#unsure button")
         settled(page)
+        page.close()
+
+
+def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with AnswerFile(path).open() as file:
+        session = Session(texts(4), file, ["PER", "LOC"], order="in-order")
+        read = vectors(session.sentences)
+        rows = np.vstack([read.words.T.astype(float), np.full(len(read.words), BIAS)]).T
+        is_name = [w[0].isupper() for text in session.texts for w in text.sentence.words]
+        session.attach(range(4), read, start=Start(np.linalg.lstsq(rows, np.array(is_name, float))[0], {}))
+        page = open_page(browser, served(session))
+        chips = "[...document.querySelectorAll('#sentence mark .chip')].map(c => c.textContent)"
+        assert page.run(chips) == ["name?×", "name?×"]
+        page.press("1")
+        assert entities(page) == [["", 2, 3], ["PER", 0, 1]] and page.run(chips) == ["PER×", "name?×"]
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        (row,) = on_disk(path)
+        assert [(e["start"], e["end"], e["label"]) for e in row["entities"]] == [(0, 1, "PER")]
+        page.press("Escape")
+        while page.run("unlabelled().length"):
+            page.press("Delete")
+        page.press("2")
+        assert page.run("brush") == "LOC" and page.errors() == []
         page.close()
 
 

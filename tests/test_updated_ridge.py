@@ -55,13 +55,25 @@ def test_leaving_out_is_training_without():
     np.testing.assert_array_equal(ridge.weight, before)
 
 
-def test_a_new_output_starts_where_training_with_zeros_would_be():
+@pytest.mark.parametrize("start", [None, np.arange(WIDTH + 1.0)])
+def test_a_new_output_starts_where_training_with_zeros_would_be(start):
     x, y = examples([5])[0]
-    late, early = UpdatedRidge(WIDTH, OUTPUTS, 0.5), UpdatedRidge(WIDTH, OUTPUTS + 1, 0.5)
+    late, early = UpdatedRidge(WIDTH, OUTPUTS, 0.5), UpdatedRidge(WIDTH, OUTPUTS, 0.5)
     late.add(x, y)
-    late.widen()
+    late.widen(start)
+    early.widen(start)
     early.add(x, np.hstack([y, np.zeros((5, 1))]))
     np.testing.assert_allclose(late.weight, early.weight, atol=1e-12)
+
+
+def test_it_stays_near_to_where_it_starts():
+    """Least squares with |W - W0|² is least squares of y - x W0, plus W0."""
+    (x, y), start = examples([5])[0], np.arange(WIDTH + 1.0)
+    ridge = UpdatedRidge(WIDTH, 0, 0.5)
+    ridge.widen(start)
+    ridge.add(x, y[:, :1])
+    rest = solved([(x, y[:, :1] - with_bias(x) @ start[:, None])], 0.5)[0]
+    np.testing.assert_allclose(ridge.weight, start[:, None] + rest, atol=1e-9)
 
 
 def test_the_bias_is_hardly_penalised():

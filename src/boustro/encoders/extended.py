@@ -417,7 +417,7 @@ class NamesEncoder(ExtendedEncoder):
         within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
         super().__init__(base, [Stream(NAMES, 1, self.network.width)], within)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
-        self.num_read = len(base.streams)
+        self.num_read, self.kinds = len(base.streams), list[str](config["kinds"])
         if sum(stream.width for stream in base.streams) != len(self.network.mean):
             raise ValueError(f"{path}: damaged (vectors of another width); write the names folder again")
 
@@ -447,6 +447,13 @@ class NamesEncoder(ExtendedEncoder):
             some = slice(first, first + BLOCK_WORDS)
             values[some, 0] = self.network.read(np.concatenate([stream[some, -1] for stream in read], 1))
         yield values
+
+
+def find_names(encoder: Encoder) -> NamesEncoder | None:
+    """The encoder with names that is inside another one, or is this one."""
+    while isinstance(encoder, ExtendedEncoder) and not isinstance(encoder, NamesEncoder):
+        encoder = encoder.base
+    return encoder if isinstance(encoder, NamesEncoder) else None
 
 
 def load_names(path: Path) -> tuple[NamesNetwork, dict[str, Any]]:

@@ -24,13 +24,16 @@ from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import SPANS, Manner, Session
 from boustro.apps.label.taggers import Finished, Given, Point, finish, is_due, make_tagger, measure, retrace
 from boustro.apps.label.vectors import VectorReader, Vectors, reading_context, vector_source
+from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
 from boustro.errors import reason
 from boustro.heads.registry import head_kind
+from boustro.names import NAMES
 from boustro.options import OptionError
 from boustro.output import RunOptions
+from boustro.store import kind_of
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
 from boustro.tasks.config import AUTO
@@ -231,10 +234,11 @@ class Background:
     def _attach(self, numbers: Sequence[int], sentences: Sequence[Sentence], vectors: Vectors) -> None:
         labels = [*self.session.labels]
         prior = self.source.prior(sentences, labels)
+        start = self.reader.start if self.reader and prior is None and not self.session.manner.whole else None
         with self.session.lock:
             if prior is not None and len(self.session.labels) > len(labels):  # added meanwhile
                 prior = np.pad(prior, ((0, 0), (0, len(self.session.labels) - len(labels))))
-            self.session.attach(numbers, vectors, prior)
+            self.session.attach(numbers, vectors, prior, start)
 
     def _learn_examples(self) -> None:
         if self.source.examples:
@@ -333,7 +337,8 @@ def make_source(
     else:
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     if options.tagger is None:
-        spec = config().default_encoder() if encoder is None else encoder
+        by_default = config().default_encoder() if manner.whole else "starter-names"
+        spec = by_default if encoder is None else encoder
         Spec.parse(spec).check()
         return Source(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
@@ -363,6 +368,14 @@ def starting_labels(given: Iterable[str], source: Source) -> list[str]:
     used = {e.label for answer in source.examples for e in answer.entities}
     types = source.tagger.types if source.tagger else []
     return list(dict.fromkeys([*given, *types, *sorted(used)]))
+
+
+def offered_labels(source: Source) -> list[str]:
+    """The kinds of names that are known without any label; none where a tagger, examples or whole texts are given."""
+    first, *others = Spec.parse(source.encoder).parts
+    if source.tagger or source.examples or source.task != DEFAULT_TASK or others or kind_of(first.place) != NAMES:
+        return []
+    return load_names(Path(first.place))[1]["kinds"]
 
 
 def folder_beside(answers: Path, task: str) -> Path:

@@ -29,7 +29,8 @@ class LabelOptions:
     task: str = "tag"
     """What is labelled: tag for entities, classify for the topics of texts."""
     labels: tuple[str, ...] = ()
-    """Labels to start with, with spaces or commas between them; more can be added on the page."""
+    """Labels to start with, with spaces or commas between them; more can be added on the page. By default the kinds of
+    names that the encoder knows."""
     several: bool = False
     """Whole texts: a text may have several labels, or none. By default it has one."""
     sentences: bool = False
@@ -93,8 +94,8 @@ def label(
         texts: Texts to label: plain text, JSON lines, a table (.csv, .tsv, .xlsx, .parquet) or CoNLL columns; labels in
             them are kept aside as gold.
         out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
-        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter-memory, or that of
-            --tagger.
+        encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default that of --tagger, else for
+            entities starter-names, which suggests names before anything is labelled, and for topics starter.
         overwrite: Replace an existing folder at --out-tagger.
     """
     check_options(label, locals())
@@ -129,6 +130,7 @@ def _serve(
         allows_nested,
         make_source,
         next_command,
+        offered_labels,
         read_texts,
         starting_labels,
     )
@@ -144,7 +146,8 @@ def _serve(
     source = make_source(encoder, options, reading, run, manner)
     labels = starting_labels(options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
-    session = Session(loaded, file, labels, options.order, nested, manner, unit)
+    offered = [] if labels else offered_labels(source)
+    session = Session(loaded, file, labels, options.order, nested, manner, unit, offered)
     print(
         f"{texts}: {len(loaded):,} {unit}; {out}: "
         f"{session.resumed['answers']:,} answers so far"

@@ -7,10 +7,11 @@
 
     score of B-X and I-X = a · (inside - 1/2) + b · kind[X] - c        score of O = 0
 
-Both are linear in the word's vector, so their sum is a linear head over BIO tags. The scales a and b make the scores
-probabilities: they have the least cross-entropy on each answered sentence, scored without it. Entities that overlap are
-learned as their outermost ones. Two adjacent entities of one type are suggested as one. `LiveTopics` is the same for
-whole texts: each is one vector, the mean and the maximum over its words, and one word, inside.
+Both are linear in the word's vector, so their sum is a linear head over BIO tags. Over an encoder with names both begin
+as what its network says of the word, and not as 0: names are suggested before anything is learned. The scales a and b
+make the scores probabilities: they have the least cross-entropy on each answered sentence, scored without it. Entities
+that overlap are learned as their outermost ones. Two adjacent entities of one type are suggested as one. `LiveTopics`
+is the same for whole texts: each is one vector, the mean and the maximum over its words, and one word, inside.
 
 `Pool` holds the sentences that are ready to be suggested, with scores that follow what the tagger learns.
 
@@ -29,7 +30,7 @@ import numpy as np
 import torch
 
 from boustro.apps.label.updated_ridge import BIAS, Change, UpdatedRidge, times
-from boustro.apps.label.vectors import Vectors
+from boustro.apps.label.vectors import Start, Vectors
 from boustro.heads.closed_form import best_scale
 from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
@@ -74,12 +75,14 @@ class Scales:
 class LiveTagger:
     """See the module. What `snapshot` gives does not change while this one goes on learning."""
 
-    def __init__(self, width: int, squared_length: float, labels: Sequence[str]) -> None:
-        """`squared_length` is the mean squared length of the vectors that it will read."""
+    def __init__(self, width: int, squared_length: float, labels: Sequence[str], start: Start | None = None) -> None:
+        """`squared_length` is the mean squared length of the vectors that it will read, `start` what it knows."""
         strength = STRENGTH * max(squared_length, 1e-6)
-        self.labels = list(labels)
-        self.inside = UpdatedRidge(width, 1, strength)
-        self.kinds = UpdatedRidge(width, len(self.labels), strength)
+        self.labels, self.start = list[str](), start
+        self.inside, self.kinds = (UpdatedRidge(width, outputs, strength) for outputs in (0, 0))
+        self.inside.widen(start and start.inside)
+        for label in labels:
+            self.add_label(label)
         self.learned: dict[int, Learned] = {}
         self.scales = Scales()
 
@@ -93,10 +96,25 @@ class LiveTagger:
     @property
     def trust(self) -> float:
         """How far its probabilities are believed, 1 where each label has been answered `FEWEST_TO_SCALE` times; a label
-        that it has never seen is one that it cannot tell."""
+        that it has never seen is one that it cannot tell, unless it is a kind that it knew at the start."""
+        seen = self._seen
+        counted = (seen > 0) | ~self._known
+        return float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
+
+    @property
+    def told(self) -> dict[str, bool]:
+        """Whether it has seen a label, or knew its kind at the start."""
+        return dict(zip(self.labels, (self._known | (self._seen > 0)).tolist(), strict=True))
+
+    @property
+    def _seen(self) -> np.ndarray:
+        """(T,): answers that have each label."""
         kinds = [self._padded(example.kinds).any(0) for example in self.learned.values() if len(example.kinds)]
-        seen = np.minimum(np.sum(kinds, 0), FEWEST_TO_SCALE) if kinds else np.zeros(1)
-        return float(seen.sum()) / FEWEST_TO_SCALE / max(1, len(self.labels))
+        return np.sum(kinds, 0) if kinds else np.zeros(len(self.labels))
+
+    @property
+    def _known(self) -> np.ndarray:
+        return np.array([self.start is not None and self.start.of(label) is not None for label in self.labels], bool)
 
     def without(self, numbers: Iterable[int]) -> "LiveTagger":
         """A tagger as this one was before it learned these sentences."""
@@ -109,7 +127,7 @@ class LiveTagger:
     def add_label(self, label: str) -> None:
         """One more type, which no answer has so far."""
         self.labels.append(label)
-        self.kinds.widen()
+        self.kinds.widen(self.start and self.start.of(label))
 
     def learn(
         self, number: int, words: np.ndarray, entities: Sequence[Entity], prior: np.ndarray | None = None

@@ -22,7 +22,7 @@ import numpy as np
 
 from boustro.apps.label.answers import Answer, AnswerFile, Beside, Text, TopicAnswer, TopicSetAnswer, check_label
 from boustro.apps.label.incremental import ORDERS, LiveTagger, LiveTopics, LiveTopicSets, Order, Pool, pool_texts
-from boustro.apps.label.vectors import Vectors
+from boustro.apps.label.vectors import Start, Vectors
 from boustro.choose import choose
 from boustro.heads.registry import head_kind
 from boustro.options import OptionError
@@ -65,6 +65,8 @@ class Manner:
     """The head of the folder that is saved before training is finished; `None` for that of the live tagger."""
 
 
+EARNED = 0.5
+"""The trust from which on probabilities are shown."""
 SPANS = Manner()
 TOPIC = Manner(
     answer=TopicAnswer,
@@ -134,10 +136,12 @@ class Session:
         nested: bool = False,
         manner: Manner = SPANS,
         unit: str = "texts",
+        offered: Sequence[str] = (),
     ) -> None:
         """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`.
 
-        `unit` is what the page calls what is labelled: texts or sentences.
+        `unit` is what the page calls what is labelled: texts or sentences. `offered` are the labels where there are no
+        others.
         """
         self.texts, self.file, self.nested, self.manner, self.unit = list(texts), file, nested, manner, unit
         self.order: Order = order
@@ -157,7 +161,8 @@ class Session:
         self.draft: Answer | None = None
         """What an undone answer was, for the sentence on the screen."""
         self.resumed = self._resume(file.read(), beside := file.read_beside())
-        self.labels = list(dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()]))
+        own = dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()])
+        self.labels = list(offered if own.keys() <= {*offered} else own)
 
     # What there is
 
@@ -215,12 +220,14 @@ class Session:
             "source": sentence.where,
             "before": self._beside_in_document(number, -1),
             "after": self._beside_in_document(number, 1),
+            "sure": self.tagger is not None and self.tagger.trust >= EARNED,
             "place": [*self.answers].index(number) + 1 if number in self.answers else None,
         }
         return state
 
     def suggest(self, number: int) -> tuple[Entity, ...]:
-        """The tagger's entities for a sentence, with their probabilities; none before it is ready."""
+        """The tagger's entities for a sentence, with their probabilities; none before it is ready. Where a label cannot
+        be told yet it is empty."""
         return self.suggest_all([number])[0] if number in self.pool else ()
 
     def suggest_all(self, numbers: Sequence[int]) -> list[tuple[Entity, ...]]:
@@ -229,17 +236,30 @@ class Session:
             return [() for _ in numbers]
         scores = np.concatenate([self.pool.scores(number) for number in numbers])
         decoded = self.tagger.decode(scores, [self.texts[number].sentence for number in numbers])
-        trust, blind = self.tagger.trust, 1 / (len(self.labels) + (not self.manner.whole))
-        modest = lambda e: replace(e, score=trust * e.score + (1 - trust) * min(blind, e.score))  # noqa: E731
-        return [tuple(modest(e) for e in entities) for entities in decoded]
+        trust, blind, told = self.tagger.trust, 1 / (len(self.labels) + (not self.manner.whole)), self.tagger.told
+        all_told = self.manner.whole or any(self.pool.prior(number) is not None for number in numbers)
+
+        def modest(e: Entity) -> Entity:
+            """A label of which nothing is known is not said."""
+            known = told[e.label] or all_told
+            return replace(e, label=e.label if known else "", score=trust * e.score + (1 - trust) * min(blind, e.score))
+
+        return [tuple(map(modest, entities)) for entities in decoded]
 
     # What happens
 
-    def attach(self, numbers: Sequence[int], vectors: Vectors, prior: np.ndarray | None = None) -> None:
-        """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`."""
+    def attach(
+        self,
+        numbers: Sequence[int],
+        vectors: Vectors,
+        prior: np.ndarray | None = None,
+        start: Start | None = None,
+    ) -> None:
+        """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`, and `start` what the
+        tagger knows, if these are the first."""
         if self.tagger is None:
             squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
-            self.tagger = self.manner.live(vectors.words.shape[1], squared, self.labels)
+            self.tagger = self.manner.live(vectors.words.shape[1], squared, self.labels, start)
         self.pool.attach(numbers, vectors, self.tagger, prior)
         for number in numbers:
             if number in self.answers:

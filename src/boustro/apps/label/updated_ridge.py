@@ -1,6 +1,6 @@
 """Ridge regression that examples are added to and taken from, each in time that does not grow with their number.
 
-    W minimises  Σ |y - [x; b] · W|² + strength · |W|²        P = (Σ [x; b]ᵀ [x; b] + strength · I)⁻¹
+    W minimises  Σ |y - [x; b] · W|² + strength · |W - W₀|²        P = (Σ [x; b]ᵀ [x; b] + strength · I)⁻¹
 
     ridge = UpdatedRidge(width=4, outputs=2, strength=1.0)
     ridge.add(x, y)              the same W as from solving for all examples together, up to rounding
@@ -43,15 +43,16 @@ class UpdatedRidge:
     """See the module. `weight` is W (d + 1, C), `inverse` is P (d + 1, d + 1), both float64."""
 
     def __init__(self, width: int, outputs: int, strength: float) -> None:
-        """Without examples; `ValueError` for a strength that is not above 0."""
+        """Without examples, and with W₀ = 0; `ValueError` for a strength that is not above 0."""
         if not strength > 0:
             raise ValueError(f"the strength of a ridge regression must be above 0, not {strength}")
         self.weight = np.zeros((width + 1, outputs))
-        self.inverse = np.eye(width + 1) / strength
+        self.inverse, self.strength = np.eye(width + 1) / strength, strength
 
-    def widen(self) -> None:
-        """One more output, which was 0 for all examples so far: its weights are exactly 0."""
-        self.weight = np.hstack([self.weight, np.zeros((len(self.weight), 1))])
+    def widen(self, start: np.ndarray | None = None) -> None:
+        """One more output, which was 0 for all examples so far; `start` (d + 1,) is its column of W₀."""
+        column = np.zeros(len(self.weight)) if start is None else self.strength * (self.inverse @ start)
+        self.weight = np.column_stack([self.weight, column])
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Change:
         """Learn examples x (n, d) with their outputs y (n, C)."""

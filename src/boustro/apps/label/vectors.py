@@ -6,7 +6,7 @@ Mean and standard deviation come from the sentences that a `VectorReader` is mad
 `LayerMix`: a few dozen labelled sentences are too few to learn a mix from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.apps.label.updated_ridge import BIAS
 from boustro.encoders.base import Encoder
+from boustro.encoders.extended import PLACES, find_names
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
@@ -22,6 +24,13 @@ from boustro.heads.inputs import Inputs, sentence_rows
 from boustro.heads.mix import LayerMix
 
 BLOCK_WORDS = 8192
+ALIASES = (
+    ("PERSON", "PERSONS", "PEOPLE", "PER", "PERS"),
+    ("PLACE", "PLACES", "LOCATION", "LOCATIONS", "LOC", "GPE"),
+    ("ORGANISATION", "ORGANISATIONS", "ORGANIZATION", "ORGANIZATIONS", "ORG", "COMPANY", "COMPANIES"),
+    ("OTHER", "OTHERS", "MISC", "MISCELLANEOUS"),
+)
+"""What labels of a kind of name are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,22 @@ class Vectors:
 
     words: np.ndarray
     starts: np.ndarray
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is known of names before anything is answered, as weights (d + 1,) of a word's vector and of the constant.
+
+    `inside` gives the probability that the word is in a name, `kinds` those of what it then is.
+    """
+
+    inside: np.ndarray
+    kinds: Mapping[str, np.ndarray]
+
+    def of(self, label: str) -> np.ndarray | None:
+        """The weights of the kind that a label is called by, if it is: `LOC` is PLACE."""
+        same = next((names for names in ALIASES if label.upper() in names), (label,))
+        return next((weights for kind, weights in self.kinds.items() if kind in same), None)
 
 
 def reading_context(examples: Sequence[Any], context: Context | None) -> Context:
@@ -89,6 +114,26 @@ class VectorReader:
     def mixes(self) -> list[tuple[int, LayerMix]]:
         """Per stream the first layer that is used, and the average of it and the later ones."""
         return list(zip(self._first_layer, self._mixes, strict=True))
+
+    @property
+    def start(self) -> Start | None:
+        """What an encoder with names knows, of vectors as they are read here."""
+        if (found := find_names(self.encoder)) is None:
+            return None
+        widths, at = [stream.width for stream in self.encoder.streams], len(found.base.streams)
+        first, mix = sum(widths[:at]), self._mixes[at]
+        outputs, kinds = len(found.network.leave), found.kinds
+
+        def weigh(place: int, sign: float = 1.0, constant: float = 0.0) -> np.ndarray:
+            """Of `constant` and `sign` times a value of the stream, which is standardised."""
+            weights = np.zeros(sum(widths) + 1)
+            weights[first + place] = sign / float(mix.scale[0, place])
+            weights[-1] = (constant + sign * float(mix.mean[0, place])) / BIAS
+            return weights
+
+        places = {kind: outputs - len(kinds) + n for n, kind in enumerate(kinds)}
+        outside = outputs - len(kinds) - PLACES
+        return Start(weigh(outside, -1, 1), {kind: weigh(place) for kind, place in places.items()})
 
     def train_vectors(self, numbers: np.ndarray) -> Vectors:
         """Of the examples with these numbers among the first ones, in this order."""
