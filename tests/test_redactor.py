@@ -19,6 +19,7 @@ from boustro.apps.live.redactor import (
     rewrite,
     whole_characters,
 )
+from boustro.apps.live.structured import Checker
 from boustro.options import OptionError
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 
@@ -55,6 +56,13 @@ def test_any_chunks_give_the_same_text_with_the_same_masks(delay):
         assert text == MASKED
         assert [text[r.at : r.at + len(r.written)] for r in found] == [r.written for r in found]
     assert redact(list(halves(TEXT)), delay=delay)[0] == MASKED
+
+
+def test_without_a_tagger_that_of_the_package_reads():
+    redactor = Redactor(labels=["PERSON"])
+    assert redactor.feed("Ada Brandt left Vellmar.").text + redactor.end().text == "[PERSON_1] left Vellmar."
+    checker = Checker()
+    assert checker.json('{"by": "Ada Brandt"}', Masks(checker.labels)) == '{"by":"[PERSON_1]"}'
 
 
 @given(texts, st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 3, None]))

@@ -23,7 +23,6 @@ import logging
 import traceback
 from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,6 +37,7 @@ from boustro.apps.live.chat import ASKED, Conversation, Stream
 from boustro.apps.live.redactor import TooManyNames, Written
 from boustro.apps.live.structured import Checker, Unchecked
 from boustro.choose import suggestion
+from boustro.names import NAMES
 from boustro.options import OptionError
 
 LOG = logging.getLogger("boustro.litellm")
@@ -61,7 +61,8 @@ class BoustroGuardrail(CustomGuardrail):
     """Masks prompts, redacts answers and puts names back; see the module.
 
     Args:
-        tagger: A tagger's folder, or its name on the Hub, or from Python a `Tagger`.
+        tagger: A tagger's folder, or its name on the Hub, or from Python a `Tagger`. By default that of the package,
+            which knows names without any label, and misses many.
         labels: Labels of the entities that are left out. By default all that the tagger has.
         write: mask ([PER_1]) or label ([PER], which cannot be put back).
         delay: Words after an entity of a streamed answer that are read before it is released.
@@ -77,7 +78,7 @@ class BoustroGuardrail(CustomGuardrail):
 
     def __init__(
         self,
-        tagger: Any,
+        tagger: Any = NAMES,
         labels: Collection[str] | None = None,
         write: Written = "mask",
         delay: int = 8,
@@ -93,10 +94,6 @@ class BoustroGuardrail(CustomGuardrail):
             raise OptionError(f"{name} is no option of this guardrail{suggestion(name, options)}")
         if write not in ("mask", "label"):
             raise OptionError(f"write must be mask or label, not {write!r}")
-        if isinstance(tagger, (str, Path)):
-            from boustro.tasks.tagger import Tagger
-
-            tagger = Tagger.from_pretrained(tagger)
         self._checker = Checker(tagger, labels, write, delay, live)
         self._put_back, self._seconds, self._most, self._passed = put_back, seconds, most_characters, pass_fields
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tagger")

@@ -241,8 +241,8 @@ class Session:
 
         def modest(e: Entity) -> Entity:
             """A label of which nothing is known is not said."""
-            known = told[e.label] or all_told
-            return replace(e, label=e.label if known else "", score=trust * e.score + (1 - trust) * min(blind, e.score))
+            label, score = e.label if all_told or told[e.label] else "", e.score or 0.0
+            return replace(e, label=label, score=trust * score + (1 - trust) * min(blind, score))
 
         return [tuple(map(modest, entities)) for entities in decoded]
 

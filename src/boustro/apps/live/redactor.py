@@ -15,9 +15,11 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from boustro.choose import suggestion
+from boustro.names import NAMES
 from boustro.options import OptionError
 
 MOST_NUMBER = 9999
@@ -140,11 +142,21 @@ class Contradiction(RuntimeError):
     """A live tagger took back what it had said for good; what is not released yet stays unreleased."""
 
 
+def open_tagger(tagger: Any) -> Any:
+    """A tagger; one that is named by its folder, or is that of the package, is opened. Raises as `boustro.load`."""
+    if not isinstance(tagger, str | Path):
+        return tagger
+    from boustro.tasks.tagger import Tagger
+
+    return Tagger.from_pretrained(tagger)
+
+
 class Redactor:
     """Releases a text without its entities, as early as its tagger is sure of them.
 
     Args:
-        tagger: A `Tagger`, or anything with `types` that `live` takes.
+        tagger: A `Tagger`, or anything with `types` that `live` takes; or a folder, which is opened for this redactor.
+            By default that of the package, which knows names without any label, and misses many.
         delay: Words after an entity that are read before it is final; `None` waits for the end.
         labels: Labels of the entities that are left out. By default all that the tagger has.
         write: mask ([PER_1]), label ([PER]) or event (nothing; `Released.redactions` tells of it).
@@ -156,7 +168,7 @@ class Redactor:
 
     def __init__(
         self,
-        tagger: Any,
+        tagger: Any = NAMES,
         delay: int | None = 8,
         *,
         labels: Collection[str] | None = None,
@@ -166,6 +178,7 @@ class Redactor:
     ) -> None:
         if live is None:
             from boustro.apps.live.stream import Live as live
+        tagger = open_tagger(tagger)
         self.labels = check_labels(labels, tagger.types)
         self.masks = masks or Masks(tagger.types)
         self.write: Written = write

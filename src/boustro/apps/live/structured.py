@@ -31,10 +31,12 @@ from boustro.apps.live.redactor import (
     Written,
     check_labels,
     merged,
+    open_tagger,
     restore,
     rewrite,
 )
 from boustro.apps.live.redactor import whole_characters as whole
+from boustro.names import NAMES
 
 PLAIN = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
 """What ids and names of models, roles and functions look like: no white space, and no address of a person."""
@@ -321,7 +323,7 @@ class Checker:
     """Finds the entities of whole texts, and remembers them by a keyed hash, not the texts.
 
     Args:
-        tagger: A `Tagger`, or anything with `types` and `predict`.
+        tagger: A `Tagger`, or anything with `types` and `predict`; or a folder, see `Redactor`.
         labels: Labels that count; `None` for all.
         write: See `Redactor`.
         delay: See `Redactor`.
@@ -332,15 +334,15 @@ class Checker:
 
     def __init__(
         self,
-        tagger: Any,
+        tagger: Any = NAMES,
         labels: Collection[str] | None = None,
         write: Written = "mask",
         delay: int | None = 8,
         live: Callable[[Any, int | None], Any] | None = None,
     ) -> None:
-        self.tagger, self.delay, self.live = tagger, delay, live
+        self.tagger, self.delay, self.live = open_tagger(tagger), delay, live
         self.write: Written = write
-        self.labels = check_labels(labels, tagger.types)
+        self.labels = check_labels(labels, self.tagger.types)
         self._secret = os.urandom(32)
         self._known: OrderedDict[bytes, list[Region]] = OrderedDict()
 
