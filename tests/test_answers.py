@@ -97,7 +97,7 @@ def test_an_entity_is_as_sure_as_its_words_together():
 
 def test_layers_may_stand_side_by_side():
     concat, x = LayerConcat(2, 3), torch.randn(5, 2, 3)
-    concat.fit_standardisation(x.numpy())
+    concat.fit(x.numpy())
     standard = (x - x.mean(0)) / x.std(0, correction=0)
     torch.testing.assert_close(concat(x), standard.reshape(5, 6))
     assert concat.width == 6 and not list(concat.parameters())

@@ -12,7 +12,7 @@ import boustro
 from boustro.encoders.spec import load_encoder
 from boustro.heads.bodies import Dropout
 from boustro.heads.inputs import Inputs
-from boustro.heads.mix import LayerMix
+from boustro.heads.mix import MIXES, LayerMix
 from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import Dev, train_head
@@ -239,7 +239,7 @@ def test_an_unknown_head_lists_the_known_ones():
 def test_a_mix_standardises_each_layer_and_weighs_them():
     features = np.random.default_rng(0).normal([[1.0, 50.0], [-3.0, 0.1]], [[2.0, 9.0], [0.5, 4.0]], (5000, 2, 2))
     mix = LayerMix(2, 2)
-    mix.fit_standardisation(features.astype(np.float32), block=999)
+    mix.fit(features.astype(np.float32), block=999)
     standard = (features - features.mean(0)) / features.std(0)
     x = torch.from_numpy(features[:7].astype(np.float32))
     np.testing.assert_allclose(mix(x.clone()).detach(), standard[:7].mean(1), atol=1e-4)
@@ -252,9 +252,25 @@ def test_a_mix_standardises_each_layer_and_weighs_them():
     assert LayerMix(1, 2).layer_weights() == [1.0] and not list(LayerMix(1, 2).parameters())
 
 
+@pytest.mark.parametrize("kind", MIXES)
+@pytest.mark.parametrize("standardise", [True, False])
+def test_a_stream_of_few_components_keeps_distances(kind, standardise):
+    generator = np.random.default_rng(0)
+    features = (generator.normal(size=(500, 1, 3)) @ generator.normal(size=(3, 8))).astype(np.float32)
+    few, whole = (
+        make_head("linear", SequenceOptions(combine=kind, standardise=standardise), [shape], ("O", "X"))
+        for shape in ((1, 8, 3), (1, 8))
+    )
+    x = torch.from_numpy(features[:20])
+    for head in (few, whole):
+        head.mixes.fit([features])
+    assert few.mix([x]).shape == (20, 3)
+    torch.testing.assert_close(*(torch.cdist(v, v) for v in (few.mix([x]), whole.mix([x]))), atol=1e-4, rtol=1e-4)
+
+
 def test_a_mix_leaves_the_features_as_they_are():
     mix, x = LayerMix(2, 3), torch.randn(4, 2, 3)
-    mix.fit_standardisation(np.random.randn(50, 2, 3).astype(np.float32))
+    mix.fit(np.random.randn(50, 2, 3).astype(np.float32))
     kept = x.clone()
     mix(x)
     assert torch.equal(x, kept)

@@ -85,11 +85,18 @@ WordList = Sentence | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The shape of what one LM gives for a word: `num_layers` vectors of `width`."""
+    """The shape of what one LM gives for a word: `num_layers` vectors of `width`, or one that has `components`."""
 
     name: str
     num_layers: int
     width: int
+    components: int | None = None
+    """Of the principal components of the vectors, how many say anything, where they are fewer than the width."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The layers and the width, and the components where there are fewer: what a head needs to know."""
+        return (self.num_layers, self.width, self.components)[: 2 if self.components is None else 3]
 
 
 @dataclass(frozen=True, slots=True)

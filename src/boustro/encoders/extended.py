@@ -51,7 +51,7 @@ from boustro.choose import later
 from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
 from boustro.encoders.options import Context, ReadingOptions
 from boustro.encoders.reading import group_sentences
-from boustro.encoders.word_means import WordMeans, join_means, load_means
+from boustro.encoders.word_means import CodedVectors, WordMeans, join_means, load_means
 from boustro.names import MEMORY, NAMES
 from boustro.store import kind_of, read_folder, read_json
 from boustro.types import Sentence
@@ -135,7 +135,9 @@ class PooledEncoder(ExtendedEncoder):
         known: WordMeans | None = None,
         learned: WordMeans | None = None,
     ) -> None:
-        super().__init__(base, (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams), within)
+        coded = [means.num_components for means in known.means if isinstance(means, CodedVectors)] if known else []
+        pooled = (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams)
+        super().__init__(base, map(lambda s, n: replace(s, components=n), pooled, coded or repeat(None)), within)
         self.known, self.learned = known, learned
 
     @property

@@ -69,6 +69,11 @@ class CodedVectors:
         """(V, D)."""
         return len(self.codes), len(self.mean)
 
+    @property
+    def num_components(self) -> int | None:
+        """R, or `None` where there is none for each dimension that could be left out."""
+        return len(self.axes) if len(self.axes) < len(self.mean) else None
+
     def __len__(self) -> int:
         return len(self.codes)
 

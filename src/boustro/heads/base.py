@@ -33,7 +33,7 @@ MakeBody = Callable[[int, int, Any], nn.Module]
 class Head(nn.Module, ABC):
     """A mix of layers per stream, the streams joined, and a body; `make_head` makes one.
 
-    `streams` are (layers, width) pairs; `labels` are what the head predicts: tags, entity types or classes.
+    `streams` are their shapes, as of `make_head`; `labels` are what the head predicts: tags, entity types or classes.
     """
 
     parts: ClassVar[int] = 1
@@ -56,7 +56,7 @@ class Head(nn.Module, ABC):
         kind: str,
         make_body: MakeBody,
         options: HeadOptions,
-        streams: Sequence[tuple[int, int]],
+        streams: Sequence[tuple[int, ...]],
         labels: Sequence[str],
         side: int = 0,
     ) -> None:
@@ -64,7 +64,7 @@ class Head(nn.Module, ABC):
         self.kind, self.options, self.streams, self.labels = kind, options, tuple(streams), tuple(labels)
         self.side = side
         mix = MIXES[options.combine]
-        self.mixes = Mixes(mix(layers, width, options.standardise) for layers, width in streams)
+        self.mixes = Mixes(mix(layers, width, options.standardise, *few) for layers, width, *few in streams)
         self.widths = [mix.width for mix in self.mixes]
         self.body = make_body(sum(self.widths) + side, len(self.labels), options)
 

@@ -94,6 +94,21 @@ def kept_scale(p: float) -> float:
 HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
 
+ROWS = 32
+"""oneDNN, which computes products in bf16 on a CPU, compiles its kernels anew for every number of rows, which takes
+longer than the products of a batch. So a batch has a multiple of so many rows there."""
+
+
+class WordMap(nn.Linear):
+    """An affine map of words, (N, d) → (N, k)."""
+
+    def forward(self, input: Float[Tensor, "N d"]) -> Float[Tensor, "N k"]:
+        if input.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+            return super().forward(input)
+        few, count = input.to(torch.get_autocast_dtype("cpu")), len(input)
+        return super().forward(F.pad(few, (0, 0, 0, -count % ROWS)))[:count]
+
+
 class PerWord(nn.Sequential):
     """A body that scores every word independently: affine maps, dropout before each, ReLU between them."""
 
@@ -114,13 +129,13 @@ class PerWord(nn.Sequential):
 
 def linear(width: int, num_labels: int, options: TrainedOptions) -> PerWord:
     """One affine map."""
-    return PerWord(Dropout(options.dropout), nn.Linear(width, num_labels))
+    return PerWord(Dropout(options.dropout), WordMap(width, num_labels))
 
 
 def mlp(width: int, num_labels: int, options: HiddenOptions) -> PerWord:
     """Two affine maps with a ReLU between them."""
     hidden, p = options.hidden or width, options.dropout
-    return PerWord(Dropout(p), nn.Linear(width, hidden), nn.ReLU(), Dropout(p), nn.Linear(hidden, num_labels))
+    return PerWord(Dropout(p), WordMap(width, hidden), nn.ReLU(), Dropout(p), WordMap(hidden, num_labels))
 
 
 class Block(nn.Module):

@@ -6,6 +6,9 @@
 `mean` and `sd` are per layer and dimension, computed on the training set and stored with the head: otherwise a few
 large dimensions would dominate the rest, and a large LM a small one. Sources: ELMo (Peters et al. 2018) for the scalar
 mix with γ; Jurafsky and Martin, chapter 11.3.2, for standardising.
+
+A stream may have fewer components than dimensions (`encoders.base.Stream`): it is then read along so many principal
+components of the training set, which shortens every step of training by the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,33 +19,49 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+SAMPLE = 20_000  # words that components are found among
+
 
 class LayerConcat(nn.Module):
     """(B, L, D) → (B, L·D). Nothing is learned."""
 
     mean: Tensor
     scale: Tensor
+    axes: Tensor | None
     learned = False
 
-    def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
+    def __init__(self, num_layers: int, width: int, standardise: bool = True, components: int | None = None) -> None:
         super().__init__()
         self.standardise = standardise
-        self.width = num_layers * width  # of the result
+        self.width = num_layers * width if components is None else components  # of the result
         self.register_buffer("mean", torch.zeros(num_layers, width))
         self.register_buffer("scale", torch.ones(num_layers, width))
+        assert components is None or num_layers == 1, "components are those of one layer"
+        self.register_buffer("axes", None if components is None else torch.eye(width, components))
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B d"]:
-        return self.standardised(x).flatten(1)
+        return self.reduced(self.standardised(x).flatten(1))
+
+    def reduced(self, x: Float[Tensor, "B D"]) -> Float[Tensor, "B d"]:
+        """The components of a stream that has fewer of them than dimensions."""
+        return x if self.axes is None else x @ self.axes
 
     def standardised(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """In float32; with `standardise`, mean 0 and standard deviation 1 on the training set."""
         x = x.float()
         return torch.addcmul(-self.mean * self.scale, x, self.scale) if self.standardise else x
 
-    def fit_standardisation(self, features: np.ndarray, block: int = 512) -> None:
-        """Compute mean and standard deviation of features (words, L, D), in one pass over blocks that fit a cache."""
-        if not self.standardise:
-            return
+    def fit(self, features: np.ndarray, block: int = 512) -> None:
+        """Compute mean and standard deviation of features (words, L, D), in one pass over blocks that fit a cache, and
+        the principal components of some of them."""
+        if self.standardise:
+            self._fit_standardisation(features, block)
+        if self.axes is not None:
+            some = torch.from_numpy(np.array(features[:: len(features) // SAMPLE + 1]))
+            _, axes = torch.linalg.eigh(torch.cov(self.standardised(some)[:, 0].T, correction=0))
+            self.axes.copy_(axes[:, -self.axes.shape[1] :])
+
+    def _fit_standardisation(self, features: np.ndarray, block: int) -> None:
         total = torch.zeros(self.mean.shape, dtype=torch.float64)
         squares = torch.zeros_like(total)
         for start in range(0, len(features), block):
@@ -60,19 +79,19 @@ class LayerConcat(nn.Module):
 
 
 class LayerMix(LayerConcat):
-    """(B, L, D) → (B, D). With one layer there is nothing to learn, and no γ and no weights."""
+    """(B, L, D) → (B, D), or (B, R) where there are R components. With one layer there is nothing to learn, and no γ and no weights."""
 
-    def __init__(self, num_layers: int, width: int, standardise: bool = True) -> None:
-        super().__init__(num_layers, width, standardise)
-        self.width = width
+    def __init__(self, num_layers: int, width: int, standardise: bool = True, components: int | None = None) -> None:
+        super().__init__(num_layers, width, standardise, components)
+        self.width = components or width
         self.learned = num_layers > 1
         self.weights = nn.Parameter(torch.zeros(num_layers)) if self.learned else None
         self.gamma = nn.Parameter(torch.ones(())) if self.learned else None
 
-    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B D"]:
+    def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B d"]:
         x = self.standardised(x)
         if self.weights is None or self.gamma is None:
-            return x.squeeze(1)
+            return self.reduced(x.squeeze(1))
         weights = (self.gamma * self.weights.softmax(0)).expand(len(x), 1, -1)
         return torch.bmm(weights, x).squeeze(1)
 
@@ -87,10 +106,10 @@ class Mixes(nn.ModuleList):
     def __iter__(self) -> Iterator[LayerConcat]:
         return cast("Iterator[LayerConcat]", super().__iter__())
 
-    def fit_standardisation(self, streams: Sequence[np.ndarray]) -> None:
-        """See `LayerConcat.fit_standardisation`; features (words, L, D) of every stream."""
+    def fit(self, streams: Sequence[np.ndarray]) -> None:
+        """See `LayerConcat.fit`; features (words, L, D) of every stream."""
         for mix, stream in zip(self, streams, strict=True):
-            mix.fit_standardisation(stream)
+            mix.fit(stream)
 
 
 MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.bodies import BiLSTM, Dropout
+from boustro.heads.bodies import BiLSTM, Dropout, WordMap
 from boustro.heads.layout import check_lengths, texts_of
 from boustro.heads.options import HiddenOptions
 
@@ -46,12 +46,12 @@ class PooledMLP(nn.Module):
     def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         hidden = options.hidden or width
-        self.enter = nn.Sequential(Dropout(options.dropout), nn.Linear(width, hidden), nn.ReLU())
+        self.enter = nn.Sequential(Dropout(options.dropout), WordMap(width, hidden), nn.ReLU())
         self.leave = nn.Sequential(Dropout(options.dropout), nn.Linear(2 * hidden, num_labels))
 
     def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S C"]:
         """Scores (logits)."""
-        z = self.enter(x)
+        z = self.enter(x).float()  # bf16 under autocast
         return self.leave(torch.cat([pool_mean(z, lengths), pool_max(z, lengths)], dim=1))
 
 

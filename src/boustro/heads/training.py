@@ -20,6 +20,7 @@ from torch import Tensor
 from boustro.hardware import mixed_precision
 from boustro.heads.base import Head
 from boustro.heads.inputs import Batch, Inputs, Streams, Targets, length_blocks
+from boustro.heads.mix import LayerConcat
 from boustro.heads.options import TrainedOptions
 from boustro.progress import Progress
 
@@ -79,7 +80,7 @@ def train_head(
     """
     device = device or torch.device("cpu")
     if not started:
-        head.mixes.fit_standardisation(inputs.streams)
+        head.mixes.fit(inputs.streams)
     head.to(device)
     if not started:
         head.begin(inputs, lambda: mix_all(head, inputs.streams))
@@ -146,15 +147,25 @@ def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> Trai
 
 
 class _Words:
-    """The vectors of words while a head learns: mixed batch by batch until the mixes are frozen, then once for all."""
+    """The vectors of words while a head learns: mixed batch by batch until the mixes are frozen, then once for all.
+
+    A stream whose mix learns nothing is mixed once at the start."""
 
     def __init__(self, head: Head, inputs: Inputs, dev: Dev | None, device: torch.device) -> None:
         self.head, self.inputs, self.dev = head, inputs, dev
-        # on a CPU the memory-mapped features, elsewhere a copy
-        arrays = (s if device.type == "cpu" else np.array(s) for s in inputs.streams)
-        self.held = [torch.from_numpy(array).to(device) for array in arrays]
         self.mixed: Tensor | None = None
         self.dev_mixed: Tensor | None = None
+        if not any(mix.learned for mix in head.mixes):
+            self.freeze()
+            return
+        # on a CPU the memory-mapped features, elsewhere a copy
+        streams = zip(head.mixes, inputs.streams, strict=True)
+        self.held = [
+            torch.from_numpy(stream if device.type == "cpu" else np.array(stream)).to(device)
+            if mix.learned
+            else _mix([mix], [stream], device)
+            for mix, stream in streams
+        ]
 
     def freeze(self) -> None:
         """Let the mixes learn no more."""
@@ -168,7 +179,8 @@ class _Words:
         if self.mixed is not None:
             return batch.to_words(self.mixed)
         rows = batch.rows.to(self.held[0].device)
-        return batch.beside(self.head.mix([stream[rows] for stream in self.held]))
+        mixed = (mix(s[rows]) if mix.learned else s[rows] for mix, s in zip(self.head.mixes, self.held, strict=True))
+        return batch.beside(torch.cat([vectors.float() for vectors in mixed], dim=-1))
 
     def of_dev(self) -> Tensor:
         """The words of the development set, (words, d)."""
@@ -187,14 +199,20 @@ def _make_optimizer(
     return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
 
 
-@torch.no_grad()
 def mix_all(head: Head, streams: Streams) -> Tensor:
     """(words, d) float16: the mixed vectors of all words, on the head's device."""
-    device = next(head.parameters()).device
-    result = torch.empty(len(streams[0]), sum(head.widths), dtype=torch.float16, device=device)
+    return _mix(list(head.mixes), streams, next(head.parameters()).device)
+
+
+@torch.no_grad()
+def _mix(mixes: Sequence[LayerConcat], streams: Streams, device: torch.device) -> Tensor:
+    result = torch.empty(len(streams[0]), sum(mix.width for mix in mixes), dtype=torch.float16, device=device)
     for start in range(0, len(result), MIX_WORDS):
-        block = [torch.from_numpy(np.array(s[start : start + MIX_WORDS])).to(device) for s in streams]
-        result[start : start + MIX_WORDS] = head.mix(block)
+        some = slice(start, start + MIX_WORDS)
+        mixed = [
+            mix(torch.from_numpy(np.array(stream[some])).to(device)) for mix, stream in zip(mixes, streams, strict=True)
+        ]
+        result[some] = torch.cat(mixed, 1)
     return result
 
 

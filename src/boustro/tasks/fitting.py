@@ -241,7 +241,7 @@ def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: 
     return make_head(
         plan.head_kind,
         plan.head_options.fitted(labelling.longest(train)),
-        streams=tuple((s.num_layers, s.width) for s in plan.reader.encoder(cached=True).streams),
+        streams=[stream.shape for stream in plan.reader.encoder(cached=True).streams],
         labels=labelling.labels,
         side=side,
     )

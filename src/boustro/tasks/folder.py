@@ -87,7 +87,7 @@ def load_fitted(
         head = make_head(
             plan.head_kind,
             plan.head_options.fitted(saved["max_span"]),
-            streams=tuple((int(layers), int(width)) for layers, width in saved["streams"]),
+            streams=[tuple(map(int, stream)) for stream in saved["streams"]],
             labels=labelling.labels,
             side=int(saved.get("side", 0)),
         )
@@ -111,7 +111,7 @@ def names_fitted(task: Any, path: Path, encoder: str | None = None, **how: Any) 
     plan = make_plan(task, spec, "linear", layers="last", **how)
     reader = plan.reader.encoder()
     labelling = TagLabelling("bio", factored_tags(facts["kinds"]))
-    streams = tuple((stream.num_layers, stream.width) for stream in reader.streams)
+    streams = [stream.shape for stream in reader.streams]
     head = make_head("linear", plan.head_options, streams, labelling.labels)
     tags, num_kinds = len(labelling.labels), len(facts["kinds"])
     weight = np.zeros((tags, sum(head.widths)), np.float32)

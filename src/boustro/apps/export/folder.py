@@ -401,7 +401,7 @@ def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, preci
     head = fitted.head
     lengths = torch.tensor([3, 2, 1, 1][: 2 * head.parts])
     words = int(lengths.sum())
-    shapes = [(rows[n] if n < len(parts.lms) else layers, width) for n, (layers, width) in enumerate(head.streams)]
+    shapes = [(rows[n] if n < len(parts.lms) else layers, width) for n, (layers, width, *_) in enumerate(head.streams)]
     widths = [width if n >= len(parts.lms) else parts.lms[n].streams[0].width for n, (_, width) in enumerate(shapes)]
     given = [torch.rand(words, num_layers, width) for (num_layers, _), width in zip(shapes, widths, strict=True)]
     if parts.names is not None:

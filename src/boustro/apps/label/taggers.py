@@ -173,7 +173,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
         )
     tagger = Tagger(spec, "linear", **options)
     labelling = TagLabelling("bio", factored_tags(live.labels))
-    streams = tuple((s.num_layers, s.width) for s in reader.encoder.streams)
+    streams = [stream.shape for stream in reader.encoder.streams]
     head = make_head("linear", tagger.head_options, streams, labelling.labels)
     assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
     with torch.no_grad():

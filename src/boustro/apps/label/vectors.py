@@ -102,8 +102,8 @@ class VectorReader:
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in shapes]
         self._mixes = []
         for stream, shape, first in zip(self._inputs.streams, shapes, self._first_layer, strict=True):
-            self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise))
-            self._mixes[-1].fit_standardisation(stream[:, first:])
+            self._mixes.append(LayerMix(shape.num_layers - first, shape.width, standardise, shape.components))
+            self._mixes[-1].fit(stream[:, first:])
 
     @property
     def encoder(self) -> Encoder:
@@ -148,7 +148,7 @@ class VectorReader:
     def mix(self, inputs: Inputs, parts: np.ndarray) -> Vectors:
         """The words of all sentences of `parts`, numbers among those of `inputs`, one after another."""
         rows, starts = sentence_rows(inputs.starts, parts.ravel())
-        result = np.empty((len(rows), sum(stream.width for stream in self.encoder.streams)), np.float16)
+        result = np.empty((len(rows), sum(mix.width for mix in self._mixes)), np.float16)
         for start in range(0, len(rows), BLOCK_WORDS):
             block = rows[start : start + BLOCK_WORDS]
             mixed = [

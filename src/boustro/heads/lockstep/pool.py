@@ -69,7 +69,7 @@ class Pool:
         if self._latest is not None and self._latest[0] is inputs and self._latest[1] == mixing:
             head.mixes.load_state_dict(self.members[-1].head.mixes.state_dict())
         else:
-            head.mixes.fit_standardisation(inputs.streams)
+            head.mixes.fit(inputs.streams)
             self._sentences += len(self._words[-1].starts) - 1 if self._words else 0
             self._words.append(TrainingWords(mix_all(head, inputs.streams), inputs.starts, tags))
             self._latest = inputs, mixing
