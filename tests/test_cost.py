@@ -26,9 +26,18 @@ def test_a_slow_encoding_is_told_beforehand_with_its_time(tiny_lm, tmp_path, mon
     capsys.readouterr()
     encoder.encode_all([WORDS, WORDS[:2]])
     told = capsys.readouterr().err
-    assert re.search(r": about \d+ seconds \([\d,]+ words a second\), .* \(8 words x 3 layers", told), told
+    assert re.search(r": about \d+ seconds \([\d,]+ words a second\), .* of 8 words, written to ", told), told
     encoder.encode_all([WORDS, WORDS[:2]])
     assert not capsys.readouterr().err, "nothing is computed again"
+
+
+def test_a_training_tells_the_cost_once_for_both_lms_and_sets(tiny_pair, file, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("boustro.encoders.cache.SLOW", 1)
+    sets = ("--train", str(file("train.txt", TRAIN)), "--dev", str(file("dev.txt", DEV)))
+    assert main(["fit", *sets, "--out", str(tmp_path / "out"), "--encoder", tiny_pair, "--epochs", "1"]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "of features" in line]
+    assert len(told) == 1 and " of 10 words, written to " in told[0]
 
 
 @pytest.mark.parametrize("cache", [True, False])

@@ -132,11 +132,8 @@ class CachedEncoder(Encoder):
     def _write(self, entry: Path, sentences: Sequence[Sentence], shape: tuple[int, ...], size: int) -> dict[str, Any]:
         """Compute and write the features; returns the `made_by` of the manifest."""
         self._make_room(size, shape)
-        if size >= NOTABLE or shape[0] * self.num_parameters >= SLOW:
-            speed = words_per_second(self.encoder, sentences)
-            needed = f"{duration(shape[0] / speed)} ({speed:,.0f} words a second)"
-            fewer = f"; {FEWER}" if size >= LARGE and shape[1] > 1 else ""
-            print(f"{self.spec}: {needed}, {self._cost(size, shape)}, written to {self.folder}{fewer}", file=sys.stderr)
+        if entry not in _TOLD:
+            tell_cost(self, [sentences])
         before = Counter(self.encoder.counts)
         made_by = {"spec": self.spec, "identity": self._facts, "shape": shape, "notices": {}}
         with (
@@ -175,6 +172,27 @@ class CachedEncoder(Encoder):
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise ValueError(f"{self.folder}: {size}, only {free / 2**30:.2f} GiB are free; {advice}")
+
+
+_TOLD: set[Path] = set()
+"""Entries whose cost was printed, or is too small to print."""
+
+
+def tell_cost(encoder: Encoder, data: Sequence[Sequence[Sentence]]) -> None:
+    """Print what it takes to compute and write the features that are missing, of all sets at once, if it is much."""
+    parts = [part for part in getattr(encoder, "parts", [encoder]) if isinstance(part, CachedEncoder)]
+    missing = {part.entry(some): (part, num_words(some)) for part in parts for some in data if some}
+    missing = {entry: each for entry, each in missing.items() if not entry.exists()}
+    size = sum(words * part.bytes_per_word for part, words in missing.values())
+    _TOLD.update(missing)
+    if size < NOTABLE and sum(words * part.num_parameters for part, words in missing.values()) < SLOW:
+        return
+    seconds = sum(seconds for _, seconds in features_to_write(encoder, data).values())
+    words = sum(map(num_words, data))
+    fewer = f"; {FEWER}" if size >= LARGE and max(part.streams[0].num_layers for part in parts) > 1 else ""
+    needed = f"{duration(seconds)} ({words / seconds:,.0f} words a second)"
+    written = f"{size / 2**30:.2f} GiB of features of {words:,} words, written to {parts[0].folder}"
+    print(f"{encoder.spec}: {needed}, {written}{fewer}", file=sys.stderr)
 
 
 def features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:

@@ -79,7 +79,10 @@ class LayerConcat(nn.Module):
 
 
 class LayerMix(LayerConcat):
-    """(B, L, D) → (B, D), or (B, R) where there are R components. With one layer there is nothing to learn, and no γ and no weights."""
+    """(B, L, D) → (B, D), or (B, R) where there are R components.
+
+    With one layer there is nothing to learn, and no γ and no weights.
+    """
 
     def __init__(self, num_layers: int, width: int, standardise: bool = True, components: int | None = None) -> None:
         super().__init__(num_layers, width, standardise, components)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from boustro.encoders.base import Encoder
+from boustro.encoders.cache import tell_cost
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts
@@ -146,6 +147,9 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
     plan = plan.suited_to(train)
+    if plan.reader.cache:
+        sets = [*given.train, *given.weak], given.dev or ()
+        tell_cost(plan.reader.encoder(cached=True), [plan.reader.sentences(some)[0] for some in sets])
     labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options).suited(plan.config)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
