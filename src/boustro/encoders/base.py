@@ -96,7 +96,7 @@ class Stream:
     @property
     def shape(self) -> tuple[int, ...]:
         """The layers and the width, and the components where there are fewer: what a head needs to know."""
-        return (self.num_layers, self.width, self.components)[: 2 if self.components is None else 3]
+        return (self.num_layers, self.width, *([] if self.components is None else [self.components]))
 
 
 @dataclass(frozen=True, slots=True)
