@@ -13,7 +13,7 @@ from boustro.apps.label.updated_ridge import BIAS
 from boustro.apps.label.vectors import Start
 from boustro.apps.serve.http import HttpOptions, address_of, listen, run_app
 from browser import needs_chromium, open_browser
-from labelling import answer, attach, on_disk, session_at, text, texts, vectors
+from labelling import WIDTH, answer, attach, on_disk, session_at, text, texts, vectors
 
 pytestmark = needs_chromium
 TOKEN = "secret-of-the-page"
@@ -169,7 +169,7 @@ def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served
         read = vectors(session.sentences)
         rows = np.vstack([read.words.T.astype(float), np.full(len(read.words), BIAS)]).T
         is_name = [w[0].isupper() for text in session.texts for w in text.sentence.words]
-        session.attach(range(4), read, start=Start(np.linalg.lstsq(rows, np.array(is_name, float))[0], {}))
+        session.attach(range(4), read, start=Start(np.linalg.lstsq(rows, np.array(is_name, float))[0], {}, (0, WIDTH)))
         page = open_page(browser, served(session))
         chips = "[...document.querySelectorAll('#sentence mark .chip')].map(c => c.textContent)"
         assert page.run(chips) == ["name?×", "name?×"]
@@ -184,6 +184,33 @@ def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served
             page.press("Delete")
         page.press("2")
         assert page.run("brush") == "LOC" and page.errors() == []
+        page.close()
+
+
+def test_groups_of_names_are_labelled_with_one_key_and_taken_back_with_one(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        for _ in range(6):
+            answer(session)
+        page = open_page(browser, served(session))
+        shown = "[...document.querySelectorAll('#groups li')].map(g => g.textContent)"
+        page.press("g")
+        page.wait("groups.length > 1 && !busy")
+        before = page.run(shown)
+        first = page.run("groups[0].names")
+        page.press("2")
+        page.press("0")  # at once
+        page.wait("state.groups_told === 2 && !pending")
+        assert session.told.steps[0] == ("LOC", tuple(first)) and session.told.steps[1][0] == ""
+        assert {*first, *session.told.steps[1][1]}.isdisjoint(page.run("groups.flatMap(g => g.names)"))
+        page.press("u")
+        page.press("u")
+        page.wait(f"state.groups_told === 0 && !pending && groups.length === {len(before)}")
+        assert page.run(shown) == before and len(session.answers) == 6
+        page.press("Escape")
+        assert page.run("$('grouped').hidden")
+        page.press("u")
+        page.wait("state.answered === 5 && !busy")
+        assert page.errors() == []
         page.close()
 
 
@@ -449,6 +476,9 @@ def test_all_text_can_be_read(browser, served, tmp_path, dark):
         page = open_page(browser, served(session), dark=dark)
         page.wait("document.querySelectorAll('#counts dd').length === 5")
         page.drag(".w[data-i='0']", ".w[data-i='1']")
+        page.press("g")
+        page.wait("groups.length")
+        page.click("#groups .name")  # left out
         assert page.run(CONTRAST) == []
         page.close()
 

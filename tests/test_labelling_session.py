@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from boustro.apps.label import answers as answers_module
 from boustro.apps.label.answers import Answer, AnswerFile, read_to_label, read_whole
+from boustro.apps.label.groups import Group, Mention, Told, group_names
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import Session, Stale
 from boustro.apps.label.taggers import measure, retrace
@@ -496,3 +498,58 @@ def test_a_prior_is_what_is_suggested_before_the_first_answer_and_corrected_afte
     for number in range(3):
         live.learn(number, words, [Entity("LOC", 0, 1)], prior)
     assert spans(live.decode(live.scores(words) + prior, [sentence])[0]) == {("LOC", 0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((), {("", 0, 1, 0.5), ("LOC", 2, 4, 0.9)}),
+        ((("PER", ("Ada",)),), {("PER", 0, 1, None), ("LOC", 2, 4, 0.9), ("PER", 5, 6, None)}),
+        ((("", ("Port Lisse", "Ada")),), set()),
+        ((("", ("Ada",)), ("PER", ("Ada", "Port"))), {("PER", 0, 1, None), ("LOC", 2, 4, 0.9), ("PER", 5, 6, None)}),
+        ((("ORG", ("Lisse , Ada", "Lisse", "Ada")), ("", ("Port Lisse",))), {("ORG", 0, 1, None), ("ORG", 3, 6, None)}),
+    ],
+)
+def test_what_is_told_of_names_holds_wherever_they_stand(steps, expected):
+    words = ("Ada", "left", "Port", "Lisse", ",", "Ada")
+    suggested = [Entity("", 0, 1, score=0.5), Entity("LOC", 2, 4, score=0.9)]
+    assert {(e.label, e.start, e.end, e.score) for e in Told(steps).apply(words, suggested)} == expected
+
+
+def test_names_are_told_in_groups_and_taken_back_also_after_a_restart(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    with session_at(path) as session:
+        assert session.groups() == []
+        for _ in range(6):
+            answer(session)
+        left = [n for n in range(12) if n not in session.answers]
+        words = Counter(w for n in left for w in session.texts[n].sentence.words if w[0].isupper())
+        assert sum(group.mentions for group in session.groups()) == words.total()
+        before = [spans(session.suggest(n)) for n in left]
+        session.tell(["Ada", "Brandt"], "LOC")
+        session.tell(["Vellmar"], "")
+        assert {"Ada", "Brandt", "Vellmar"}.isdisjoint(name for group in session.groups() for name in group.names)
+        with pytest.raises(ValueError, match="no label 'ORG'"):
+            session.tell(["Ada"], "ORG")
+    with session_at(path) as again:
+        found = {again.texts[n].sentence.words[e.start]: e.label for n in left for e in again.suggest(n)}
+        assert "Vellmar" not in found and {found.get(name) for name in ("Ada", "Brandt")} <= {"LOC", None}
+        again.untell()
+        again.untell()
+        assert [spans(again.suggest(n)) for n in left] == before
+        beside = json.loads(again.file.beside_path.read_text())
+        assert beside["groups"] == []
+        with pytest.raises(ValueError, match="no group"):
+            again.untell()
+        for damaged in (None, ["PER"], [["PER", "Ada"]], [[1, ["Ada"]]]):
+            again.file.beside_path.write_text(json.dumps(beside | {"groups": damaged}))
+            with pytest.raises(ValueError, match="damaged; remove it"):
+                again.file.read_beside()
+
+
+def test_names_that_are_alike_are_one_group():
+    vectors = {"Ghent": [1, 0.1], "Utrecht": [0.9, 0.2], "Ada": [0, 1.0]}
+    named = ["Utrecht", "Ghent", "Ada", "Ghent"]
+    found = group_names([Mention(name, "" if name == "Ada" else "LOC", np.array(vectors[name])) for name in named])
+    assert found == [Group(["Ghent", "Utrecht"], 3, "LOC"), Group(["Ada"], 1, "")]
+    assert group_names([]) == []

@@ -217,6 +217,8 @@ class Beside:
     labels: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     """`Text.key` of each."""
+    groups: list[list[Any]] = field(default_factory=list)
+    """What was told of groups of names: a label and names."""
     exported: str = ""
     """SHA-256 of the CoNLL file that was written last, which may be replaced."""
 
@@ -265,11 +267,14 @@ class AnswerFile:
             return Beside()
         record = read_json(self.beside_path)
         labels, skipped = (record.get(name) if isinstance(record, dict) else None for name in ("labels", "skipped"))
-        for names in (labels, skipped):
+        groups = record.get("groups", []) if isinstance(record, dict) else None
+        pairs = groups if isinstance(groups, list) else [None]
+        told = [pair if isinstance(pair, list) and len(pair) == 2 else ["", None] for pair in pairs]
+        for names in (labels, skipped, [label for label, _ in told], *(names for _, names in told)):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{self.beside_path}: damaged; remove it (the answers are in {self.path.name})")
         exported = str(record.get("exported") or "")
-        self._beside = Beside([check_label(name) for name in labels or ()], list(skipped or ()), exported)
+        self._beside = Beside([check_label(name) for name in labels or ()], list(skipped or ()), told, exported)
         return self._beside
 
     def write(self, answers: Sequence[Answer]) -> None:

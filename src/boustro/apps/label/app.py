@@ -4,6 +4,7 @@
     POST /api/claim           be the one page of the session; answers the key that all other requests give
     POST /api/answer …        a step of the session (`STEPS`); answers the state
     GET  /api/panel           counts, learning curve, unsure words, progress; fetched now and then
+    POST /api/groups          names of all texts in groups; the steps tell and untell say of one what it is
     POST /api/finish, /api/compare, /api/export, /api/tagger
 
 Every path but the page needs the token that the program printed, as a header: a page of another origin knows it as
@@ -30,7 +31,7 @@ from boustro.types import Entity, Sentence
 
 ALIVE_SECONDS = 8.0
 """A page that has not asked for so long is taken for closed; it asks every two seconds."""
-UNSURE, DIFFERENCES = 8, 50
+UNSURE, DIFFERENCES, GROUPS = 8, 50, 12
 NEIGHBOURS, WHOLE_WORDS = 3, 8
 OPEN = ("/", "/favicon.ico")
 MOST_BYTES = 1 << 20
@@ -62,6 +63,8 @@ class LabellingApp:
             "label": lambda given: session.add_label(_text(given, "name")),
             "order": lambda given: session.set_order(_text(given, "order")),
             "unskip": lambda given: session.restore_skipped(),
+            "tell": lambda given: session.tell(_names(given), _text(given, "label")),
+            "untell": lambda given: session.untell(),
         }
 
     def make(self, http: HttpOptions, token: str) -> Any:
@@ -72,6 +75,7 @@ class LabellingApp:
         app = make_app("boustro label", http, openapi_url=None)
         app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN)
         actions = {
+            "groups": self._groups,
             "finish": self._finish,
             "compare": self._compare,
             "export": self._export,
@@ -176,6 +180,12 @@ class LabellingApp:
             first.setdefault(n if whole else sentences[n].words[w].lower(), (n, w))
         return [{"number": n, **_around(sentences[n], w, whole)} for n, w in [*first.values()][:UNSURE]]
 
+    def _groups(self) -> dict[str, Any]:
+        with self.session.lock:
+            groups = self.session.groups()
+        shown = [{"names": g.names, "mentions": g.mentions, "label": g.label} for g in groups[:GROUPS]]
+        return {"groups": shown, "total": len(groups)}
+
     def _finish(self) -> dict[str, Any]:
         self.work.start_finishing()
         return {"message": "training in the background; labelling goes on"}
@@ -279,6 +289,13 @@ def _number(given: dict[str, Any]) -> int:
     if type(given.get("number")) is not int:
         raise Refused(422, "not_valid", "number must be the number of a sentence")
     return given["number"]
+
+
+def _names(given: dict[str, Any]) -> list[str]:
+    names = given.get("names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Refused(422, "not_valid", "names must be a list of texts")
+    return names
 
 
 def _text(given: dict[str, Any], name: str) -> str:

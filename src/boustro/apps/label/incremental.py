@@ -102,6 +102,11 @@ class LiveTagger:
         return float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
 
     @property
+    def alike(self) -> slice:
+        """The values of a vector by which names of one type are near to each other."""
+        return slice(None) if self.start is None else slice(*self.start.alike)
+
+    @property
     def told(self) -> dict[str, bool]:
         """Whether it has seen a label, or knew its kind at the start."""
         return dict(zip(self.labels, (self._known | (self._seen > 0)).tolist(), strict=True))
@@ -383,6 +388,11 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self._places)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of all its sentences."""
+        return [*self._places]
 
     def __contains__(self, number: object) -> bool:
         return number in self._places

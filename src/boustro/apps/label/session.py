@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from boustro.apps.label.answers import Answer, AnswerFile, Beside, Text, TopicAnswer, TopicSetAnswer, check_label
+from boustro.apps.label.groups import Group, Mention, Told, group_names
 from boustro.apps.label.incremental import ORDERS, LiveTagger, LiveTopics, LiveTopicSets, Order, Pool, pool_texts
 from boustro.apps.label.vectors import Start, Vectors
 from boustro.choose import choose
@@ -161,6 +162,8 @@ class Session:
         self.draft: Answer | None = None
         """What an undone answer was, for the sentence on the screen."""
         self.resumed = self._resume(file.read(), beside := file.read_beside())
+        self.told = Told(tuple((label, tuple(names)) for label, names in beside.groups))
+        """What was said of groups of names."""
         own = dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()])
         self.labels = list(offered if own.keys() <= {*offered} else own)
 
@@ -203,6 +206,7 @@ class Session:
             "several": self.manner.several,
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
+            "groups_told": len(self.told.steps),
             "sentence": None,
         }
         if number is None:
@@ -244,7 +248,20 @@ class Session:
             label, score = e.label if all_told or told[e.label] else "", e.score or 0.0
             return replace(e, label=label, score=trust * score + (1 - trust) * min(blind, score))
 
-        return [tuple(map(modest, entities)) for entities in decoded]
+        sentences = (self.texts[number].sentence for number in numbers)
+        return [self.told.apply(s.words, map(modest, own)) for s, own in zip(sentences, decoded, strict=True)]
+
+    def groups(self) -> list[Group]:
+        """Names that are suggested for texts that have no answer, in groups, without those that were told."""
+        numbers = [n for n in self.pool.numbers if n not in self.answers and n not in self.skipped]
+        if self.tagger is None or self.manner.whole:
+            return []
+        mentions, alike = list[Mention](), self.tagger.alike
+        for number, entities in zip(numbers, self.suggest_all(numbers), strict=True):
+            words, vectors = self.texts[number].sentence.words, self.pool.vectors(number)[:, alike]
+            for e in (e for e in entities if e.score is not None and words[e.start : e.end] not in self.told.labels):
+                mentions.append(Mention(" ".join(words[e.start : e.end]), e.label, vectors[e.start : e.end].mean(0)))
+        return group_names(mentions)
 
     # What happens
 
@@ -352,6 +369,19 @@ class Session:
             self.tagger.add_label(name)
             self.pool.widen()
         return name
+
+    def tell(self, names: Sequence[str], label: str) -> None:
+        """Names have a label wherever they are suggested or stand, or are none (""); `ValueError` for no label."""
+        if label and label not in self.labels:
+            raise ValueError(f"there is no label {label!r}; add it first")
+        if names:
+            self._keep_told(Told((*self.told.steps, (label, tuple(names)))))
+
+    def untell(self) -> None:
+        """Take the last group back; `ValueError` where there is none."""
+        if not self.told.steps:
+            raise ValueError("no group has a label")
+        self._keep_told(Told(self.told.steps[:-1]))
 
     def set_order(self, order: str) -> None:
         """Another order, from the next sentence on; the one on the screen stays."""
@@ -473,5 +503,15 @@ class Session:
         """The labels of the answers, in alphabetical order."""
         return sorted({e.label for answer in self.answers.values() for e in answer.entities})
 
+    def _keep_told(self, told: Told) -> None:
+        """On the disk first."""
+        before, self.told = self.told, told
+        try:
+            self.file.write_beside(self._beside(self.labels, self.skipped))
+        except OSError:
+            self.told = before
+            raise
+
     def _beside(self, labels: Sequence[str], skipped: Iterable[int]) -> Beside:
-        return Beside(list(labels), [self.texts[n].key for n in sorted(skipped)] + self.skipped_elsewhere)
+        groups = [[label, [*names]] for label, names in self.told.steps]
+        return Beside(list(labels), [self.texts[n].key for n in sorted(skipped)] + self.skipped_elsewhere, groups)

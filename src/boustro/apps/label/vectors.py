@@ -45,11 +45,13 @@ class Vectors:
 class Start:
     """What is known of names before anything is answered, as weights (d + 1,) of a word's vector and of the constant.
 
-    `inside` gives the probability that the word is in a name, `kinds` those of what it then is.
+    `inside` gives the probability that the word is in a name, `kinds` those of what it then is. The values of a vector
+    from the first to the second of `alike` on are near to each other for names of one type.
     """
 
     inside: np.ndarray
     kinds: Mapping[str, np.ndarray]
+    alike: tuple[int, int]
 
     def of(self, label: str) -> np.ndarray | None:
         """The weights of the kind that a label is called by, if it is: `LOC` is PLACE."""
@@ -133,7 +135,8 @@ class VectorReader:
 
         places = {kind: outputs - len(kinds) + n for n, kind in enumerate(kinds)}
         outside = outputs - len(kinds) - PLACES
-        return Start(weigh(outside, -1, 1), {kind: weigh(place) for kind, place in places.items()})
+        of_kinds = {kind: weigh(place) for kind, place in places.items()}
+        return Start(weigh(outside, -1, 1), of_kinds, (first, first + outside))
 
     def train_vectors(self, numbers: np.ndarray) -> Vectors:
         """Of the examples with these numbers among the first ones, in this order."""
