@@ -122,7 +122,7 @@ class VectorReader:
         """What an encoder with names knows, of vectors as they are read here."""
         if (found := find_names(self.encoder)) is None:
             return None
-        widths, at = [stream.width for stream in self.encoder.streams], len(found.base.streams)
+        widths, at = [mix.width for mix in self._mixes], len(found.base.streams)
         first, mix = sum(widths[:at]), self._mixes[at]
         outputs, kinds = len(found.network.leave), found.kinds
 
