@@ -5,11 +5,11 @@ a table of words (`encoders.word_table`) bring near what means about the same.
     word scores = log softmax(W · [x; 2 (v - mean v)] + b)     logistic regression over words, 2-grams and vectors v
     scores      = a · log softmax(head) + Σ_k b_k · word scores with the first k vectors      a > 0, b_k ≥ 0
 
-v are the first k = 0, 1 or 2 of the vectors that a table has of a text. Each k is tried with each ratio b_k / a on n
-texts that neither part was trained on, and what is tried is averaged: it counts e^(-n Δ / 2) where its accuracy is by Δ
-below the best. So few texts, which cannot tell, give an average, and many a choice; all b may be 0. The sum of a and b
+v are the first k = 0, 1 or 2 of the vectors that a table has of a text. Each k is tried with each ratio b_k / a on
+texts that neither part was trained on, and what is tried is averaged: it counts e^-m where it makes m mistakes more
+than the best. So few texts, which cannot tell, give an average, and many a choice; all b may be 0. The sum of a and b
 has the least cross-entropy there. For several labels per text, each label has its own regression, log softmax is the
-identity, and Δ is that of the cross-entropy.
+identity, and m is by how much the sum of the cross-entropies is larger.
 
 Sources: Salton and Buckley 1988 for TF-IDF; Wolpert 1992 for stacking; Catoni 2007 for averages of this form (Gibbs
 posteriors). S texts, T terms, C classes, K vectors of a text and D their width.
@@ -218,7 +218,7 @@ def choose_weights(
             shares[k, n, [0, 1 + k]] = 1 / (1 + ratio), ratio / (1 + ratio)
             scores = shares[k, n, 0] * head + shares[k, n, 1 + k] * own
             merits[k, n] = (scores.argmax(1) == gold).mean() if gold.ndim == 1 else -scaled(scores)[0]
-    counted = np.exp(num_texts / 2 * (merits - merits.max()))
+    counted = np.exp(num_texts * (merits - merits.max()))
     counted[counted < NEGLIGIBLE] = 0
     weights = np.tensordot(counted / counted.sum(), shares, 2)
     return scaled(np.tensordot(weights, np.stack([head, *words]), 1))[1] * weights
