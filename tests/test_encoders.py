@@ -5,19 +5,25 @@ import json
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import AutoTokenizer, DynamicCache, LlamaConfig, LlamaForCausalLM
 
 import children
 from architectures import plain
 from boustro.apps.cli.doctor import cache as cache_command
+from boustro.encoders.arriving import IncrementalReader
 from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder
+from boustro.models.llama import KeyValues, plain_config
+from boustro.store import write_folder
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -305,3 +311,53 @@ def test_a_terminal_shows_how_far_reading_is_with_and_without_the_cache(tiny_lm,
         encoder = load_encoder(str(tiny_lm("gpt2")), cache=tmp_path / str(shown) if cache else None)
         encoder.encode_all([["Ada", "left"], ["again"]])
         assert ("/3.00 " in stream.getvalue()) == shown
+
+
+@pytest.fixture(scope="module")
+def our_llama(tiny_tokenizer, tmp_path_factory):
+    """A folder that Boustro wrote: three blocks, two heads for one of keys and values, an LM head of its own."""
+    torch.manual_seed(3)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_tokenizer)
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+    shape |= {"num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 24, "initializer_range": 0.3}
+    config = LlamaConfig(**shape, vocab_size=len(tokenizer), tie_word_embeddings=False, sentinel=True)
+    with write_folder(tmp_path_factory.mktemp("ours") / "lm", "model") as folder:
+        LlamaForCausalLM(config).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folder.parent / "lm"
+
+
+@pytest.mark.parametrize("layers", ["all", "0,2", "last"])
+def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, layers):
+    encoder, theirs = (load_encoder(str(our_llama), layers, dtype="float32", cache=False) for _ in range(2))
+    assert type(encoder.new_cache()) is KeyValues and type(theirs.model).__name__ == "LlamaModel"
+    assert type(theirs.new_cache()) is DynamicCache
+    assert encoder.identity() == theirs.identity() and encoder.num_parameters == theirs.num_parameters
+    for one, other in zip(encoder.encode(SENTENCES * 3), theirs.encode(SENTENCES * 3), strict=True):
+        np.testing.assert_allclose(one[0], other[0], atol=2e-5)
+    bit_by_bit = []
+    for reader in (IncrementalReader(encoder), IncrementalReader(theirs)):
+        reader.begin()  # windows of 24 pieces are left, and each piece or two follow what was read
+        runs = [words[n : n + 2] for words in SENTENCES for n in range(0, len(words), 2)]
+        bit_by_bit.append(np.concatenate([reader.append(words, [True] * len(words)) for words in runs]))
+    np.testing.assert_allclose(*bit_by_bit, atol=2e-5)
+
+
+def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):
+    assert plain_config(str(our_llama)) is not None
+    scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+    for number, change in enumerate([{"rope_parameters": scaled}, {"attention_bias": True}, {"num_hidden_layers": 2}]):
+        with write_folder(tmp_path / str(number), "model") as folder:
+            shutil.copytree(our_llama, folder, dirs_exist_ok=True, ignore=lambda *_: ["manifest.json"])
+            config = json.loads((folder / "config.json").read_text("utf-8"))
+            (folder / "config.json").write_text(json.dumps(config | change), "utf-8")
+        assert plain_config(str(tmp_path / str(number))) is None
+    with pytest.raises(ValueError, match="would be left out"):
+        load_encoder(str(tmp_path / "2"))
+    assert plain_config("gpt2") is None
+
+
+def test_a_first_answer_imports_no_model_of_transformers(tmp_path):
+    code = "import boustro, sys; boustro.load('names').predict('Ada Brandt left Lisse.'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "torch" in done.stdout.split() and "transformers.configuration_utils" not in done.stdout.split()

@@ -40,7 +40,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from boustro.encoders.base import ConcatEncoder, Encoder, Features
 from boustro.encoders.extended import ExtendedEncoder
@@ -63,7 +62,7 @@ class CachedLM:
         return self._open()
 
     def _open(self) -> Tensor | None:
-        self._cache = DynamicCache(config=self._encoder.model.config)
+        self._cache = self._encoder.new_cache()
         before = self._encoder.before
         return self._run(before)[-1:] if before else None
 
@@ -85,7 +84,7 @@ class CachedLM:
     @torch.inference_mode()
     def _run(self, ids: list[int]) -> Tensor:
         given = torch.tensor([ids], device=self._encoder.device)
-        return self._encoder.continue_reading(given, **{self._encoder.cache_argument: self._cache, "use_cache": True})
+        return self._encoder.continue_reading(given, self._cache)
 
 
 class IncrementalReader:

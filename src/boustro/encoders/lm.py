@@ -27,20 +27,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
 
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import pad_rows
 from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
 from boustro.models.blocks import parse_blocks, remove_mask
+from boustro.models.llama import KeyValues, PlainConfig, plain_config
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
 from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 TRIED_PIECES, NEAR = 12, 0.05
 """Pieces of a trial whether an LM's cache gives the same states, and how near they are then."""
@@ -63,6 +66,9 @@ class LMEncoder(TransformerEncoder):
             raise ValueError(f"{path} is {describe(config)}, which reads both ways already; name it masked:{path}")
         refuse_no_causal_lm(path, config)
 
+    def _plain_config(self, path: str) -> PlainConfig | None:
+        return plain_config(path)
+
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
         self._start = start_pieces(self.tokenizer, config, reading.start_piece, backward=self.backward)
@@ -71,7 +77,7 @@ class LMEncoder(TransformerEncoder):
     def identity(self) -> Identity:
         return replace(super().identity(), direction="backward" if self.backward else "forward")
 
-    def language_model(self) -> PreTrainedModel:
+    def language_model(self) -> "PreTrainedModel":
         """The whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""
         lm = self._load(causal_class(self.model.config), self.model.config, self.model.dtype)
         setattr(lm, lm.base_model_prefix, self.model)
@@ -81,7 +87,7 @@ class LMEncoder(TransformerEncoder):
     @property
     def is_ours(self) -> bool:
         """Whether the LM's config records how it was trained."""
-        return is_recorded(self.model.config)
+        return is_recorded(self.config)
 
     @property
     def start(self) -> list[int]:
@@ -98,10 +104,18 @@ class LMEncoder(TransformerEncoder):
         """How many pieces of a row are computed once for all rows."""
         return len(self._prefix) if self._run_up else 0
 
-    def continue_reading(self, ids: Tensor, **cache: Any) -> Tensor:
+    def new_cache(self) -> Any:
+        """An empty key–value cache for `continue_reading`."""
+        if self._llama and "model" not in vars(self):
+            return KeyValues()
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.model.config)
+
+    def continue_reading(self, ids: Tensor, cache: Any) -> Tensor:
         """(P, L, D): the states of the layers that are kept after each of these pieces (1, P), which follow what the
         cache has read."""
-        states = self._states(input_ids=ids, **cache)
+        states = self._states_with(ids, cache)
         return torch.stack([states[layer][0] for layer in self._layers], dim=1)
 
     @torch.inference_mode()
@@ -124,11 +138,15 @@ class LMEncoder(TransformerEncoder):
         """Without an attention mask: a causal LM never sees the padding on its right."""
         return self._after_run_up(ids, *self._run_up) if self._run_up else self._states(input_ids=ids, use_cache=False)
 
-    def _after_run_up(self, ids: Tensor, cache: DynamicCache, begun: Mapping[int, Tensor]) -> Any:
+    def _states_with(self, ids: Tensor, cache: Any) -> Sequence[Tensor]:
+        name = "cache" if isinstance(cache, KeyValues) else self.cache_argument
+        return self._states(input_ids=ids, use_cache=True, **{name: cache})
+
+    def _after_run_up(self, ids: Tensor, cache: Any, begun: Mapping[int, Tensor]) -> Any:
         """The same, by layer, from the keys and values of the run-up, and its states (1, R, D)."""
         cache = copy.deepcopy(cache)
         cache.batch_repeat_interleave(len(ids))
-        states = self._states(input_ids=ids[:, len(self._prefix) :], use_cache=True, **{self.cache_argument: cache})
+        states = self._states_with(ids[:, len(self._prefix) :], cache)
         return {n: torch.cat([begun[n].expand(len(ids), -1, -1), states[n]], 1) for n in self._layers}
 
     @cached_property
@@ -140,10 +158,9 @@ class LMEncoder(TransformerEncoder):
             return None
         row = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][:TRIED_PIECES])
         ids = torch.tensor([row, row], device=self.device)
-        cache = DynamicCache(config=self.model.config)
+        cache = self.new_cache()
         with suppress(Exception):  # an architecture with another kind of cache raises anything
-            begin = {"input_ids": ids[:1, : len(self._prefix)], self.cache_argument: cache, "use_cache": True}
-            states = self._states(**begin)
+            states = self._states_with(ids[:1, : len(self._prefix)], cache)
             begun = {n: states[n].clone() for n in self._layers}
             whole = self._states(input_ids=ids, use_cache=False)
             on = self._after_run_up(ids, cache, begun)
@@ -151,7 +168,7 @@ class LMEncoder(TransformerEncoder):
                 return cache, begun
         return None
 
-    @property
+    @cached_property
     def cache_argument(self) -> str:
         """What the model calls its key–value cache."""
         return "cache" if "cache" in inspect.signature(self.model.forward).parameters else "past_key_values"
@@ -171,6 +188,9 @@ class UnmaskedEncoder(LMEncoder):
 
     sees_both_sides = True
     _run_up: Any = None  # it sees the text
+
+    def _plain_config(self, path: str) -> None:
+        """Its mask is removed from the model of transformers."""
 
     def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
         self._range = blocks

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import try_to_load_from_cache
-from transformers import AutoConfig
 
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
@@ -49,6 +48,8 @@ def load_config(name_or_path: str, revision: str | None):
         raise ValueError(f"{path} is an adapter without its LM; merge it into the LM with peft's merge_and_unload")
     elif path.is_dir() and not (path / "config.json").is_file():
         raise ValueError(f"{path}: no config.json, so this is not a model folder, or an incomplete one")
+    from transformers import AutoConfig
+
     folder, file = source(name_or_path)
     try:
         return AutoConfig.from_pretrained(folder, revision=revision, **file)

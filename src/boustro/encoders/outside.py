@@ -38,6 +38,9 @@ WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 class OutsideLM(LMEncoder):
     """A causal LM with its config and its tokenizer, and no weights: its states are given."""
 
+    def _plain_config(self, path: str) -> None:
+        """It has no weights."""
+
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         with torch.device("meta"):
             return make.from_config(config, dtype=dtype).eval()

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoModel
 
 from boustro.encoders.base import Identity
 from boustro.encoders.loading import (
@@ -28,6 +27,7 @@ from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
+from boustro.models.llama import LlamaStates, PlainConfig
 from boustro.models.placing import load_placed, shortened
 from boustro.models.pretrained import first_position
 from boustro.store import fingerprint
@@ -170,30 +170,47 @@ class TransformerEncoder(StateEncoder):
         whole: bool = False,
     ) -> None:
         self.spec = spec or path
-        config = load_config(path, revision)
-        self._refuse_other_kind(path, config)
+        self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
+        plain = None if whole or self._quantise or self._spread else self._plain_config(path)
+        self.config: Any = plain or load_config(path, revision)
+        config = self.config
+        if not plain:
+            self._refuse_other_kind(path, config)
         text = config.get_text_config()
         self._num_layers = getattr(text, "num_hidden_layers", 0)
         layers = parse_layers(reading.layers, self._num_layers)
         self._path, self._revision = path, exact_revision(path, revision)
-        self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
-        compute = torch.bfloat16 if uses_bf16(self.device) else torch.float32
+        self._compute = torch.bfloat16 if uses_bf16(self.device) else torch.float32
         if reading.dtype:
-            compute = getattr(torch, reading.dtype)
+            self._compute = getattr(torch, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
         self._num_blocks = self._num_layers
         if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
-            config, self._num_blocks = short, short.get_text_config().num_hidden_layers
-        self.model = self._load(AutoModel, config, compute)
+            self._num_blocks = short.get_text_config().num_hidden_layers
+        self._llama = plain and LlamaStates(path, plain, self._num_blocks, self._compute, self.device)
+        rows = self._llama.embeddings if self._llama else self.model.get_input_embeddings().weight
         place = (tokenizer_of, None, None) if tokenizer_of else (path, self._revision, tokenizer)
         self._set_reading(load_tokenizer_of(*place), reading)
-        refuse_ids_beyond(self.model.get_input_embeddings().weight.shape[0], self.tokenizer, path)
+        refuse_ids_beyond(rows.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
-        self.num_parameters = self.model.num_parameters()
+        self.num_parameters = self._llama.num_parameters if self._llama else self.model.num_parameters()
         self._set_output(layers, text.hidden_size, self._room(self.max_pieces))
+
+    def _plain_config(self, path: str) -> PlainConfig | None:
+        """The config of a model whose states can be computed without transformers."""
+        return None
+
+    @cached_property
+    def model(self) -> Any:
+        """The frozen model of transformers. Once it has been asked for, the states are its own, whatever is done with
+        it."""
+        from transformers import AutoModel
+
+        whole = load_config(self._path, self._revision) if isinstance(self.config, PlainConfig) else self.config
+        return self._load(AutoModel, shortened(whole, self._num_blocks) or whole, self._compute)
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
@@ -220,6 +237,8 @@ class TransformerEncoder(StateEncoder):
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
         """The model's states, layer by layer; blocks above the highest layer that is read are not computed, and the
         final norm only where the last layer is read."""
+        if self._llama and "model" not in vars(self):
+            return self._llama(inputs["input_ids"], inputs.get("cache"))
         highest = max(self._layers)
         if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_blocks)):
             return states_up_to(self.model, blocks, highest, **inputs)
@@ -261,7 +280,8 @@ class TransformerEncoder(StateEncoder):
 
     def identity(self) -> Identity:
         quantised = {"quantise": self._quantise} if self._quantise else {}
-        return super().identity().with_facts(dtype=[str(self.model.dtype), self.dtype.name], **quantised)
+        computed = self._compute if self._llama else self.model.dtype
+        return super().identity().with_facts(dtype=[str(computed), self.dtype.name], **quantised)
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -13,13 +13,15 @@ al. 2024 (LLM2Vec); in groups of blocks, Dukić and Šnajder 2024.
 import inspect
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from boustro.errors import lacks_memory, reason
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class _Stop(Exception):
@@ -29,6 +31,8 @@ class _Stop(Exception):
 def find_blocks(model: nn.Module, num_layers: int) -> list[nn.Module]:
     """The model's blocks in order, of a model that also reads pictures those of its text; empty if it has no list of
     that length."""
+    from transformers import PreTrainedModel
+
     text = model.get_decoder() if isinstance(model, PreTrainedModel) else model
     lists = [m for m in text.modules() if isinstance(m, nn.ModuleList) and len(m) == num_layers]
     return list(lists[0]) if lists else []
@@ -102,12 +106,14 @@ def parse_blocks(text: str | None, num_layers: int, name: str) -> tuple[int, int
     return first, last
 
 
-def remove_mask(model: PreTrainedModel, first: int, last: int, device: torch.device | None = None) -> None:
+def remove_mask(model: "PreTrainedModel", first: int, last: int, device: torch.device | None = None) -> None:
     """Make every piece see both sides in blocks `first` to `last`; `ValueError` for an architecture where it fails.
 
     `device` is that of the inputs, by default the model's. A sliding window of w pieces, the piece itself among them,
     then ends w - 1 pieces away on both sides.
     """
+    from transformers import PreTrainedModel
+
     num_layers = model.config.get_text_config().num_hidden_layers
     for config in {
         id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)
@@ -133,7 +139,7 @@ def remove_mask(model: PreTrainedModel, first: int, last: int, device: torch.dev
 
 
 @torch.no_grad()
-def _probe(model: PreTrainedModel, first: int, device: torch.device) -> None:
+def _probe(model: "PreTrainedModel", first: int, device: torch.device) -> None:
     """Change the last of a few pieces: the states before it must change from block `first` on, not below."""
     rows = torch.arange(1, 7, device=device).expand(2, 6).clone()
     rows[1, -1] = 7

@@ -30,14 +30,15 @@ import copy
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from accelerate.utils import convert_file_size_to_int, get_max_memory
-from transformers import PreTrainedConfig
 
 from boustro.choose import choose
 from boustro.models.pretrained import load_pretrained
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 MAX_MEMORY, OFFLOAD = "BOUSTRO_MAX_MEMORY", "BOUSTRO_OFFLOAD"
 USED = 0.9  # of what is free on a GPU; the rest is for the states
@@ -93,6 +94,8 @@ def memory_limits() -> dict[int | str, int] | None:
     text = os.environ.get(MAX_MEMORY, "").strip()
     if not text:
         return None
+    from accelerate.utils import convert_file_size_to_int, get_max_memory
+
     free = get_max_memory()
     limits = {place: int(size * USED) if isinstance(place, int) else size for place, size in free.items()}
     for part in text.split(","):
@@ -184,7 +187,7 @@ MASKED = "bert camembert deberta-v2 distilbert electra eurobert modernbert rober
 VERIFIED = frozenset(f"{CAUSAL} {MASKED}".split())
 
 
-def shortened(config: PreTrainedConfig, num_blocks: int) -> PreTrainedConfig | None:
+def shortened(config: "PreTrainedConfig", num_blocks: int) -> "PreTrainedConfig | None":
     """A copy for the first `num_blocks` blocks, at least one; None for a config that is as short, or not to be cut.
 
     Of a model that also reads pictures, the blocks of the text are meant.

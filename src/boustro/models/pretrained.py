@@ -20,56 +20,62 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from safetensors import safe_open
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PretrainedConfig
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
-from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
-from transformers.utils import logging
 
 from boustro.errors import lacks_memory, reason
 from boustro.names import source
 from boustro.store import refuse_pointers
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 UNUSED = "pooler"  # above the states of a masked LM's body; many files of weights lack it, and nothing here reads it
 POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")  # architectures whose first position is not 0
 Kind = Literal["causal", "masked"]
 
 
-def architecture_kind(config: PretrainedConfig) -> Kind | None:
+def architecture_kind(config: "PretrainedConfig") -> Kind | None:
     """Whether an architecture is a masked or a causal LM; None for neither.
 
     A BERT made a decoder is causal, and so is an LM that also reads pictures; an encoder-decoder is neither, whatever
     lists transformers has it in.
     """
+    from transformers.models.auto import modeling_auto as known
+
     decoder = getattr(config, "is_decoder", False)  # not every config has it
     if getattr(config, "is_encoder_decoder", False):
         return None
-    if config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decoder:
+    if config.model_type in known.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not decoder:
         return "masked"
-    return "causal" if config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or _reads_pictures(config) else None
+    is_causal = config.model_type in known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or _reads_pictures(config)
+    return "causal" if is_causal else None
 
 
-def causal_class(config: PretrainedConfig) -> Any:
+def causal_class(config: "PretrainedConfig") -> Any:
     """The auto class of a causal LM with its head."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
     return AutoModelForImageTextToText if _reads_pictures(config) else AutoModelForCausalLM
 
 
-def _reads_pictures(config: PretrainedConfig) -> bool:
+def _reads_pictures(config: "PretrainedConfig") -> bool:
     """Whether transformers knows a causal LM only as part of a model that also reads pictures."""
-    known = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    from transformers.models.auto import modeling_auto as known
+
     text = config.get_text_config()
-    lists = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    return config.model_type in lists and not known and text is not config and hasattr(text, "num_hidden_layers")
+    lists, causal = known.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    return (
+        config.model_type in lists
+        and config.model_type not in causal
+        and text is not config
+        and hasattr(text, "num_hidden_layers")
+    )
 
 
-def describe(config: PretrainedConfig) -> str:
+def describe(config: "PretrainedConfig") -> str:
     """What an architecture is, for messages: "a causal LM (llama)", "an encoder-decoder (t5)", "a vit"."""
     kind, name = architecture_kind(config), config.model_type
     if kind is None:
@@ -77,13 +83,13 @@ def describe(config: PretrainedConfig) -> str:
     return f"a {kind} LM ({name})"
 
 
-def refuse_no_causal_lm(name: str, config: PretrainedConfig) -> None:
+def refuse_no_causal_lm(name: str, config: "PretrainedConfig") -> None:
     """`ValueError` for an architecture of another kind; `name` is the model's, for the message."""
     if architecture_kind(config) != "causal":
         raise ValueError(f"{name} is {describe(config)}, not a causal LM; name a causal LM such as gpt2")
 
 
-def first_position(config: PretrainedConfig) -> int:
+def first_position(config: "PretrainedConfig") -> int:
     """The position of the first piece: 0, but in RoBERTa and similar models the padding piece's id + 1."""
     return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
 
@@ -91,6 +97,8 @@ def first_position(config: PretrainedConfig) -> int:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Within it transformers logs errors only, and shows no progress bars."""
+    from transformers.utils import logging
+
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
@@ -128,11 +136,13 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
     return model
 
 
-def _refuse_unknown_quantisation(name: str, config: PretrainedConfig | None) -> None:
+def _refuse_unknown_quantisation(name: str, config: "PretrainedConfig | None") -> None:
     """`ValueError` for quantised weights that transformers would read as if they were not."""
     quantisation = getattr(config, "quantization_config", None)
     if not isinstance(quantisation, dict) or quantisation.get("load_in_8bit") or quantisation.get("load_in_4bit"):
         return
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
     method = quantisation.get("quant_method")
     if method not in AUTO_QUANTIZATION_CONFIG_MAPPING:
         raise ValueError(

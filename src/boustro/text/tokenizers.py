@@ -15,8 +15,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 
 from boustro.errors import reason
 from boustro.names import PAIRS, locate_model, source
-from boustro.store import refuse_pointers
+from boustro.store import MANIFEST, read_json, refuse_pointers
 
+OURS = ("TokenizersBackend", "PreTrainedTokenizerFast")
+"""What transformers calls the class of a tokenizer of ours, since and before its version 5."""
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
@@ -74,13 +76,11 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
 
     Raises `FileNotFoundError` if there is none at this path or of this name, `ValueError` for a pointer of Git LFS.
     """
-    from transformers import AutoTokenizer
-
     name = str(name_or_path)
     place = locate_model(PAIRS[name].split("+")[0] if name in PAIRS else name)
     folder, file = source(place)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, revision=revision, **file)
+        tokenizer = _tokenizer_class(folder).from_pretrained(folder, revision=revision, **file)
         tokenizer("a")  # some damage is found only in use
     except ImportError:
         raise
@@ -96,6 +96,18 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     return tokenizer
+
+
+def _tokenizer_class(folder: str) -> Any:
+    """What loads a tokenizer; for one of ours not what would choose it by the model, and imports every config first."""
+    saved = Path(folder) / "tokenizer_config.json"
+    if (Path(folder) / MANIFEST).is_file() and saved.is_file() and read_json(saved).get("tokenizer_class") in OURS:
+        from transformers import PreTrainedTokenizerFast
+
+        return PreTrainedTokenizerFast
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer
 
 
 def num_ids(tokenizer: Any) -> int:

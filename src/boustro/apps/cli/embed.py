@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from boustro.names import is_table
 from boustro.options import Count, OptionError, Positional
-from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
-from boustro.store import write_file
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
+from boustro.store import check_file, write_file
 from boustro.tasks.config import VectorOptions
 from boustro.text.places import LM, Model, TextPath
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS = VectorOptions()
 DEFAULT_ENCODER = "starter-words"
 FIT_TEXTS = 50_000
+MAGIC = b"\x93NUMPY"
+"""How every .npy file begins."""
 
 
 def embed(
@@ -31,7 +33,6 @@ def embed(
     fit: TextPath | None = None,
     text_column: str | None = None,
     normalize: bool = False,
-    overwrite: bool = False,
     embedding: VectorOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -46,12 +47,12 @@ def embed(
         fit: Texts to take statistics of. By default those of the file itself.
         text_column: Key or column of the text. By default text or sentence.
         normalize: Divide each vector by its length.
-        overwrite: Replace an existing file at --out.
     """
     import numpy as np
 
     with only_errors(run.quiet):
-        keep_file(out, overwrite)
+        check_file(out)
+        _refuse_other_file(out)
         texts, made = _open(file, text_column, encoder, model, fit, embedding, run)
         vectors = made.encode(texts, normalize_embeddings=normalize)
         content = io.BytesIO()
@@ -59,6 +60,14 @@ def embed(
         write_file(out, content.getvalue())
         print_notices(made.notices())
         print(f"{out}: {vectors.shape[0]:,} vectors of width {vectors.shape[1]:,}", file=sys.stderr)
+
+
+def _refuse_other_file(out: Path) -> None:
+    """`FileExistsError` for a file that is no array, which `embed` did not write."""
+    if out.is_file():
+        with out.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise FileExistsError(f"{out} exists and is no array of vectors, so it is kept; choose another name")
 
 
 def similarity(

@@ -36,18 +36,21 @@ from boustro.encoders.reading import group_numbers
 from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.locks import lock
+from boustro.metrics.spans import is_span_tag
 from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, hash_file, read_json, write_file
-from boustro.tasks.data import columns_form, load_data
+from boustro.tasks.data import load_data, read_conllu, sniff
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.data.named import under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import (
+    ALL_LETTERS,
     WHOLE_WORDS,
     entities_to_bio,
     flatten_entities,
     gold_entities,
+    respell,
 )
 from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, read_texts, suits_labels, whole_text
 from boustro.tasks.data.units import parse_spans, read_spans, to_words
@@ -329,6 +332,7 @@ def check_label(name: str, where: str = "") -> str:
 Form = Literal["auto", "text", "jsonl", "conll"]
 FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "auto"}
 FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".tsv"), "conll")
+LOOKED_AT = 200  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,10 +477,15 @@ def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
     named = FORMS.get(suffix, "auto")
     if named != "auto":
         return named
-    full = next((line for _, line in lines if line.strip() and not line.startswith(("-DOCSTART-", "#"))), "")
-    if full.startswith("{") or begins_rows(full.strip()):
+    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
+    if full and (full[0].startswith("{") or begins_rows(full[0].strip())):
         return "jsonl"
-    return "conll" if columns_form(lines) else "text"
+    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
+    columns = {len(row) for row in rows}
+    tags = {row[-1].strip() for row in rows}
+    are_tags = all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
+    tagged = len(columns) == 1 and min(columns) > 1 and are_tags
+    return "conll" if tagged or sniff(lines) is read_conllu else "text"
 
 
 def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:

@@ -1,0 +1,156 @@
+"""A Llama of ours without transformers: its states, with as few operations as they need.
+
+The import of transformers and of its Llama takes two seconds, three times as long as the answer that a command line
+waits for; and of a text of a few pieces, its code takes longer between the products than for them. Here a block is its
+seven products, attention, two norms and a rotation. Only LMs that Boustro trained are read so (`plain_config`), all
+others and all else that is done with an LM by transformers, which gives the same states but for rounding.
+
+B rows, P pieces, D width of a state, H heads of width E, K heads of keys and values.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from safetensors import safe_open
+from torch import Tensor
+
+from boustro.store import MANIFEST, kind_of, open_folder, read_json
+
+WEIGHTS = "model.safetensors"
+PLAIN = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+PARTS = (
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+    "input_layernorm",
+    "post_attention_layernorm",
+)
+EMBEDDINGS, NORM, HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
+
+
+class PlainConfig(SimpleNamespace):
+    """The config of a causal LM as its file has it, with what is asked of one of transformers."""
+
+    def get_text_config(self) -> "PlainConfig":
+        """That of the LM: itself."""
+        return self
+
+
+def plain_config(path: str) -> PlainConfig | None:
+    """The config of a folder with a Llama of ours; `None` for any other. Raises as `store.open_folder`."""
+    folder = Path(path)
+    if not (folder / MANIFEST).is_file() or kind_of(folder) != "model" or not (folder / WEIGHTS).is_file():
+        return None
+    open_folder(folder, "model")
+    config = read_json(folder / "config.json")
+    rotation = config.get("rope_parameters") or {}
+    plain = all(config.get(name) == value for name, value in PLAIN.items()) and rotation.get("rope_type") == "default"
+    if not plain or "quantization_config" in config:
+        return None
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    wanted = weight_shapes(made := PlainConfig(**config))
+    return made if shapes in (wanted, wanted | {HEAD: wanted[EMBEDDINGS]}) else None
+
+
+def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of the weights of a body."""
+    width, inner = config.hidden_size, config.intermediate_size
+    heads, groups = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
+    maps = ((heads, width), (groups, width), (groups, width), (width, heads), (inner, width), (inner, width))
+    block = (*maps, (width, inner), (width,), (width,))
+    shapes = {EMBEDDINGS: (config.vocab_size, width), NORM: (width,)}
+    for number in range(config.num_hidden_layers):
+        shapes.update(zip(block_weights(number), block, strict=True))
+    return shapes
+
+
+def block_weights(number: int) -> list[str]:
+    """The names of the weights of a block."""
+    return [f"model.layers.{number}.{part}.weight" for part in PARTS]
+
+
+class KeyValues:
+    """The keys and values of a text that is read bit by bit, (B, K, P, E) for each block."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Tensor, Tensor]] = []
+
+    def get_seq_length(self) -> int:
+        """P."""
+        return self._kept[0][0].shape[2] if self._kept else 0
+
+    def update(self, keys: Tensor, values: Tensor, block: int) -> tuple[Tensor, Tensor]:
+        """All of a block, with further ones."""
+        if block == len(self._kept):
+            self._kept.append((keys, values))
+        else:
+            before = self._kept[block]
+            self._kept[block] = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
+        return self._kept[block]
+
+
+class LlamaStates:
+    """Of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
+
+    def __init__(
+        self, path: str, config: PlainConfig, num_blocks: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._width, self._eps = config.head_dim, config.rms_norm_eps
+        self._grouped = config.num_attention_heads != config.num_key_value_heads
+        self._normed_last = num_blocks == config.num_hidden_layers
+        with safe_open(Path(path) / WEIGHTS, "pt") as file:
+            read = lambda name: file.get_tensor(name).to(device, dtype)  # noqa: E731
+            self.embeddings, self._norm = read(EMBEDDINGS), read(NORM)
+            self._blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
+        exponents = torch.arange(0, self._width, 2, device=device) / self._width
+        self._frequencies = 1 / config.rope_parameters["rope_theta"] ** exponents
+
+    @property
+    def num_parameters(self) -> int:
+        """Of what is loaded."""
+        return sum(part.numel() for block in ((self.embeddings, self._norm), *self._blocks) for part in block)
+
+    def __call__(self, ids: Int[Tensor, "B P"], cache: KeyValues | None = None) -> list[Tensor]:
+        """The states (B, P, D) by layer, the last of the LM behind its norm.
+
+        `cache` has the keys and values of earlier pieces, which these follow, and is given theirs.
+        """
+        past, x = cache.get_seq_length() if cache else 0, F.embedding(ids, self.embeddings)
+        positions = torch.arange(past, past + ids.shape[1], device=ids.device)
+        angles = (positions[:, None] * self._frequencies)[:, None]
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        turn = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+        mask = positions[:, None] >= torch.arange(past + ids.shape[1], device=ids.device) if past else None
+        states = [x]
+        for number, (query, key, value, leave, gate, up, down, before, between) in enumerate(self._blocks):
+            h = self._normed(x, before)
+            q, k, v = (F.linear(h, weight).unflatten(-1, (-1, self._width)) for weight in (query, key, value))
+            q, k, v = (part.transpose(1, 2) for part in (_turned(q, *turn), _turned(k, *turn), v))
+            if cache is not None:
+                k, v = cache.update(k, v, number)
+            read = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None, enable_gqa=self._grouped)
+            x = x + F.linear(read.transpose(1, 2).flatten(2), leave)
+            h = self._normed(x, between)
+            x = x + F.linear(F.silu(F.linear(h, gate)).mul_(F.linear(h, up)), down)
+            states.append(x)
+        if self._normed_last:
+            states[-1] = self._normed(x, self._norm)
+        return states
+
+    def _normed(self, x: Float[Tensor, "B P D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "B P D"]:
+        exact = x.float()
+        scale = torch.rsqrt(exact.square().mean(-1, keepdim=True) + self._eps)
+        return (exact * scale).to(x.dtype).mul_(weight)
+
+
+def _turned(x: Float[Tensor, "B P H E"], cos: Tensor, sin: Tensor) -> Float[Tensor, "B P H E"]:
+    """`x` rotated by its positions; the first half of `sin` has its sign turned."""
+    return (x * cos).addcmul_(torch.cat(x.chunk(2, -1)[::-1], -1), sin)
