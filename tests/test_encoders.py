@@ -334,13 +334,13 @@ def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, laye
     assert type(theirs.new_cache()) is DynamicCache
     assert encoder.identity() == theirs.identity() and encoder.num_parameters == theirs.num_parameters
     for one, other in zip(encoder.encode(SENTENCES * 3), theirs.encode(SENTENCES * 3), strict=True):
-        np.testing.assert_allclose(one[0], other[0], atol=2e-5)
+        np.testing.assert_allclose(one[0], other[0], rtol=1e-5, atol=2e-5)
     bit_by_bit = []
     for reader in (IncrementalReader(encoder), IncrementalReader(theirs)):
         reader.begin()  # windows of 24 pieces are left, and each piece or two follow what was read
         runs = [words[n : n + 2] for words in SENTENCES for n in range(0, len(words), 2)]
         bit_by_bit.append(np.concatenate([reader.append(words, [True] * len(words)) for words in runs]))
-    np.testing.assert_allclose(*bit_by_bit, atol=2e-5)
+    np.testing.assert_allclose(*bit_by_bit, rtol=1e-5, atol=2e-5)
 
 
 def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):

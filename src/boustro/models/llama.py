@@ -147,7 +147,8 @@ class LlamaStates:
 
     def _normed(self, x: Float[Tensor, "B P D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "B P D"]:
         exact = x.float()
-        scale = torch.rsqrt(exact.square().mean(-1, keepdim=True) + self._eps)
+        length = torch.linalg.vector_norm(exact, dim=-1, keepdim=True)
+        scale = length.square_().div_(x.shape[-1]).add_(self._eps).rsqrt_()
         return (exact * scale).to(x.dtype).mul_(weight)
 
 
