@@ -3,6 +3,7 @@
     python bench/names.py data --sources NAMES --wikipedia-folder WIKIPEDIA --held-out dev.txt … --out names
     boustro names names/*.jsonl --kinds names/kinds.json --epochs 2 --out my-names
     python bench/names.py measure --train train.txt --dev dev.txt --few starter-memory starter-names
+    python bench/names.py keys --texts messages.jsonl --encoders starter-memory starter-names
 
 `data` reads `SOURCE/train.jsonl.xz` (`text`, tokens joined by spaces, and `entities`) and `*.jsonl.bz2` of articles
 (`title`, `text`), and writes a file a source. Of Wikipedia a run of capitals is a name, with the type of the title that
@@ -10,7 +11,9 @@ it is: the last noun of "… was a Norwegian chemist" in the title's own article
 network in the package had longer lists of nouns, and lists of countries, states, cities and demonyms besides.
 
 `measure` gives recall and precision of the spans that the tagger `names` finds, whatever their type, and F1 of a
-`ridge` head trained on K sentences of each type.
+`ridge` head trained on K sentences of each type. `keys` counts what a person presses on the labelling page who answers
+with the labels of a file: a key to go on, one for a suggestion that is wrong, a label that is wrong or a `name?`, two
+for a name that is not suggested.
 """
 
 import bz2
@@ -18,16 +21,26 @@ import json
 import lzma
 import random
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tyro
 
 import boustro
+from boustro.apps.label.answers import AnswerFile, read_to_label
+from boustro.apps.label.incremental import Order
+from boustro.apps.label.session import Session
+from boustro.apps.label.taggers import Point, is_due
+from boustro.apps.label.taggers import measure as measure_live
+from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.core.draws import draw_all
 from boustro.metrics.spans import extract_spans
+from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
@@ -203,5 +216,56 @@ def measure(
             )
 
 
+def pressed(shown: Sequence[dict[str, Any]], gold: Sequence[Entity]) -> int:
+    """The keys for one text; a digit labels the first `name?`, so that those before a name are taken away."""
+    found, wanted = {(e["start"], e["end"]): e["label"] for e in shown}, {(e.start, e.end): e.label for e in gold}
+    unnamed = [span for span in sorted(found) if not found[span]]
+    last = max((span for span in unnamed if span in wanted), default=(-1, -1))
+    wrong = sum(span not in wanted and (bool(found[span]) or span < last) for span in found)
+    other = sum(span in found and found[span] != label for span, label in wanted.items())
+    return 1 + wrong + other + 2 * len(wanted.keys() - found.keys())
+
+
+def keys(
+    texts: Path,
+    encoders: tuple[str, ...] = ("starter-memory", "starter-names"),
+    orders: tuple[Order, ...] = ("in-order", "uncertain"),
+    rename: bool = True,
+    groups: bool = False,
+) -> None:
+    """Print how many keys label the texts. With `rename` labels do not say what they are; with `groups` those of at
+    least two names are told first, by one key each, unless more than a fifth of them are wrong."""
+    for encoder in encoders:
+        for order in orders:
+            loaded = read_to_label(texts, "auto", DEFAULT_OPTIONS)
+            labels = sorted({e.label for text in loaded for e in text.gold or ()})
+            new = {label: f"T{n}" if rename else label for n, label in enumerate(labels)}
+            gold = [tuple(replace(e, label=new[e.label]) for e in text.gold or ()) for text in loaded]
+            reader = VectorReader(vector_source(encoder, own := [t.sentence for t in loaded], pool_mentions=True), own)
+            with tempfile.TemporaryDirectory() as folder, AnswerFile(Path(folder) / "answers.jsonl").open() as file:
+                session, points, counts = Session(loaded, file, [*new.values()], order), list[Point](), list[int]()
+                session.attach(range(len(own)), reader.train_vectors(np.arange(len(own))), None, reader.start)
+                told = tell(session, gold) if groups else 0
+                while (shown := session.view()["sentence"]) is not None:
+                    counts.append(pressed(shown["entities"], gold[shown["number"]]))
+                    session.answer(shown["number"], gold[shown["number"]])
+                    if session.tagger and is_due(points, session.words_answered, len(session.answers)):
+                        points.append(measure_live(session.tagger, session.answers))
+            print(f"{encoder}, {order}: {sum(counts) + told} keys, {told} of them for groups", flush=True)
+
+
+def tell(session: Session, gold: Sequence[Sequence[Entity]]) -> int:
+    """Tell what groups are; how many were looked at."""
+    looked, names = [group for group in session.groups() if len(group.names) > 1], Counter[tuple[str, str]]()
+    for text, entities in zip(session.texts, gold, strict=True):
+        names.update((" ".join(text.sentence.words[e.start : e.end]), e.label) for e in entities)
+    for group in looked:
+        right = Counter({label: sum(names[name, label] for name in group.names) for label in session.labels})
+        label, count = (right + Counter({"": group.mentions - right.total()})).most_common(1)[0]
+        if count >= 0.8 * group.mentions:
+            session.tell(group.names, label)
+    return len(looked)
+
+
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure})
+    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure, "keys": keys})
