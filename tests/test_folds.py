@@ -140,6 +140,18 @@ def test_intervals_draw_documents():
     assert covered(12, True) > 0.88
 
 
+@pytest.mark.parametrize("task", ["classify", "regress", "relation"])
+def test_records_that_name_their_document_stay_with_it(task):
+    """As those of taggers; CSV files name it in a column."""
+    made = {"score": 1.5} if task == "regress" else {"label": "x"}
+    made |= {"head": [0, 1], "tail": [2, 4]} if task == "relation" else {}
+    names = ["a", "a", "b", "b", 7, 7, None, None]
+    records = [{"text": f"{'klmnopqr'[n]} x{n} y{n}", "document": name, **made} for n, name in enumerate(names)]
+    read = task_class(task).read(records)
+    assert kin(read, task_class(task).shared).groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
+    assert drawn_together(read, task_class(task).shared).tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
+
+
 def test_a_single_document_is_drawn_by_sentences():
     own = [Sentence((f"w{n}",), document="d") for n in range(9)]
     assert drawn_together(own, itself).tolist() == list(range(9))

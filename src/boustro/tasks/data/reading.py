@@ -137,6 +137,12 @@ def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str
     return [name for name in full if not ABOUT.fullmatch(name)]
 
 
+def document_of(record: Mapping[Any, Any]) -> str:
+    """The document that a record is of; "" where it names none."""
+    named = record.get("document")
+    return "" if named is None else str(named)
+
+
 def note_unread(given: Iterable[tuple[str, Sequence[str]]], notes: list[Note]) -> None:
     """A note for each record, with its place, of which names were not read; of one kind, which lists all names."""
     unread_names = [(where, names) for where, names in given if names]

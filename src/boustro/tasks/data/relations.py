@@ -18,7 +18,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.data.named import Named, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of
 from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, Span, Unit, convert, to_words
 from boustro.text.words import Placed
@@ -119,7 +119,7 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
         keys = ", ".join(map(str, record)) or "nothing"
         raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {keys})")
     text = as_text(record[KEYS[0]], f"{where}: the text")
-    spans, placed = [_span(record, key, where) for key in PLACES], _split(text)
+    spans, placed = [_span(record, key, where) for key in PLACES], _split(text, document_of(record))
     head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, Unit(), where, []))
     if head == tail:
         shown = shorten(" ".join(placed.sentence.words[slice(*head)]))

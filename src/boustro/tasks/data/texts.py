@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from boustro.errors import shorten
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.words import Placed, split_text
 from boustro.types import Sentence
@@ -109,7 +109,7 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
     if not isinstance(text, str):
         raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({keys}); name it with --text-column")
     note_address(text, where, notes)
-    sentence = replace(whole_text(text).sentence, where=where)
+    sentence = replace(whole_text(text).sentence, document=document_of(record), where=where)
     if gold not in record and not (gold == LABEL_KEY and LABELS_KEY in record):
         raise ValueError(f"{where}: no {gold} under {gold!r} ({keys}); name it with --label-column")
     if gold == SCORE_KEY:
