@@ -15,9 +15,10 @@ import numpy as np
 import torch
 import tyro
 
-from boustro.apps.label.answers import AnswerFile, read_to_label
+from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.background import Background, Source
 from boustro.apps.label.session import Session
+from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from boustro.apps.label.answers import AnswerFile, Text
+from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.session import Session
+from boustro.apps.label.texts import Text
 from boustro.apps.label.vectors import Vectors
 from boustro.types import Entity, Sentence
 

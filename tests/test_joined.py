@@ -6,7 +6,7 @@ import pytest
 
 from boustro.apps.batch.rows import read_rows as read_inputs
 from boustro.apps.cli.weak import Gazetteer
-from boustro.apps.label.answers import read_to_label
+from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data import load_data
 from boustro.tasks.data.named import read_named
 from boustro.tasks.data.questions import read_questions

@@ -11,11 +11,12 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import Answer, AnswerFile, Text, read_to_label
+from boustro.apps.label.answers import Answer, AnswerFile
 from boustro.apps.label.background import Background, Source, make_source, next_command, offered_labels
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import Point, is_due, session_curve
+from boustro.apps.label.texts import Text, read_to_label
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import load_encoder
 from boustro.options import OptionError
@@ -123,7 +124,7 @@ def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, t
     options, lm = LabelOptions(sentences=sentences, labels=("PER", "LOC")), str(tiny_lm("llama"))
     with AnswerFile(out).open() as file:
         session = Session(read_to_label(lines, "auto", DEFAULT_OPTIONS, sentences), file, options.labels)
-        with Background(session, make_source(lm, options, DEFAULT_OPTIONS, DEFAULT_RUN)) as work:
+        with Background(session, make_source(lm, options, DEFAULT_RUN)) as work:
             work.wait_ready(60)
             answer_with_lock(work, len(session.texts))
             work.start_finishing()
@@ -244,7 +245,7 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
 def test_names_are_suggested_before_anything_is_labelled(tmp_path):
     lines = ["Ada Brandt left Vellmar .", "We saw Marie Curie in Paris .", "Nobody came .", "Marie left London ."]
     found = [Text(Sentence(tuple(line.split(" ")))) for line in lines]
-    source = make_source(None, LabelOptions(order="in-order"), DEFAULT_OPTIONS, DEFAULT_RUN)
+    source = make_source(None, LabelOptions(order="in-order"), DEFAULT_RUN)
 
     def suggested(out, labels, answers=()):
         with AnswerFile(out).open() as file:
@@ -283,16 +284,14 @@ def read_names(sentences):
 def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     lm = str(tiny_lm("llama"))
     boustro.Tagger(lm, epochs=1, spelling=True, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
-    assert make_source(None, LabelOptions(), DEFAULT_OPTIONS, DEFAULT_RUN).encoder == "starter-names"
-    assert [
-        make_source(lm, LabelOptions(spelling=s), DEFAULT_OPTIONS, DEFAULT_RUN).spelling for s in (False, True)
-    ] == [False, True]
+    assert make_source(None, LabelOptions(), DEFAULT_RUN).encoder == "starter-names"
+    assert [make_source(lm, LabelOptions(spelling=s), DEFAULT_RUN).spelling for s in (False, True)] == [False, True]
     started = LabelOptions(tagger=tmp_path / "ner")
     for given in (None, lm):
-        source = make_source(given, started, DEFAULT_OPTIONS, DEFAULT_RUN)
+        source = make_source(given, started, DEFAULT_RUN)
         assert source.encoder == lm and source.spelling
     with pytest.raises(OptionError, match="leave --encoder out"):
-        make_source("starter", started, DEFAULT_OPTIONS, DEFAULT_RUN)
+        make_source("starter", started, DEFAULT_RUN)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +437,7 @@ def test_the_next_command_has_the_settings_of_the_page(tiny_lm, tmp_path):
         with AnswerFile(out).open() as file:
             texts = read_to_label(path, "auto", DEFAULT_OPTIONS, options.sentences)
             session = Session(texts, file, ["PER"])
-            work = Background(session, make_source(lm, options, DEFAULT_OPTIONS, DEFAULT_RUN))
+            work = Background(session, make_source(lm, options, DEFAULT_RUN))
             command = shlex.split(next_command(path, options, DEFAULT_OPTIONS, session, work))
         assert command[:4] == ["boustro", "fit", "--train", str(out)] and command[4:-2] == wanted
         assert command[-2:] == ["--out", str(tmp_path / "some answers-tagger")]

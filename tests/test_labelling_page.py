@@ -5,10 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from boustro.apps.label.answers import AnswerFile, read_whole
+from boustro.apps.label.answers import TOPIC, TOPICS, AnswerFile
 from boustro.apps.label.app import LabellingApp
 from boustro.apps.label.background import Background, Source
-from boustro.apps.label.session import TOPIC, TOPICS, Session
+from boustro.apps.label.session import Session
+from boustro.apps.label.texts import read_whole
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.apps.label.vectors import Start
 from boustro.apps.serve.http import HttpOptions, address_of, listen, run_app

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.label import answers as answers_module
-from boustro.apps.label.answers import Answer, AnswerFile, read_to_label, read_whole
+from boustro.apps.label.answers import Answer, AnswerFile
 from boustro.apps.label.groups import Group, Mention, Told, group_names
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import Session, Stale
 from boustro.apps.label.taggers import measure, retrace
+from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import load_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.types import Entity, Sentence

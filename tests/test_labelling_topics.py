@@ -8,11 +8,12 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import AnswerFile, read_whole
+from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, manner_of
 from boustro.apps.label.background import Background, folder_beside, make_source, next_command
 from boustro.apps.label.command import LabelOptions
-from boustro.apps.label.session import SPANS, TOPIC, TOPICS, Session, manner_of
+from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import measure
+from boustro.apps.label.texts import read_whole
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
@@ -132,7 +133,7 @@ def test_what_is_a_text(tmp_path):
 def test_which_tasks_have_a_page(tmp_path):
     out = tmp_path / "a.jsonl"
     assert manner_of("tag", False, out) is SPANS
-    with pytest.raises(OptionError, match="no page for the task pair; it has one for tag, classify"):
+    with pytest.raises(ValueError, match="unknown task 'pair': known are tag, classify"):
         manner_of("pair", False, out)
     with pytest.raises(OptionError, match="--several is for labels of whole texts"):
         manner_of("tag", True, out)
@@ -162,7 +163,7 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
     assert options.labels == ("delivery", "billing")
     with AnswerFile(out, manner.answer).open() as file:
         session = Session(read_whole(messages, "auto"), file, options.labels, manner=manner)
-        source = make_source(tiny_pair, options, DEFAULT_OPTIONS, DEFAULT_RUN, manner)
+        source = make_source(tiny_pair, options, DEFAULT_RUN, manner)
         with Background(session, source) as work:
             assert work.wait_ready(60)
             with pytest.raises(ValueError, match="answer a text first"):

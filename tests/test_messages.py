@@ -88,6 +88,7 @@ def test_write(place, monkeypatch):
     FILE.write_text("\n".join(parts), "utf-8")
 
 
+OFFLINE = {**os.environ, "HF_HUB_OFFLINE": "1"}
 BEFORE_LOADING = (
     "predict ner texts.txt --out dev.conll",
     "predict my-backward texts.txt",
@@ -105,6 +106,21 @@ BEFORE_LOADING = (
     "export ner --out texts.txt",
     "distill ner --student starter-forward --texts texts.txt --out ner",
     "generate texts.txt --model starter-forward --steps 99",
+    "label empty.conll --labels PER --out answers.jsonl",
+    "label broken.jsonl --labels PER --out answers.jsonl",
+    "label texts.txt --labels PER --train unlabelled.jsonl --out answers.jsonl",
+    "label texts.txt --labels PER --out broken.jsonl",
+    "label texts.txt --encoder nothing/like-this --out answers.jsonl",
+    "compare --encoders starter --train empty.jsonl --dev dev.conll --out new",
+    "compare --encoders starter --train noentity.jsonl --dev dev.conll --out new",
+    "compare --encoders starter --train unlabelled.jsonl --dev dev.conll --out new",
+    "compare --encoders starter nothing --train dev.conll --dev dev.conll --out new",
+    "fewshot --encoders starter --train noentity.jsonl --dev dev.conll --out new",
+    "language --text texts.txt --train noentity.jsonl --dev dev.conll --out new",
+    "similarity empty.jsonl --query Ada",
+    "embed broken.jsonl --out new.npy",
+    "distill ner --student starter-forward --texts texts.txt --dev empty.jsonl --out new",
+    "backward nothing/like-this --text texts.txt --out new",
 )
 
 
@@ -115,7 +131,9 @@ def test_nothing_is_loaded_before_options_and_targets_were_looked_at(place):
         "    assert main(words) in (1, 2) and not {'torch', 'transformers'} & {*sys.modules}, words\n"
     )
     lines = json.dumps([line.split() for line in BEFORE_LOADING])
-    done = subprocess.run([sys.executable, "-c", code, lines], cwd=place, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, lines], cwd=place, capture_output=True, text=True, check=False, env=OFFLINE
+    )
     assert done.returncode == 0 and done.stderr.count("boustro: ") == len(BEFORE_LOADING), done.stderr
 
 

@@ -20,7 +20,7 @@ from boustro.apps.batch.rows import read_rows as rows_of_files
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.generate import _records as prompts_of
 from boustro.apps.cli.prompt import _records as records_to_prompt
-from boustro.apps.label.answers import read_whole
+from boustro.apps.label.texts import read_whole
 from boustro.tasks import TASKS, read_counted
 from boustro.tasks.data import annotations, load_data, records
 from boustro.tasks.data.reading import NOT_READ, DataOptions

@@ -8,8 +8,9 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.cli.weak import Gazetteer
-from boustro.apps.label.answers import AnswerFile, Text
+from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.session import Session
+from boustro.apps.label.texts import Text
 from boustro.tasks.render import as_html, word_entities
 from boustro.text.alignment import Aligner, guess_spaces
 from boustro.text.tokenizers import load_tokenizer, save_tokenizer, train_tokenizer

@@ -7,10 +7,8 @@ import pytest
 import boustro
 from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import read_to_label
-from boustro.apps.label.background import make_source
-from boustro.apps.label.command import LabelOptions
-from boustro.output import DEFAULT_RUN
+from boustro.apps.label.answers import SPANS
+from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data import read_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.tasks.fitting import UNREAD
@@ -157,11 +155,11 @@ def test_documents_from_the_command_line(tiny_pair, tmp_path, capsys):
     assert "--documents is for taggers" in capsys.readouterr().err
 
 
-def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(tiny_pair, tmp_path, capsys):
+def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(tmp_path, capsys):
     file = tmp_path / "partly.jsonl"
     file.write_text(rows(*PARTLY))
     texts = read_to_label(file, "auto", DEFAULT_OPTIONS)
     assert [text.gold is None for text in texts] == [False, True, False, True]
     assert "context" not in capsys.readouterr().err
     with pytest.raises(ValueError, match="--train needs labelled sentences"):
-        make_source(tiny_pair, LabelOptions(train=file), DEFAULT_OPTIONS, DEFAULT_RUN)
+        SPANS.examples(file, DEFAULT_OPTIONS)

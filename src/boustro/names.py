@@ -108,15 +108,18 @@ def expand_home(path: str) -> str:
 
 
 @functools.cache
-def prepare_hub() -> None:
-    """If the Hub cannot be reached, use its cache alone: its client would try for half a minute, for each file."""
+def prepare_hub() -> bool:
+    """Whether the Hub can be asked; else its cache alone is used: its client would try for half a minute, for each
+    file. Where a proxy stands between, that is taken for granted."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE or getproxies():
-        return
+        return not constants.HF_HUB_OFFLINE
     address = urlparse(constants.ENDPOINT)
     try:
         socket.create_connection((address.hostname or "", address.port or 443), SECONDS).close()
     except OSError:
         os.environ["HF_HUB_OFFLINE"] = "1"  # for libraries that are imported later
         constants.HF_HUB_OFFLINE = True
+        return False
+    return True

@@ -8,24 +8,19 @@ it; here it is only looked whether it is there, and whether it can be what is me
 """
 
 import re
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 from boustro.choose import nearest
-from boustro.names import NAMES, expand_home, is_path, is_shipped
+from boustro.names import NAMES, expand_home, is_path, is_shipped, locate_model, prepare_hub
 from boustro.store import MANIFEST, kind_of
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
-SECONDS = 5.0
-"""That a server may take to answer."""
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+|gpt2[\w-]*|[a-z]+-[a-z0-9-]+")
+HUB_NAME = re.compile(r"(?!.*(--|\.\.))(\w[\w.-]*/)?\w[\w.-]*")
 """How a model of the Hub is named: with its owner, or one of the old ones without."""
 NO_TEXT = re.compile("zip archive|workbook|spreadsheet|document|PDF|Office|PowerPoint")
 """Kinds of files, of `kinds`, that no reader takes; a workbook only where openpyxl is not installed."""
@@ -104,7 +99,7 @@ def check_folder(value: str) -> None:
 
 
 def check_lm(value: str) -> None:
-    """A spec: each part of it that can only be a folder is there."""
+    """A spec: each part of it that can only be a folder is there, and each of the Hub can be loaded."""
     if Path(value).exists():
         return
     for part in value.split("+"):
@@ -113,42 +108,28 @@ def check_lm(value: str) -> None:
         if (is_path(bare) or bare.lower().endswith(".gguf")) and not Path(expand_home(bare)).exists():
             what = "file" if bare.lower().endswith(".gguf") else "folder"
             raise missing(part, what, "a model is expected here", bare)
+    for part in value.split("+"):
+        _check_on_hub(part)
 
 
-def check_on_hub(spec: str) -> None:
+def _check_on_hub(part: str) -> None:
     """`FileNotFoundError` for an LM of the Hub that is not in the cache while the Hub cannot be reached; its client
-    would try again and again, and torch would be imported before."""
-    for part in spec.split("+"):
-        kind, _, named = part.rpartition(":")
-        bare, _, revision = named.partition("@")
-        if (
-            kind not in ("", "lm", "masked", "backward", "unmasked", "repeated")
-            or not HUB_NAME.fullmatch(bare)
-            or is_shipped(part)
-            or Path(part).exists()
-            or Path(bare).exists()
-        ):
-            continue
-        from huggingface_hub import constants, try_to_load_from_cache
+    would try again and again, and torch would be imported before. A name of the package that is misspelt is said."""
+    kind, _, named = part.rpartition(":")
+    bare, _, revision = named.partition("@")
+    is_lm = kind.partition(":")[0] in ("", "lm", "masked", "backward", "unmasked", "repeated")
+    if not is_lm or not bare.strip() or is_shipped(part) or Path(part).exists() or Path(expand_home(bare)).exists():
+        return
+    if not HUB_NAME.fullmatch(bare):
+        raise missing(part, "folder", "a model is expected here", bare)
+    from huggingface_hub import try_to_load_from_cache
 
-        known = try_to_load_from_cache(bare, "config.json", revision=revision or None)
-        if not isinstance(known, str) and (constants.HF_HUB_OFFLINE or not _answers(constants.ENDPOINT)):
-            if near := similar_name(Path(bare)):
-                raise FileNotFoundError(f"{bare}: no such folder or model; did you mean {near!r}?")
-            why = "it is neither a folder nor in the cache, and the Hub cannot be reached"
-            raise FileNotFoundError(f"{bare}: no model could be loaded from this path or name: {why}")
-
-
-def _answers(address: str) -> bool:
-    """Whether a server can be reached; unknown, and so taken for granted, where a proxy stands between."""
-    place = urlsplit(address)
-    if getproxies():
-        return True
-    try:
-        socket.create_connection((place.hostname or "", place.port or 443), SECONDS).close()
-    except OSError:
-        return False
-    return True
+    known = try_to_load_from_cache(locate_model(bare), "config.json", revision=revision or None)
+    if not isinstance(known, str) and not prepare_hub():
+        if near := similar_name(Path(bare)):
+            raise FileNotFoundError(f"{bare}: no such folder or model; did you mean {near!r}?")
+        why = "it is neither a folder nor in the cache, and the Hub cannot be reached"
+        raise FileNotFoundError(f"{bare}: no model could be loaded from this path or name: {why}")
 
 
 Model = Annotated[Path, Place(check_model, "MODEL")]

@@ -44,7 +44,7 @@ from boustro.tasks.data.pairs import KEYS
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.documents import read_lines
-from boustro.text.places import Place, check_model, refuse_swapped
+from boustro.text.places import Place, check_lm, check_model, refuse_swapped
 from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
 from boustro.text.tables import columns_of, is_table
 
@@ -246,10 +246,10 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
     if any(place.check is check_model for option, place in places if option.positional):
         given = [values.get(option.name, ()) for option in positional]
         refuse_swapped([str(one) for item in given for one in (item if isinstance(item, tuple) else (item,))], example)
-    for option, place in places:
+    for option, place in sorted(places, key=lambda place: place[1].check is check_lm):  # the Hub is asked last
         value = values.get(option.name)
         for one in _several(value):
-            if value != option.default:
+            if value != option.default and not (place.check is check_lm and values.get("report-only")):
                 place.check(str(one))
     known = [Path(line.path)] if line.path and Path(line.path).is_file() else []
     placed = {option.name for option, _ in places}

@@ -31,7 +31,7 @@ from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
-from boustro.text.places import LM, Data, Model, TextToLabel, check_on_hub
+from boustro.text.places import LM, Data, Model, TextToLabel
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -79,7 +79,6 @@ def fit(
     chosen = head or config.default_head
     if reading.documents and not kind.in_documents:
         raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
-    check_on_hub(training.default_encoder() if encoder is None else encoder)
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
         sentences = read_examples(kind, train, reading, training=True)

@@ -97,11 +97,12 @@ def similarity(
     if query == "-" and str(corpus) == "-":
         raise OptionError("standard input cannot be both the corpus and the queries; name a file of texts")
     from boustro.tasks.embed.data import read_rows
-    from boustro.tasks.embed.task import nearest_texts
 
     with only_errors(run.quiet):
         check_output(json)
         texts, made = _open(corpus, text_column, encoder, model, fit, embedding, run)
+        from boustro.tasks.embed.task import nearest_texts
+
         queries = list(read_rows(query)) if query == "-" else [query]
         results = nearest_texts(made, texts, queries, top)
         print_notices(made.notices())
@@ -121,17 +122,19 @@ def _open(
     from itertools import islice
 
     from boustro.tasks.embed.data import read_rows
+
+    if model is not None and (options != DEFAULT_OPTIONS or fit is not None):
+        raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
+    if not (texts := list(read_rows(file, column))):  # said before torch is imported
+        raise ValueError(f"{file}: there is no text in this file")
     from boustro.tasks.embed.task import SentenceEncoder
 
     if model is not None:
-        if options != DEFAULT_OPTIONS or fit is not None:
-            raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
         moved = None if encoder == DEFAULT_ENCODER else encoder
         opened = SentenceEncoder.from_pretrained(model, encoder=moved, cache=False, device=run.device)
-        return list(read_rows(file, column)), opened
+        return texts, opened
     options = options.suited(is_table(encoder))
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
-    texts = list(read_rows(file, column))
     if options.needs_texts:
         made.fit(texts if fit is None else islice(read_rows(fit, column), FIT_TEXTS))
     return texts, made

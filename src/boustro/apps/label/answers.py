@@ -1,64 +1,47 @@
-"""What is labelled, and the file of answers: JSON lines that `boustro fit` reads, complete after every answer.
-
-    Ada left. It rained.                       texts: a line is a text
-    {"text": "Ada left."}                      JSON lines, rows of a table: also with entities; or words with tags
-    Ada B-PER                                  CoNLL columns or CoNLL-U: words and gold tags
+"""The file of answers, JSON lines that `boustro fit` reads, complete after every answer; and what a person gives.
 
     {"text": "Ada left.", "entities": [{"start": 0, "end": 3, "label": "PER"}], "note": "",
      "source": "news.txt:7"}                                                                   an answer: entities
     {"text": "Where is my parcel?", "label": "delivery", "note": "", "source": "mail.txt:7"}   one label of a text
     {"text": "Late, and broken.", "labels": ["delivery", "damage"], …}                         several, or none
 
-What is labelled is a whole text, or on request a sentence of it; CoNLL has sentences. In a file the entities of a text
-are over its characters, those of words that have no text over words. In memory all are over words, half-open; a label
-of a whole text is one that covers all of its words (`tasks.units`), so all else treats both alike. Sentences of one
-text follow each other and name it as their document, as do those of a CoNLL document and JSON lines with an equal
-`document`. What a file is, is told by its name, and else by its first lines: lines with the same number of columns of
-which the last is a tag are CoNLL. Labels in it are kept aside as gold.
+In the file the entities of a text are over its characters, those of words that have no text over words. In memory all
+are over words.
 
-The file of answers is written anew beside itself and renamed, so that after kill -9 or a full disk it is as it was
-before the answer or after it. Beside it lies what a training set has no place for: labels without an entity so far, and
-skipped sentences (`labelled.jsonl.session.json`). One session at a time has both.
+The file is written anew beside itself and renamed, so that after kill -9 or a full disk it is as it was before the
+answer or after it. Beside it lies what a training set has no place for: labels without an entity so far, and skipped
+sentences (`labelled.jsonl.session.json`). One session at a time has both.
 """
 
 import contextlib
 import errno
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, count, groupby, pairwise
+from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
-from boustro.encoders.reading import group_numbers
-from boustro.errors import shorten
-from boustro.given import tidy_words
+from boustro.apps.label.texts import Text, over, read_to_label, read_whole, whole_sentence
+from boustro.choose import choose, later
+from boustro.heads.registry import head_kind
 from boustro.locks import lock
-from boustro.metrics.spans import is_span_tag
-from boustro.output import as_json, print_notices
-from boustro.store import fingerprint, hash_file, read_json, write_file
-from boustro.tasks.data import load_data, read_conllu, sniff
+from boustro.options import OptionError
+from boustro.output import as_json
+from boustro.store import hash_file, read_json, write_file
+from boustro.tasks import TASKS
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.named import under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
-from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.schemes import (
-    ALL_LETTERS,
-    WHOLE_WORDS,
     entities_to_bio,
     flatten_entities,
-    gold_entities,
-    respell,
 )
-from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, read_texts, suits_labels, whole_text
+from boustro.tasks.data.texts import are_labels, is_label, whole_text
 from boustro.tasks.data.units import parse_spans, read_spans, to_words
-from boustro.text.documents import OPENERS, read_lines
-from boustro.text.rows import begins_rows, file_ending, parse_record, records_of
-from boustro.text.tables import columns_of, is_table, read_table
-from boustro.text.words import apart, split_text
-from boustro.types import Entity, Sentence, label_set
+from boustro.text.documents import read_lines
+from boustro.text.rows import parse_record
+from boustro.types import Entity, Sentence
 
 LONGEST_LABEL = 60
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
@@ -86,7 +69,7 @@ class Answer:
         """The answer of a record of the file; `ValueError`, with the place, for what is none."""
         if isinstance(record, dict) and "source" in record and isinstance(text := record.get("text"), str):
             entities = tuple(map(_checked(where), _over_words(record.get("entities"), text, where)))
-            return cls(_whole_sentence(text, str(record["source"])), entities, str(record.get("note") or ""), text)
+            return cls(whole_sentence(text, str(record["source"])), entities, str(record.get("note") or ""), text)
         words = record.get("words") if isinstance(record, dict) and "source" in record else None
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
             raise ValueError(f"{where}: {NO_ANSWER}")
@@ -140,7 +123,7 @@ class TopicAnswer(Answer):
         text = record.get("text") if isinstance(record, Mapping) and "source" in record else None
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{where}: {NO_ANSWER}")
-        sentence = _whole_sentence(text, str(record["source"]))
+        sentence = whole_sentence(text, str(record["source"]))
         labels = [check_label(name, f"{where}: ") for name in cls._labels(record, where)]
         return cls(sentence, over(sentence, labels), str(record.get("note") or ""), text)
 
@@ -179,10 +162,6 @@ class TopicSetAnswer(TopicAnswer):
         return replace(self.sentence, labels=tuple(self.names))
 
 
-def _whole_sentence(text: str, where: str) -> Sentence:
-    return replace(whole_text(text).sentence, where=where)
-
-
 def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
     """Entities over characters as entities over words; `ValueError` for one that words cannot hold."""
     notes: list[Note] = []
@@ -198,16 +177,6 @@ def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
 def _checked(where: str) -> Callable[[Entity], Entity]:
     """An entity whose label can be one."""
     return lambda entity: replace(entity, label=check_label(entity.label, f"{where}: "))
-
-
-def over(sentence: Sentence, labels: Iterable[str]) -> tuple[Entity, ...]:
-    """Labels of a whole text as entities over its words."""
-    return tuple(Entity(label, 0, len(sentence)) for label in sorted(set(labels)))
-
-
-def gold_labels(sentence: Sentence) -> tuple[Entity, ...] | None:
-    """The same of the labels that a text has in a file; `None` where it has none."""
-    return over(sentence, label_set(sentence)) if sentence.is_labelled else None
 
 
 @dataclass(slots=True)
@@ -329,227 +298,90 @@ def check_label(name: str, where: str = "") -> str:
     return bare
 
 
-Form = Literal["auto", "text", "jsonl", "conll"]
-FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "auto"}
-FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".tsv"), "conll")
-LOOKED_AT = 200  # lines
+LEARNS = "boustro.apps.label.incremental"
+POOLED = later(f"{LEARNS}:pool_texts")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A whole text to label, or a sentence, with `where` as file:line, and its gold entities over words where the file
-    has them; `text` is how it is written, where that is known."""
+def _as_read(vectors: Any) -> Any:
+    return vectors
 
-    sentence: Sentence
-    gold: tuple[Entity, ...] | None = None
-    text: str = ""
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """What a person gives on the page, by what the heads of a task learn:
+
+        tags, spans    entities in sentences                  `SPANS`
+        class          a label of a whole text, or several    `TOPIC`, `TOPICS`
+
+    A task whose heads learn something else has no page. The session, the page and what runs beside them are the same
+    for all.
+    """
+
+    live: Callable[..., Any]
+    """What learns from every answer at once; it is imported, and torch with it, when it is made."""
+    answer: type[Answer] = Answer
+    """The form of answers in the file."""
+    vectors: Callable[[Any], Any] = _as_read
+    """From vectors of words to those of what has a score of its own."""
+    whole: bool = False
+    """Whether a text has labels, and not its words."""
+    several: bool = True
+    """Whether there may be any number of labels; else there is one."""
+    metric: str = "F1"
+    """What the curve shows."""
+    saved_head: str | None = None
+    """The head of the folder that is saved before training is finished; `None` for that of the live tagger."""
 
     @property
-    def key(self) -> str:
-        """A fingerprint of its words, and its place."""
-        return f"{fingerprint(self.sentence.words)} {self.sentence.where}"
+    def read(self) -> Callable[..., list[Text]]:
+        """Reads a file of texts: `read_whole`, or `read_to_label`."""
+        return read_whole if self.whole else read_to_label
 
-    @property
-    def gaps(self) -> list[str]:
-        """What stands before each word."""
-        if not self.text:
-            return [" " * space for space in self.sentence.spaces or apart(self.sentence.words)]
-        places = whole_text(self.text).places
-        return [self.text[end:start] for (_, end), (start, _) in pairwise(((0, 0), *places))]
+    def examples(self, path: Path, reading: DataOptions) -> tuple[Answer, ...]:
+        """Labelled sentences or texts as answers; `ValueError` where they have no labels."""
+        texts = self.read(path, "auto", reading)
+        if any(text.gold is None for text in texts):
+            raise ValueError(f"{path}: --train needs labelled sentences; these have no labels")
+        return tuple(self.answer.of(text, text.gold or (), "") for text in texts)
 
 
-def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool = False) -> list[Text]:
-    """All texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
+SPANS = Manner(live=later(f"{LEARNS}:LiveTagger"))
+TOPIC = Manner(
+    answer=TopicAnswer,
+    live=later(f"{LEARNS}:LiveTopics"),
+    vectors=POOLED,
+    whole=True,
+    several=False,
+    metric="accuracy",
+    saved_head="ridge-pool",
+)
+TOPICS = Manner(
+    answer=TopicSetAnswer, live=later(f"{LEARNS}:LiveTopicSets"), vectors=POOLED, whole=True, saved_head="mlp-pool"
+)
+MANNERS: dict[str, tuple[Manner, Manner]] = {"tags": (SPANS, SPANS), "spans": (SPANS, SPANS), "class": (TOPIC, TOPICS)}
+"""By what heads learn: with one label, and with several."""
 
-    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
+
+def _learned(task: str) -> str:
+    return head_kind(TASKS[task].config.default_head).labelling
+
+
+def manner_of(task: str, several: bool, out: Path) -> Manner:
+    """The manner of a task, and of the answers that are in the file already.
+
+    Raises `ValueError` for a task that has no page, and `OptionError` for several labels of one that has no texts.
     """
-    kind, records = _open(path, form, options)
-    keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
-    labelled = kind == "json" and bool(records) and all(isinstance(r, dict) and keys & r.keys() for _, r in records)
-    if kind == "conll" or labelled:
-        given = {} if sentences else {where: _text_of(record, options) for where, record in records}
-        texts = _labelled(path, options, given)
-    else:
-        texts = (text for where, record in records for text in _unlabelled(record, where, sentences))
-    return [*_numbered(_without_lone(_some([_refuse_half_characters(text) for text in texts], path), not sentences))]
+    pages = {name: MANNERS[learned] for name in TASKS if (learned := _learned(name)) in MANNERS}
+    one, many = choose(task, pages, "task")
+    if several and one is many:
+        raise OptionError("--several is for labels of whole texts; leave it out")
+    return many if several or _has_several(out) else one
 
 
-def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False) -> list[Text]:
-    """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
-
-    A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
-    `ValueError` for CoNLL.
-    """
-    kind, records = _open(path, form, options)
-    if kind == "conll":
-        raise ValueError(
-            f"{path}: whole texts are lines of text or JSON lines with a text, and these are CoNLL columns"
-        )
-    texts = [t for where, record in records for t in _whole(record, where, options, sentences) if len(t.sentence)]
-    return [*_numbered(map(_refuse_half_characters, _some(texts, path)))]
-
-
-def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
-    """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
-    kind, records = _open(path, form, options)
-    _, first = next(iter(records), ("", None))
-    return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
-
-
-def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple[str, Any]]]:
-    """The form of a file, and (place, record or line) of all that it holds, the text under its own key."""
-    if not path.is_file():
-        raise missing_file(path, "texts to label are expected")
-    if form == "auto" and _is_table(path, options):
-        notes: list[Note] = []
-        rows = list(read_table(path, options.delimiter, notes))
-        print_notices(Counter(note.what for note in notes))
-        named = under_names(rows, options, TEXT_KEYS[:1], "label")
-        columns = [*next((row for _, row in rows), {})]
-        if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
-            advice = f"name the column of the texts, such as --text-column {columns[-1]}"
-            raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
-        return "table", [(where, _plain(record)) for where, record in named]
-    lines = list(read_lines(path))
-    kind = _form(path, lines) if form == "auto" else form
-    if kind == "jsonl":
-        records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
-        return "json", under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
-    return kind, [(f"{path}:{number}", line) for number, line in lines]
-
-
-def _is_table(path: Path, options: DataOptions) -> bool:
-    """Whether the columns have names; a .tsv file may be CoNLL's."""
-    if file_ending(path) != ".tsv":
-        return is_table(path)
-    return bool({*options.text_column, *TEXT_KEYS} & {*columns_of(path, options.delimiter)})
-
-
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose text may be empty, or look like a number; an empty label is none."""
-    cells = {key: "" if record[key] is None else str(record[key]) for key in TEXT_KEYS if key in record}
-    return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
-
-
-def _some(texts: list[Text], path: Path) -> list[Text]:
-    if not texts:
-        raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
-    return texts
-
-
-def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> Iterator[Text]:
-    given = record if isinstance(record, dict) else {TEXT_KEY: record}
-    text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
-    if text is None:
-        raise ValueError(f"{where}: no {TEXT_KEY} in {shorten(record)}; name it with --text-column")
-    if sentences:
-        yield from (replace(part, sentence=replace(part.sentence, document="")) for part in _sentences(text, where))
-        return
-    gold = None
-    if suits_labels(given) or given.get("labels") == []:
-        gold = gold_labels(read_texts([given])[0])
-    yield Text(_whole_sentence(text, where), gold, text)
-
-
-def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
-    """The same; a document of one sentence has no name, as there is nothing to read around it; a whole text has."""
-    for numbers in group_numbers([text.sentence for text in texts], "document"):
-        for text in (texts[n] for n in numbers):
-            yield (
-                text
-                if len(numbers) > 1 or (whole and text.text)
-                else replace(text, sentence=replace(text.sentence, document=""))
-            )
-
-
-def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
-    """The same; of equal sentences in one line, from the second on, with a number behind their place."""
-    seen = Counter[tuple[str, tuple[str, ...]]]()
-    for text in texts:
-        place = text.sentence.where, text.sentence.words
-        seen[place] += 1
-        where = f"{place[0]} ({seen[place]})"
-        yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=where))
-
-
-def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
-    suffix = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
-    named = FORMS.get(suffix, "auto")
-    if named != "auto":
-        return named
-    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
-    if full and (full[0].startswith("{") or begins_rows(full[0].strip())):
-        return "jsonl"
-    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
-    columns = {len(row) for row in rows}
-    tags = {row[-1].strip() for row in rows}
-    are_tags = all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
-    tagged = len(columns) == 1 and min(columns) > 1 and are_tags
-    return "conll" if tagged or sniff(lines) is read_conllu else "text"
-
-
-def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:
-    """The text of a record or a line, or the words of a record; or its sentences."""
-    given = record if isinstance(record, dict) else {TEXT_KEY: record}
-    document = "" if given.get("document") is None else str(given["document"])
-    words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
-    text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
-    if words is not None:
-        words = tidy_words(words, f"{where}, word")
-        yield from [Text(Sentence(words, document=document, where=where))] if words else []
-    elif text is None:
-        raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}; name it with --text-column")
-    elif sentences:
-        yield from _sentences(text, where, document)
-    elif len(whole := whole_text(text, document or where).sentence):
-        yield Text(replace(whole, where=where), None, text)
-
-
-def _sentences(text: str, where: str, document: str = "") -> Iterator[Text]:
-    """Those of a text, which is their document unless that is named."""
-    for placed in split_text(text, document or where):
-        written = text[placed.places[0][0] : placed.places[-1][1]]
-        yield Text(replace(placed.sentence, where=where), None, written)
-
-
-def _refuse_half_characters(text: Text) -> Text:
-    """JSON can contain half of a surrogate pair, which no file can hold."""
-    for word in text.sentence.words:
-        if any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise ValueError(f"{text.sentence.where}: {shorten(word)} contains half a character")
-    return text
-
-
-def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None]) -> Iterator[Text]:
-    """Sentences with their gold, or where the text of a place is given, the whole of it."""
-    data = load_data(path, options)
-    counts = {what: count for what, count in data.counts().items() if what != UNLABELLED}  # these are to be labelled
-    print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in counts.items()})
-    if data.scheme in WHOLE_WORDS:
-        raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
-    for (where, _), group in groupby(data.sentences, key=lambda s: (s.where, s.document)):
-        sentences = [s for s in group if s.words]
-        text = texts.get(where)
-        if text is not None and sentences:
-            words = tuple(word for s in sentences for word in s.words)
-            starts = accumulate(map(len, sentences), initial=0)
-            gold = [
-                replace(e, start=e.start + n, end=e.end + n)
-                for n, s in zip(starts, sentences, strict=False)
-                for e in gold_entities(s)
-            ]
-            whole = whole_text(text, sentences[0].document).sentence
-            if whole.words == words:
-                known = all(s.is_labelled for s in sentences)
-                yield Text(replace(whole, where=where), tuple(gold) if known else None, text)
-                continue
-        for sentence in sentences:
-            gold = gold_entities(sentence) if sentence.is_labelled else None
-            yield Text(replace(sentence, tags=None, entities=None), gold)
-
-
-def _text_of(record: Any, options: DataOptions) -> str | None:
-    """The text of a record that has no words of its own."""
-    key = TEXT_KEY if options.word_column is None else str(options.word_column)
-    has_words = isinstance(record, dict) and any(isinstance(record.get(name), list) for name in WORD_KEYS)
-    return record[key] if isinstance(record, dict) and isinstance(record.get(key), str) and not has_words else None
+def _has_several(out: Path) -> bool:
+    """Whether the first answer in a file has a list of labels."""
+    if not out.is_file():
+        return False
+    number, line = next(((n, line) for n, line in read_lines(out) if line.strip()), (1, "{}"))
+    record: Any = parse_record(line, f"{out}:{number}")
+    return isinstance(record, dict) and "labels" in record

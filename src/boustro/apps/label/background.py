@@ -19,10 +19,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.apps.label.answers import Answer, Text, holds_documents, read_to_label, read_whole
+from boustro.apps.label.answers import SPANS, Answer, Manner
 from boustro.apps.label.command import LabelOptions
-from boustro.apps.label.session import SPANS, Manner, Session
+from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import Finished, Given, Point, finish, is_due, make_tagger, measure, retrace
+from boustro.apps.label.texts import holds_documents
 from boustro.apps.label.vectors import VectorReader, Vectors, reading_context, vector_source
 from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context
@@ -318,9 +319,13 @@ def allows_nested(head: str) -> bool:
 
 
 def make_source(
-    encoder: str | None, options: LabelOptions, reading: DataOptions, run: RunOptions, manner: Manner = SPANS
+    encoder: str | None,
+    options: LabelOptions,
+    run: RunOptions,
+    manner: Manner = SPANS,
+    examples: tuple[Answer, ...] = (),
 ) -> Source:
-    """What encodes, and from what the tagger starts.
+    """What encodes, and from what the tagger starts; `examples` are those of `--train`.
 
     Raises `OptionError` for both a tagger and another encoder, for a head that is not the task's, and for options of
     entities with whole texts; and what opening them raises.
@@ -330,7 +335,7 @@ def make_source(
     head = options.head or config.default_head
     config.check_head(head, next(iter(training), None))
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
-    common |= {"task": options.task, "training": training, "examples": _examples(options.train, reading, manner)}
+    common |= {"task": options.task, "training": training, "examples": examples}
     if manner.whole:
         _refuse_of_entities(options)
         common |= {"pool_mentions": False, "context": "sentence", "reading": {"pooling": config().pooling}}
@@ -355,12 +360,6 @@ def make_source(
     read = {name: value for name, value in kept.items() if value is not None}
     spelling = options.spelling or tagger.config.spelling
     return Source(encoder=tagger.encoder_spec, spelling=spelling, tagger=tagger, reading=read, **common)
-
-
-def read_texts(texts: Path, options: LabelOptions, reading: DataOptions, manner: Manner) -> list[Text]:
-    """What is labelled: whole texts, or sentences; raises as `answers.read_to_label` and `read_whole`."""
-    read = read_whole if manner.whole else read_to_label
-    return read(texts, options.form, reading, options.sentences)
 
 
 def starting_labels(given: Iterable[str], source: Source) -> list[str]:
@@ -407,13 +406,3 @@ def _refuse_of_entities(options: LabelOptions) -> None:
     given = {"--tagger": options.tagger is not None, "--spelling": options.spelling}
     for name in (name for name, is_given in given.items() if is_given):
         raise OptionError(f"{name} is for entities, and these are labels of whole texts; leave it out")
-
-
-def _examples(path: Path | None, reading: DataOptions, manner: Manner) -> tuple[Answer, ...]:
-    """Labelled sentences or texts; `ValueError` where they have no labels."""
-    if path is None:
-        return ()
-    texts = (read_whole if manner.whole else read_to_label)(path, "auto", reading)
-    if any(text.gold is None for text in texts):
-        raise ValueError(f"{path}: --train needs labelled sentences; these have no labels")
-    return tuple(manner.answer.of(text, text.gold or (), "") for text in texts)

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from boustro.choose import choose
 from boustro.encoders.options import Context
-from boustro.heads.registry import head_kind
 from boustro.options import Count, OptionError, Positional, Range, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, only_errors
 from boustro.store import check_file, claim
@@ -72,11 +70,6 @@ class LabelOptions:
         object.__setattr__(self, "labels", tuple(dict.fromkeys(name for name in names if name)))
 
 
-def has_page(task: str) -> bool:
-    """Whether a person can label for a task: what its heads learn is tags, spans or labels of texts."""
-    return head_kind(TASKS[task].config.default_head).labelling in ("tags", "spans", "class")
-
-
 def label(
     texts: Positional[TextPath | None] = None,
     out: Path | None = None,
@@ -102,17 +95,20 @@ def label(
     with only_errors(run.quiet):
         if texts is None or out is None:
             raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
-        choose(session.task, {name: entry for name, entry in TASKS.items() if has_page(name)}, "task")
+        from boustro.apps.label.answers import manner_of
+
+        manner = manner_of(session.task, session.several, out)
         check_file(out)
         with contextlib.ExitStack() as held:
             if session.out_tagger:
                 held.enter_context(claim(session.out_tagger, TASKS[session.task].folder, overwrite))
-            _serve(texts, out, encoder, session, reading, run, held)
+            _serve(texts, out, manner, encoder, session, reading, run, held)
 
 
 def _serve(
     texts: Path,
     out: Path,
+    manner: Any,
     encoder: str | None,
     options: LabelOptions,
     reading: DataOptions,
@@ -123,7 +119,15 @@ def _serve(
 
     require_serve("boustro label")
     os.environ.setdefault("TQDM_DISABLE", "1")
+    listening = HttpOptions(port=options.port, grace_seconds=1)
+    listener = held.enter_context(listen(listening))
+    # A port that is taken, and what is wrong with the files, is said before torch is imported.
     from boustro.apps.label.answers import AnswerFile
+
+    loaded = manner.read(texts, options.form, reading, options.sentences)
+    examples = manner.examples(options.train, reading) if options.train else ()
+    file = held.enter_context(AnswerFile(out, manner.answer).open())
+    file.read()
     from boustro.apps.label.app import LabellingApp, new_token
     from boustro.apps.label.background import (
         Background,
@@ -131,19 +135,13 @@ def _serve(
         make_source,
         next_command,
         offered_labels,
-        read_texts,
         starting_labels,
     )
-    from boustro.apps.label.session import Session, manner_of
+    from boustro.apps.label.session import Session
     from boustro.apps.serve import http
 
-    manner = manner_of(options.task, options.several, out)
     nested = options.head is not None and allows_nested(options.head)
-    listening = HttpOptions(port=options.port, grace_seconds=1)
-    listener = held.enter_context(listen(listening))  # a port that is taken is said before a model is loaded
-    loaded = read_texts(texts, options, reading, manner)
-    file = held.enter_context(AnswerFile(out, manner.answer).open())
-    source = make_source(encoder, options, reading, run, manner)
+    source = make_source(encoder, options, run, manner, examples)
     labels = starting_labels(options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)

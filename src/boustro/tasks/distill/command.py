@@ -61,17 +61,18 @@ def distill(
     check_options(distill, locals())
     with claim(out, TASKS[task_of(folder)].folder, overwrite):  # said before anything is loaded; below it is held
         pass
-    from boustro.encoders.spec import Spec
-    from boustro.tasks.distill.training import distill as train_student
-
     with only_errors(run.quiet):
         check_output(json)
-        Spec.parse(student).check()
         task = task_of(folder)
+        labelled = [read_examples(task_class(task), data, DEFAULT_OPTIONS) if data else [] for data in (train, dev)]
+        given = list(read_documents(texts, split="line"))
+        # What is wrong with the data is said before torch is imported.
+        from boustro.encoders.spec import Spec
+        from boustro.tasks.distill.training import distill as train_student
+
+        Spec.parse(student).check()
         with claim(out, TASKS[task].folder, overwrite):
             teacher: Any = task_class(task).from_pretrained(folder, cache=run.cache, device=run.device)
-            labelled = [read_examples(teacher, data, DEFAULT_OPTIONS) if data else [] for data in (train, dev)]
-            given = list(read_documents(texts, split="line"))
             made = train_student(teacher, student, given, *labelled, seed=seed, options=training, cache=run.cache)
             made.student.save_pretrained(out)
         print_notices(made.student.record["notices"])

@@ -119,10 +119,9 @@ def _run(
     shots: tuple[int, ...],
     **how: Any,
 ) -> None:
-    from boustro.apps.studies.compare.comparison import Comparison
-    from boustro.apps.studies.core.run import run_study
     from boustro.apps.studies.core.systems import parse_variants, refuse_variants
     from boustro.tasks import TASKS, task_class
+    from boustro.tasks.labellings import make_labelling
 
     config = TASKS[task].config
     kinds = config.named_heads(heads)
@@ -131,6 +130,11 @@ def _run(
     for head in kinds:
         refuse_variants(config, head, options, variants)  # before the data are read
     sets = data.read(task, reading)
+    for head in kinds:
+        make_labelling(head, [example for example in sets["train"] if task_class(task).is_labelled(example)], of_heads)
+    from boustro.apps.studies.compare.comparison import Comparison
+    from boustro.apps.studies.core.run import run_study
+
     grid = Comparison(
         encoders=tuple(dict.fromkeys(encoders)),
         heads=heads,

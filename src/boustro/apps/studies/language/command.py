@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from boustro.heads.options import HeadOptions
 from boustro.options import Count, Positive, Range, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
-from boustro.tasks import read_examples, task_class
+from boustro.tasks import TASKS, read_examples, task_class
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.labellings import make_labelling
 from boustro.text.places import Data, TextPath
 from boustro.text.tokenizers import LEAST_PIECES
 
@@ -77,8 +79,6 @@ def language(
         dry_run: Stop after the tokenizer and the measured plan.
     """
     check_options(language, locals())
-    from boustro.apps.studies.language.build import build
-
     with only_errors(run.quiet):
         check_output(json)
         for file in text:
@@ -87,6 +87,10 @@ def language(
         kind = task_class("tag")
         paths = {"train": train, "dev": dev, **({"test": test} if test else {})}
         sets = {name: read_examples(kind, path, reading) for name, path in paths.items()}
+        # What is wrong with the data is said before torch is imported.
+        make_labelling(TASKS[kind.name].config.default_head, sets["train"], HeadOptions())
+        from boustro.apps.studies.language.build import build
+
         names = [str(file) for file in text]
         figures = build(names, sets, out, building, run, overwrite, dry_run)
         give(figures, json, lambda: _show(figures, out), indent=1)

@@ -1,0 +1,281 @@
+"""What is labelled: whole texts, or the sentences of them, from every form of file.
+
+    Ada left. It rained.                       a line of text
+    {"text": "Ada left."}                      JSON lines, rows of a table: also with entities; or words with tags
+    Ada B-PER                                  CoNLL columns or CoNLL-U: words and gold tags
+
+What is labelled is a whole text, or on request a sentence of it; CoNLL has sentences. In memory all labels are entities
+over words, half-open; a label of a whole text is one that covers all of its words (`tasks.units`), so all else treats
+both alike. Sentences of one text follow each other and name it as their document, as do those of a CoNLL document and
+JSON lines with an equal `document`. What a file is, is told by its name, and else by its first lines: lines with the
+same number of columns of which the last is a tag are CoNLL. Labels in it are kept aside as gold.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from boustro.encoders.reading import group_numbers
+from boustro.errors import shorten
+from boustro.given import tidy_words
+from boustro.metrics.spans import is_span_tag
+from boustro.output import print_notices
+from boustro.store import fingerprint
+from boustro.tasks.data import load_data, read_conllu, sniff
+from boustro.tasks.data.named import under_names
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
+from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
+from boustro.tasks.data.schemes import (
+    ALL_LETTERS,
+    WHOLE_WORDS,
+    gold_entities,
+    respell,
+)
+from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
+from boustro.text.documents import OPENERS, read_lines
+from boustro.text.rows import begins_rows, file_ending, records_of
+from boustro.text.tables import columns_of, is_table, read_table
+from boustro.text.words import apart, split_text
+from boustro.types import Entity, Sentence, label_set
+
+Form = Literal["auto", "text", "jsonl", "conll"]
+FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "auto"}
+FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".tsv"), "conll")
+LOOKED_AT = 200  # lines
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A whole text to label, or a sentence, with `where` as file:line, and its gold entities over words where the file
+    has them; `text` is how it is written, where that is known."""
+
+    sentence: Sentence
+    gold: tuple[Entity, ...] | None = None
+    text: str = ""
+
+    @property
+    def key(self) -> str:
+        """A fingerprint of its words, and its place."""
+        return f"{fingerprint(self.sentence.words)} {self.sentence.where}"
+
+    @property
+    def gaps(self) -> list[str]:
+        """What stands before each word."""
+        if not self.text:
+            return [" " * space for space in self.sentence.spaces or apart(self.sentence.words)]
+        places = whole_text(self.text).places
+        return [self.text[end:start] for (_, end), (start, _) in pairwise(((0, 0), *places))]
+
+
+def whole_sentence(text: str, where: str) -> Sentence:
+    return replace(whole_text(text).sentence, where=where)
+
+
+def over(sentence: Sentence, labels: Iterable[str]) -> tuple[Entity, ...]:
+    """Labels of a whole text as entities over its words."""
+    return tuple(Entity(label, 0, len(sentence)) for label in sorted(set(labels)))
+
+
+def gold_labels(sentence: Sentence) -> tuple[Entity, ...] | None:
+    """The same of the labels that a text has in a file; `None` where it has none."""
+    return over(sentence, label_set(sentence)) if sentence.is_labelled else None
+
+
+def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool = False) -> list[Text]:
+    """All texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
+
+    Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
+    """
+    kind, records = _open(path, form, options)
+    keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
+    labelled = kind == "json" and bool(records) and all(isinstance(r, dict) and keys & r.keys() for _, r in records)
+    if kind == "conll" or labelled:
+        given = {} if sentences else {where: _text_of(record, options) for where, record in records}
+        texts = _labelled(path, options, given)
+    else:
+        texts = (text for where, record in records for text in _unlabelled(record, where, sentences))
+    return [*_numbered(_without_lone(_some([_refuse_half_characters(text) for text in texts], path), not sentences))]
+
+
+def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False) -> list[Text]:
+    """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
+
+    A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
+    `ValueError` for CoNLL.
+    """
+    kind, records = _open(path, form, options)
+    if kind == "conll":
+        raise ValueError(
+            f"{path}: whole texts are lines of text or JSON lines with a text, and these are CoNLL columns"
+        )
+    texts = [t for where, record in records for t in _whole(record, where, options, sentences) if len(t.sentence)]
+    return [*_numbered(map(_refuse_half_characters, _some(texts, path)))]
+
+
+def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
+    """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
+    kind, records = _open(path, form, options)
+    _, first = next(iter(records), ("", None))
+    return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
+
+
+def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple[str, Any]]]:
+    """The form of a file, and (place, record or line) of all that it holds, the text under its own key."""
+    if not path.is_file():
+        raise missing_file(path, "texts to label are expected")
+    if form == "auto" and _is_table(path, options):
+        notes: list[Note] = []
+        rows = list(read_table(path, options.delimiter, notes))
+        print_notices(Counter(note.what for note in notes))
+        named = under_names(rows, options, TEXT_KEYS[:1], "label")
+        columns = [*next((row for _, row in rows), {})]
+        if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
+            advice = f"name the column of the texts, such as --text-column {columns[-1]}"
+            raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
+        return "table", [(where, _plain(record)) for where, record in named]
+    lines = list(read_lines(path))
+    kind = _form(path, lines) if form == "auto" else form
+    if kind == "jsonl":
+        records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
+        return "json", under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
+    return kind, [(f"{path}:{number}", line) for number, line in lines]
+
+
+def _is_table(path: Path, options: DataOptions) -> bool:
+    """Whether the columns have names; a .tsv file may be CoNLL's."""
+    if file_ending(path) != ".tsv":
+        return is_table(path)
+    return bool({*options.text_column, *TEXT_KEYS} & {*columns_of(path, options.delimiter)})
+
+
+def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose text may be empty, or look like a number; an empty label is none."""
+    cells = {key: "" if record[key] is None else str(record[key]) for key in TEXT_KEYS if key in record}
+    return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
+
+
+def _some(texts: list[Text], path: Path) -> list[Text]:
+    if not texts:
+        raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
+    return texts
+
+
+def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> Iterator[Text]:
+    given = record if isinstance(record, dict) else {TEXT_KEY: record}
+    text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
+    if text is None:
+        raise ValueError(f"{where}: no {TEXT_KEY} in {shorten(record)}; name it with --text-column")
+    if sentences:
+        yield from (replace(part, sentence=replace(part.sentence, document="")) for part in _sentences(text, where))
+        return
+    gold = None
+    if suits_labels(given) or given.get("labels") == []:
+        gold = gold_labels(read_texts([given])[0])
+    yield Text(whole_sentence(text, where), gold, text)
+
+
+def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
+    """The same; a document of one sentence has no name, as there is nothing to read around it; a whole text has."""
+    for numbers in group_numbers([text.sentence for text in texts], "document"):
+        for text in (texts[n] for n in numbers):
+            yield (
+                text
+                if len(numbers) > 1 or (whole and text.text)
+                else replace(text, sentence=replace(text.sentence, document=""))
+            )
+
+
+def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
+    """The same; of equal sentences in one line, from the second on, with a number behind their place."""
+    seen = Counter[tuple[str, tuple[str, ...]]]()
+    for text in texts:
+        place = text.sentence.where, text.sentence.words
+        seen[place] += 1
+        where = f"{place[0]} ({seen[place]})"
+        yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=where))
+
+
+def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
+    suffix = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
+    named = FORMS.get(suffix, "auto")
+    if named != "auto":
+        return named
+    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
+    if full and (full[0].startswith("{") or begins_rows(full[0].strip())):
+        return "jsonl"
+    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
+    columns = {len(row) for row in rows}
+    tags = {row[-1].strip() for row in rows}
+    are_tags = all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
+    tagged = len(columns) == 1 and min(columns) > 1 and are_tags
+    return "conll" if tagged or sniff(lines) is read_conllu else "text"
+
+
+def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:
+    """The text of a record or a line, or the words of a record; or its sentences."""
+    given = record if isinstance(record, dict) else {TEXT_KEY: record}
+    document = "" if given.get("document") is None else str(given["document"])
+    words = next((given[key] for key in WORD_KEYS if isinstance(given.get(key), list)), None)
+    text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
+    if words is not None:
+        words = tidy_words(words, f"{where}, word")
+        yield from [Text(Sentence(words, document=document, where=where))] if words else []
+    elif text is None:
+        raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}; name it with --text-column")
+    elif sentences:
+        yield from _sentences(text, where, document)
+    elif len(whole := whole_text(text, document or where).sentence):
+        yield Text(replace(whole, where=where), None, text)
+
+
+def _sentences(text: str, where: str, document: str = "") -> Iterator[Text]:
+    """Those of a text, which is their document unless that is named."""
+    for placed in split_text(text, document or where):
+        written = text[placed.places[0][0] : placed.places[-1][1]]
+        yield Text(replace(placed.sentence, where=where), None, written)
+
+
+def _refuse_half_characters(text: Text) -> Text:
+    """JSON can contain half of a surrogate pair, which no file can hold."""
+    for word in text.sentence.words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise ValueError(f"{text.sentence.where}: {shorten(word)} contains half a character")
+    return text
+
+
+def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None]) -> Iterator[Text]:
+    """Sentences with their gold, or where the text of a place is given, the whole of it."""
+    data = load_data(path, options)
+    counts = {what: count for what, count in data.counts().items() if what != UNLABELLED}  # these are to be labelled
+    print_notices({f"{what} ({path}; boustro check lists them)": n for what, n in counts.items()})
+    if data.scheme in WHOLE_WORDS:
+        raise ValueError(f"{path}: its tags label every word, and not entities; with --scheme io they are types")
+    for (where, _), group in groupby(data.sentences, key=lambda s: (s.where, s.document)):
+        sentences = [s for s in group if s.words]
+        text = texts.get(where)
+        if text is not None and sentences:
+            words = tuple(word for s in sentences for word in s.words)
+            starts = accumulate(map(len, sentences), initial=0)
+            gold = [
+                replace(e, start=e.start + n, end=e.end + n)
+                for n, s in zip(starts, sentences, strict=False)
+                for e in gold_entities(s)
+            ]
+            whole = whole_text(text, sentences[0].document).sentence
+            if whole.words == words:
+                known = all(s.is_labelled for s in sentences)
+                yield Text(replace(whole, where=where), tuple(gold) if known else None, text)
+                continue
+        for sentence in sentences:
+            gold = gold_entities(sentence) if sentence.is_labelled else None
+            yield Text(replace(sentence, tags=None, entities=None), gold)
+
+
+def _text_of(record: Any, options: DataOptions) -> str | None:
+    """The text of a record that has no words of its own."""
+    key = TEXT_KEY if options.word_column is None else str(options.word_column)
+    has_words = isinstance(record, dict) and any(isinstance(record.get(name), list) for name in WORD_KEYS)
+    return record[key] if isinstance(record, dict) and isinstance(record.get(key), str) and not has_words else None
