@@ -88,6 +88,32 @@ def test_warnings_of_transformers_are_shown_to_those_who_ask():
         assert environment["TRANSFORMERS_VERBOSITY"] == verbosity
 
 
+INTERRUPTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == moment:
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+sys.meta_path.insert(0, Finder)
+moment = sys.argv.pop(1)
+from boustro.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "moment", ["boustro.apps.cli.main", "dataclasses", "boustro.store", "numpy", "boustro.apps.label.answers"]
+)
+def test_ctrl_c_leaves_no_traceback_while_modules_are_imported(tmp_path, moment):
+    """While those of a command are, and before that; what is imported may swallow an exception, or turn it into one."""
+    (tmp_path / "a.txt").write_text("Ada left.\n")
+    words = [sys.executable, "-c", INTERRUPTED, moment, "label", "a.txt", "--out", "b.jsonl", "--port", "0"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 130 and done.stdout == ""
+    assert re.fullmatch(r"boustro: interrupted(: no result was written)?\n", done.stderr), done.stderr
+
+
 def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
     def doctor() -> None:
         raise MemoryError("Unable to allocate 9 TiB")

@@ -13,11 +13,10 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> int:
-    """Run the command line; `apps.cli.main` takes interruptions over."""
+    """Run the command line; a command takes interruptions over while it runs (`apps.cli.main`)."""
     signal.signal(signal.SIGINT, _stop)
     from boustro.apps.cli.main import main as run
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     return run()
 
 

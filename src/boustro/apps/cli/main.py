@@ -91,8 +91,9 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """A block in which SIGTERM raises `Terminated`; only the main thread may ask for that."""
+def interruptions() -> Iterator[None]:
+    """A block that Ctrl-C stops by `KeyboardInterrupt` and SIGTERM by `Terminated`, if in the main thread; a signal
+    that is ignored stays so. Before and after it Ctrl-C is `__main__`'s: there is nothing to put away."""
     pid = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -100,14 +101,17 @@ def sigterm_interrupts() -> Iterator[None]:
             raise Terminated
         os._exit(EXIT_TERMINATED)  # a process of its own, which a library ends
 
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, stop)
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            before[signal.SIGTERM] = signal.signal(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def set_environment(environment: MutableMapping[str, str]) -> None:
@@ -136,7 +140,7 @@ def run(name: str, arguments: list[str]) -> int:
             print(help_of(name, known, line.table, everything=ALL in asked))
             return 0
         values = line.values(prog, example)
-        with sigterm_interrupts():
+        with interruptions():
             filled = line.table.call_with(values)
             check_places(line, values, example)
             call(command, filled)
