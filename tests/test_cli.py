@@ -493,26 +493,35 @@ def test_the_sample_is_copied_and_files_of_others_are_kept(tmp_path, capsys):
     assert (sample / "messages.txt").read_text() == "mine\n"
 
 
-MADE = {"fit": "tagger", "distill": "tagger", "evaluate": "tagger", "tokenize": "shards", "pretrain": "model"}
-MADE |= {"memory": "memory", "fuse": "fusion", "adapt": "adapted", "elmo": "elmo", "backward": "back", "check": ""}
-MADE["seq2seq"] = "biglm"
+MADE = {"fit": "tagger", "distill": "tagger", "evaluate": "tagger", "predict": "tagger", "tokenize": "shards"}
+MADE |= {"pretrain": "model", "memory": "memory", "fuse": "fusion", "adapt": "adapted", "elmo": "elmo"}
+MADE |= {"backward": "back", "check": "", "seq2seq": "biglm", "language": "", "scaling": ""}
 """What the world has of a command; what it has not is made."""
+SAY = {"compare": "study", "fewshot": "shots", "embed": "made.npy", "export": "made"}
+"""The commands that say themselves what comes next; of two the world has what they write."""
 SEGMENTS = "--dry-run --no-compile --segment-length 16 --batch-segments 2 --preset tiny"
 
 
-@pytest.mark.parametrize("name", [name for name, known in COMMANDS.items() if known.next])
+@pytest.mark.parametrize("name", [*(name for name, known in COMMANDS.items() if known.next), *SAY])
 def test_what_a_command_names_as_the_next_one_is_taken(name, world, tmp_path, capsys):
-    given = {"out": world[MADE.get(name, "")], "folder": world["tagger"], "lm": world["lm"]}
+    given = {"out": world[MADE.get(name, "")], "folder": world["tagger"], "lm": world["lm"], "shards": world["shards"]}
     said = COMMANDS[name].next.format(corpus=[""], data=[world["train.conll"]], **given)
     if name not in MADE:
-        assert main(world.command(name, str(tmp_path / "made"))) == 0
+        out = tmp_path / SAY.get(name, "made")
+        if Path(world[out.name]).is_dir():
+            shutil.copytree(world[out.name], out)
+        assert main(world.command(name, str(out))) == 0
         said = capsys.readouterr().err.rpartition("next: boustro ")[2]
     meant = {"DATA": "train.conll", "GOLD": "train.conll", "FILE": "corpus.txt", "PROMPTS": "prompts.jsonl"}
-    words = [world[meant[word]] if word in meant else word for word in said.split()]
+    words = [world[meant[word]] if word in meant else word for word in shlex.split(said)]
     more = {
         "fit": "--epochs 1 --head linear",
         "generate": "--length 2",
         "pretrain": SEGMENTS,
     }
-    words = [str(tmp_path / word) if word in ("MODEL", "LM") else word for word in words]
-    assert main([*words, *more.get(words[0], "").split()]) == 0
+    words = [str(tmp_path / word) if word in ("MODEL", "LM") else word.replace("SIZE", "tiny") for word in words]
+    words += more.get(words[0], "").split()
+    if words[0] == "serve":
+        assert Line.read(COMMANDS["serve"].function(), words[1:], "").values("", "")
+    else:
+        assert main(words) == 0

@@ -4,6 +4,7 @@ torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import io
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,11 @@ def embed(
         write_file(out, content.getvalue())
         print_notices(made.notices())
         print(f"{out}: {vectors.shape[0]:,} vectors of width {vectors.shape[1]:,}", file=sys.stderr)
+        if str(file) == "-":
+            return
+        how = {"--encoder": encoder if encoder != DEFAULT_ENCODER else None, "--model": model}
+        words = [str(word) for option in how.items() if option[1] for word in option]
+        print(f"next: boustro similarity {shlex.join([str(file), *words])} --query TEXT", file=sys.stderr)
 
 
 def _refuse_other_file(out: Path) -> None:

@@ -22,7 +22,10 @@ class Known(NamedTuple):
     first: str = ""
     """The options that its help shows, besides those that it needs; the others are under `--help-all`."""
     next: str = ""
-    """What a person does then, with the values of options in braces: `predict {out} FILE`."""
+    """What a person does then, with the values of options in braces: `predict {out} FILE`. A command for which that
+    depends on what came out says it itself."""
+    after: str = ""
+    """The option without which nothing is written, and `next` is not said."""
 
     def function(self) -> Callable[..., Any]:
         """The function that runs; its module is imported now."""
@@ -51,7 +54,8 @@ COMMANDS: dict[str, Known] = {
         "json", "predict {folder} FILE"),
     "predict": Known("boustro.apps.cli.commands:predict", "Start", "label text",
         ("predict ner article.txt", "predict ner article.txt --out answers.jsonl"),
-        "format out text_column recall live overwrite resume workers"),
+        "format out text_column recall live overwrite resume workers",
+        "serve {folder}", after="out"),
     "serve": Known("boustro.apps.serve.command:serve", "Start",
         "trained folders over HTTP, with a page (needs fastapi)",
         ("serve ner", "serve names=ner --port 8000"),
@@ -87,7 +91,8 @@ COMMANDS: dict[str, Known] = {
         "sizes x budgets of pretraining, with loss curves",
         ("scaling --shards shards --validation validation --budgets 1000000 4000000 --out sizes",
          "scaling --shards shards --validation validation --budgets 1000000 --objectives causal --out causal"),
-        "sizes objectives seeds dry_run report_only"),
+        "sizes objectives seeds dry_run report_only",
+        "pretrain --preset SIZE --shards {shards} --out LM"),
     "geometry": Known("boustro.apps.studies.geometry.command:geometry", "Compare",
         "measure and draw how word vectors lie",
         ("geometry measure article.txt", "geometry map senses.jsonl --word bank --out bank.html"),
@@ -101,7 +106,8 @@ COMMANDS: dict[str, Known] = {
         "raw text and labels to tokenizer, pair and tagger",
         ("language --text corpus.jsonl --train train.conll --dev dev.conll --out mine",
          "language --text corpus.jsonl --train train.conll --dev dev.conll --minutes 20 --out mine"),
-        "test minutes vocabulary dry_run overwrite"),
+        "test minutes vocabulary dry_run overwrite",
+        "predict {out}/tagger FILE"),
     "tokenize": Known("boustro.text.shards:tokenize", "Own LMs", "turn a corpus into token shards",
         ("tokenize corpus.jsonl --tokenizer gpt2 --out shards",
          "tokenize corpus.jsonl --train-tokenizer 8192 --out shards"),

@@ -146,8 +146,9 @@ def run(name: str, arguments: list[str]) -> int:
             call(command, filled)
         sys.stdout.flush()
         first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts
-        if known.next and first and not values.get("quiet") and not values.get("dry-run"):
-            print(f"next: boustro {known.next.format_map(_Values(values))}", file=sys.stderr)
+        said = known.next if not known.after or values.get(known.after) else ""
+        if said and first and not values.get("quiet") and not values.get("dry-run"):
+            print(f"next: boustro {said.format_map(_Values(values))}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:

@@ -4,6 +4,7 @@ torch is imported when the command runs: the command line lists its options with
 """
 
 import contextlib
+import shlex
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -93,6 +94,8 @@ def export(
             else:
                 facts = export_page(folder, out, options, onnxruntime_web, **given)
         give(facts, json, lambda: print(_said(out, facts), file=sys.stderr), indent=1)
+        following = {"onnx": f"boustro predict {shlex.quote(str(out))} FILE", "html": f"open {out} in a browser"}
+        print(f"next: {following.get(options.format, f'import {out}/tagger.js in a page')}", file=sys.stderr)
 
 
 def _require(options: ExportOptions, runtime: Path) -> None:

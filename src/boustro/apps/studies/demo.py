@@ -5,6 +5,7 @@ reads both ways) and compared; then the best one tags a few sentences.
 What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
+import shlex
 import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -79,6 +80,7 @@ def demo(
     shown = Section("raw", "Raw text, tagged both ways", [MarkedText(text, entities) for text, entities in tagged])
     report = write_file(out / "report.html", grid.report.html(results, [shown]))
     print(f"\nreport: {report}")
+    print("next: boustro demo --copy-sample sample", file=sys.stderr)
 
 
 def _copy(sample: Traversable, folder: Path) -> None:
@@ -91,3 +93,5 @@ def _copy(sample: Traversable, folder: Path) -> None:
     for path, content in contents.items():
         write_file(path, content)
     print(f"{folder}: {', '.join(sorted(path.name for path in contents))}", file=sys.stderr)
+    texts = shlex.quote(str(folder / "messages.txt"))
+    print(f"next: boustro label {texts} --labels PERSON PLACE --out labelled.jsonl", file=sys.stderr)

@@ -5,9 +5,13 @@
 Slow imports happen when the command runs, so that its help appears at once.
 """
 
+import shlex
+import sys
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from boustro.apps.studies.core.options import StudyData, StudyRun
+from boustro.apps.studies.core.systems import SHOTS, parse_variants, refuse_variants
 from boustro.heads.options import HeadOptions
 from boustro.options import Count, OptionError, Range, check_options, option_name
 from boustro.tasks.config import AUTO, TaskConfig
@@ -119,7 +123,6 @@ def _run(
     shots: tuple[int, ...],
     **how: Any,
 ) -> None:
-    from boustro.apps.studies.core.systems import parse_variants, refuse_variants
     from boustro.tasks import TASKS, task_class
     from boustro.tasks.labellings import make_labelling
 
@@ -148,4 +151,19 @@ def _run(
         run=run,
         **how,
     )
-    run_study(grid, run)
+    if (results := run_study(grid, run)) and not run.quiet:
+        given = {field.name: value for each in (training, of_heads) for field in fields(each)
+                 if (value := getattr(each, field.name)) != field.default}  # fmt: skip
+        print(f"next: boustro {shlex.join(_best(results, data, given))} --out MODEL", file=sys.stderr)
+
+
+def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> list[str]:
+    """The words that train the best system on all of the training data, with the options that were given."""
+    best = next(system for system in results["systems"] if system["name"] == results["best"])
+    words = ["fit", "--encoder", best["encoder"], "--head", best["head"]]
+    for name, value in (given | best["variant"]).items():
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{option_name(name)}")
+        elif name != SHOTS:
+            words += [f"--{option_name(name)}", str(value)]
+    return [*words, "--train", str(data.train), "--dev", str(data.dev)]

@@ -26,8 +26,11 @@ FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 RESULTS, REPORTS = "results.json", ("report.md", "report.html")
 
 
-def run_study(study: Grid, run: StudyRun) -> None:
-    """Check what can fail, compute the missing cells, write results.json and the reports, and print the table."""
+def run_study(study: Grid, run: StudyRun) -> dict[str, Any] | None:
+    """Check what can fail, compute the missing cells, write results.json and the reports, and print the table.
+
+    Returns the results; none after a dry run.
+    """
     if not run.report_only:
         for spec in study.encoders:
             Spec.parse(spec).check()
@@ -37,12 +40,13 @@ def run_study(study: Grid, run: StudyRun) -> None:
         if run.dry_run:
             plan = make_plan(study, out)
             give(plan, run.json, lambda: print(describe_plan(plan)))
-            return
+            return None
         check_reports(out, REPORTS)
         cells = find_cells(study, out) if run.report_only else compute_cells(study, out)
         results = write_report(study, cells, out)
         give(results, run.json, lambda: print_table(study, results))
         print(f"report: {out / 'report.html'}", file=sys.stderr)
+    return results
 
 
 def check_reports(out: Path, names: Sequence[str] = ()) -> None:
