@@ -28,8 +28,6 @@ if (location.protocol === "file:") {
 """
 """What a page says that a browser opened as a file, from which no script may read the index."""
 INTEGRATIONS = {
-    "boustro.apps.integrations.sklearn": ("TaskEstimator", "TaggerClassifier", "TextClassifier", "PairClassifier",
-                                     "TextRegressor", "PairRegressor"),
     "boustro.apps.integrations.spacy": ("make_component", "make_text_component"),
     "boustro.apps.integrations.presidio": ("BoustroRecognizer",),
     "boustro.apps.integrations.sentence_transformers": ("BoustroModule",),

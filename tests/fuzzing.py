@@ -393,11 +393,6 @@ def odd_call(case: Case) -> Callable[[], Any]:
     def fitted(**options: Any) -> boustro.Tagger:
         return boustro.Tagger(encoder=lm, head="linear", device="cpu", **{"epochs": 1, **options})
 
-    def sklearn(**options: Any) -> Any:
-        from boustro.apps.integrations.sklearn import TaggerClassifier
-
-        return TaggerClassifier(encoder=lm, head="linear", **{"epochs": 1, "device": "cpu", **options})
-
     words, tags = [w for w, _ in good], [t for _, t in good]
     calls: dict[str, Callable[[], Any]] = {
         "Tagger(encoder=odd)": lambda: boustro.Tagger(odd).fit(good),
@@ -438,16 +433,10 @@ def odd_call(case: Case) -> Callable[[], Any]:
         "read_data(scheme=odd)": lambda: read_data(good, odd),
         "read_data(columns=odd)": lambda: read_data(world["train.conll"], word_column=odd, tag_column=other),
         "read_data(delimiter=odd)": lambda: read_data(world["train.conll"], delimiter=odd),
-        "sklearn fit(odd, odd)": lambda: sklearn().fit(odd, other),
-        "sklearn fit(words, odd)": lambda: sklearn().fit(words, odd),
-        "sklearn predict(odd)": lambda: sklearn().fit(words, tags).predict(odd),
-        "sklearn score(words, odd)": lambda: sklearn().fit(words, tags).score(words, odd),
         "score_spans(odd, other)": lambda: score_spans(odd, other),
         "score_spans(odd, tags)": lambda: score_spans(odd, tags),
         "score_labels(odd, other)": lambda: score_labels(odd, other),
         "score_labels(tags, odd)": lambda: score_labels(tags, odd),
-        "sklearn unfitted": lambda: sklearn().predict(odd),
-        f"sklearn {option}": lambda: sklearn(**{option: odd}).fit(words, tags),
     }
     name = random.choice(list(calls))
     case.said = f"{name} with odd = {odd!r:.200}, other = {other!r:.100}"

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 import boustro
-from boustro.apps.integrations.sklearn import TaggerClassifier
 from labelled import DATA
 
 X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]
@@ -101,13 +100,13 @@ def test_a_fitted_estimator_is_copied_and_a_grid_is_searched_in_two_processes(ti
     from sklearn.base import clone
     from sklearn.model_selection import GridSearchCV
 
-    estimator = TaggerClassifier(tiny_pair, "linear", epochs=2)
+    estimator = boustro.Tagger(tiny_pair, "linear", epochs=2)
     fitted = clone(estimator).fit(X, Y)
     for other in (pickled(fitted), copy.deepcopy(fitted), dumped(fitted, tmp_path / "estimator")):
-        assert other.predict(X) == fitted.predict(X)
-    assert not hasattr(clone(fitted), "tagger_")
+        assert other.tag(X) == fitted.tag(X)
+    assert not clone(fitted).is_trained
     search = GridSearchCV(estimator, {"epochs": [1, 2]}, cv=2, n_jobs=2, error_score="raise").fit(X, Y)
-    assert len(search.cv_results_["mean_test_score"]) == 2 and search.predict(X[:1])
+    assert len(search.cv_results_["mean_test_score"]) == 2 and search.best_estimator_.tag(X[:1])
 
 
 FORKED = """

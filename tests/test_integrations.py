@@ -1,4 +1,4 @@
-"""Taggers inside spaCy, scikit-learn and Presidio: the same entities, on the library's own terms."""
+"""Taggers inside spaCy and Presidio: the same entities, on the library's own terms."""
 
 import json
 import shutil
@@ -15,7 +15,6 @@ from boustro.tasks.answers import Answer
 from boustro.types import Entity, Sentence
 from labelled import DATA
 
-X, Y = [words for words, _ in DATA], [tags for _, tags in DATA]
 TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", "", "Nobody reads the bulletin.", " \n"]
 
 
@@ -186,63 +185,12 @@ def test_the_entry_point_names_the_factory():
     assert callable(getattr(import_module(module), function))
 
 
-@pytest.mark.parametrize(("library", "advice"), [("spacy", "boustro\\[spacy\\]"), ("sklearn", "scikit-learn")])
-def test_a_missing_library_is_asked_for_with_its_command(library, advice, monkeypatch):
-    for name in [m for m in sys.modules if m.partition(".")[0] == library]:
+def test_a_missing_library_is_asked_for_with_its_command(monkeypatch):
+    for name in ["spacy", *(m for m in sys.modules if m.startswith("spacy."))]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, f"boustro.apps.integrations.{library}", raising=False)
-    with pytest.raises(ImportError, match=f"pip install .*{advice}"):
-        import_module(f"boustro.apps.integrations.{library}")
-
-
-@pytest.fixture
-def make(tiny_pair):
-    pytest.importorskip("sklearn")
-    from boustro.apps.integrations.sklearn import TaggerClassifier
-
-    return lambda **options: TaggerClassifier(tiny_pair, **{"head": "linear", "lr": 1e-2, "dropout": 0.0, **options})
-
-
-def test_the_estimator_learns_what_a_tagger_learns(make, tiny_pair):
-    estimator = make(epochs=20, mix_epochs=2).fit(X, Y)
-    tagger = boustro.Tagger(tiny_pair, "linear", lr=1e-2, dropout=0.0, epochs=20, mix_epochs=2).fit(DATA, seed=1)
-    assert estimator.predict(X) == [list(tags) for tags in tagger.tag(X)]
-    assert estimator.score(X, Y) == pytest.approx(tagger.evaluate(DATA).f1 / 100)
-    assert 0.5 < estimator.score(X, Y) <= 1
-
-
-def test_the_estimator_can_be_cloned_and_set(make):
-    from sklearn.base import clone
-
-    estimator = make(epochs=3, context="sentence")
-    copy = clone(estimator)
-    assert copy is not estimator and copy.get_params() == estimator.get_params()
-    assert copy.set_params(epochs=7, seed=2).get_params()["epochs"] == 7 and estimator.epochs == 3
-    with pytest.raises(ValueError, match="Invalid parameter 'epoch'"):
-        copy.set_params(epoch=1)
-
-
-def test_an_estimator_that_is_not_fitted_says_so(make):
-    from sklearn.exceptions import NotFittedError
-
-    with pytest.raises(NotFittedError):
-        make().predict(X)
-
-
-def test_grid_search_finds_the_better_setting(make):
-    from sklearn.model_selection import GridSearchCV
-
-    search = GridSearchCV(make(), {"epochs": [1, 20]}, cv=2).fit(X, Y)
-    assert search.best_params_ == {"epochs": 20}
-    worse, better = search.cv_results_["mean_test_score"]
-    assert worse < better == search.best_score_
-    assert search.best_estimator_.predict(X[:1])[0] == Y[0]
-
-
-def test_the_estimator_refuses_sentences_without_as_many_tags(make):
-    with pytest.raises(ValueError, match="sentence 2 of the given data: 7 words, but 6 tags"):
-        make().fit([X[1], X[0]], [Y[1], Y[0][:-1]])
+    monkeypatch.delitem(sys.modules, "boustro.apps.integrations.spacy", raising=False)
+    with pytest.raises(ImportError, match=r"pip install .*boustro\[spacy\]"):
+        import_module("boustro.apps.integrations.spacy")
 
 
 TEXT = "🚀 In Vellmar it rained. Professor Ada  Calloway sold umbrellas to 10.0.0.7."

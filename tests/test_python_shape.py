@@ -57,16 +57,6 @@ def test_a_dict_of_texts_and_two_lists_of_words_and_tags(tiny_pair):
     assert by_text.types == ["PER"]
 
 
-def test_scikit_learn_takes_a_classifier(tiny_pair):
-    base, sets = pytest.importorskip("sklearn.base"), pytest.importorskip("sklearn.model_selection")
-    made = boustro.Classifier(tiny_pair, "ridge-pool", cache=False)
-    copy = base.clone(made)
-    assert copy.get_params() == made.get_params() and base.is_classifier(made) and copy is not made
-    found = sets.cross_val_score(made, TEXTS, np.array(TOPICS), cv=2)
-    assert found.shape == (2,) and (found >= 0).all() and (found <= 1).all()
-    assert made.set_params(head="lda-pool").head_kind == "lda-pool"
-
-
 CALLS = Path(__file__).with_name("calls.txt")
 
 

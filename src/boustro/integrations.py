@@ -1,4 +1,4 @@
-"""The name that users have for `boustro.apps.integrations`: `import boustro.integrations.sklearn`."""
+"""The name that users have for `boustro.apps.integrations`: `import boustro.integrations.spacy`."""
 
 import sys
 from importlib import import_module

@@ -1,8 +1,10 @@
 """What a trained task answers: for an example, and for an input of `predict` with all its examples."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from boustro.types import Entity
 
@@ -68,6 +70,21 @@ class Label:
         """Its fields by name, probabilities rounded, as JSON can hold them."""
         rounded = {name: round(p, 4) for name, p in self.probabilities.items()}
         return {"label": self.label, "score": round(self.score, 4), "probabilities": rounded}
+
+
+class Labels(list[Label]):
+    """The labels of several texts; as an array, which scikit-learn asks for, the labels as they were given to `fit`.
+
+    Attributes:
+        values: Those by the labels' names, where they are no texts.
+    """
+
+    def __init__(self, found: Iterable[Label], values: Mapping[str, Any]) -> None:
+        super().__init__(found)
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array([self.values.get(each.label, each.label) for each in self], dtype)
 
 
 @dataclass(frozen=True, slots=True)

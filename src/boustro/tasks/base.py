@@ -27,7 +27,7 @@ from boustro.given import are_inputs, is_by_text, iterate, plain_value, with_lab
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
-from boustro.tasks.answers import Answer, Input, InputAnswer
+from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import Note, warn_of
@@ -106,7 +106,8 @@ class Task(Contract[Input, Result]):
         """The same by a plan."""
         made = cls.__new__(cls)
         made.plan, made._fitted, made._values = plan, None, {}
-        made._params = {"encoder": plan.reader.spec, "head": plan.head_kind}
+        how = {"preset": "default", "cache": plan.reader.cache, "device": plan.reader.device}
+        made._params = {"encoder": plan.reader.spec, "head": plan.head_kind, **how, **made.settings()}
         return made
 
     @property
@@ -351,7 +352,10 @@ class Task(Contract[Input, Result]):
 
         Raises `ValueError`, with the place, for what is no input.
         """
-        return next(self.stream([given])) if self.is_input(given) else list(self.stream(given))
+        if self.is_input(given):
+            return next(self.stream([given]))
+        found: list[Any] = list(self.stream(given))
+        return Labels(found, self._values) if found and type(found[0]) is Label else found
 
     def evaluate(self, data: Any, *how: Any, labels: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
@@ -373,12 +377,12 @@ class Task(Contract[Input, Result]):
 
     @property
     def classes_(self) -> np.ndarray:
-        """The labels in order, as they were given to `fit`; `AttributeError` before, as scikit-learn's tools expect."""
+        """The labels in order, as `fit` was given them; `AttributeError` before, as scikit-learn's tools expect."""
         if not self.is_trained:
             raise AttributeError(
                 f"this {type(self).__name__} is not trained yet, so it has no classes_; call fit first"
             )
-        return np.array([self._values.get(label, label) for label in self.types])
+        return np.unique([self._values.get(label, label) for label in self.types])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What `__init__` was given, and its defaults, for scikit-learn's `clone`."""
@@ -469,9 +473,10 @@ class Task(Contract[Input, Result]):
         from boustro.tasks.folder import load_fitted
         from boustro.tasks.hub import download
 
-        made = object.__new__(cls)
         where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
-        made.fitted = load_fitted(cls, download(path, revision), given_states=given_states, **where)
+        fitted = load_fitted(cls, download(path, revision), given_states=given_states, **where)
+        made = cls.of(fitted.plan)
+        made.fitted = fitted
         return made
 
     def read_answers(self, outputs: Sequence[Any], examples: Sequence[Any]) -> list[Answer]:

@@ -116,12 +116,13 @@ class Classifier(Task[str, Label]):
         return (*([Words()] if config.words else []), *temperature_of(config), Thresholds())
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
-        """(texts, labels): the probability of each label, in the order of `types`, which is scikit-learn's.
+        """(texts, labels): the probability of each label, in the order of `classes_`.
 
         Raises `ValueError`, with the place, for what is not a string.
         """
         labels = self.stream([texts] if isinstance(texts, str) else texts)
-        return np.array([[label.probabilities[t] for t in self.types] for label in labels]).reshape(-1, len(self.types))
+        names = [str(label) for label in self.classes_]
+        return np.array([[label.probabilities[name] for name in names] for label in labels]).reshape(-1, len(names))
 
     def add_examples(self, data: TextData) -> Self:
         """Train a ridge-pool head on more texts, of new labels too, without the texts that it was trained on.

@@ -9,8 +9,11 @@ Each text is read once, by itself; the head compares the two (`heads.pairs`).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import numpy as np
+
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
+from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.pairs import KEYS, OFFSETS, Pair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import Gold
@@ -26,6 +29,11 @@ class AskedPair(NamedTuple):
 
     record: Mapping[str, Any]
     pair: Pair
+
+
+def _as_tuple(given: Any) -> Any:
+    """The row of an array as a pair."""
+    return tuple(given.tolist()) if isinstance(given, np.ndarray) else given
 
 
 class PairTask(Task[Texts, Result]):
@@ -59,8 +67,13 @@ class PairTask(Task[Texts, Result]):
     def as_input(given: Any, place: str) -> AskedPair:
         if isinstance(given, AskedPair):
             return given
+        given = _as_tuple(given)
         pair = make_pair(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
         return AskedPair(given if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True)), pair)
+
+    @staticmethod
+    def labelled(given: Any, label: Any, place: str) -> Any:
+        return Task.labelled(_as_tuple(given), label, place)
 
     @classmethod
     def parse_value(cls, value: Any, place: str) -> AskedPair:
@@ -107,7 +120,9 @@ class PairClassifier(PairTask[Label]):
     """
 
     name = "pair"
+    estimator_type = "classifier"
     gold = "label"
+    predict_proba = Classifier.predict_proba
 
     def result(self, answer: InputAnswer[Texts]) -> Label:
         """The most probable label."""
@@ -125,6 +140,7 @@ class PairRegressor(PairTask[float]):
     """
 
     name = "similarity"
+    estimator_type = "regressor"
     gold = "score"
     columns = ("score",)
 

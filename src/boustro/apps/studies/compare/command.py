@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from boustro.apps.studies.core.options import StudyData, StudyRun
 from boustro.apps.studies.core.systems import SHOTS, parse_variants, refuse_variants
 from boustro.heads.options import HeadOptions
+from boustro.heads.registry import head_kind
 from boustro.options import Count, OptionError, Range, check_options, option_name
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
@@ -134,7 +135,8 @@ def _run(
         refuse_variants(config, head, options, variants)  # before the data are read
     sets = data.read(task, reading)
     for head in kinds:
-        make_labelling(head, [example for example in sets["train"] if task_class(task).is_labelled(example)], of_heads)
+        labelled = [example for example in sets["train"][:first] if task_class(task).is_labelled(example)]
+        make_labelling(head, labelled, head_kind(head).options())  # what is wrong is said before torch is imported
     from boustro.apps.studies.compare.comparison import Comparison
     from boustro.apps.studies.core.run import run_study
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from boustro.heads.options import HeadOptions
+from boustro.heads.registry import head_kind
 from boustro.options import Count, Positive, Range, Seed, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors
 from boustro.tasks import TASKS, read_examples, task_class
@@ -88,7 +88,10 @@ def language(
         paths = {"train": train, "dev": dev, **({"test": test} if test else {})}
         sets = {name: read_examples(kind, path, reading) for name, path in paths.items()}
         # What is wrong with the data is said before torch is imported.
-        make_labelling(TASKS[kind.name].config.default_head, sets["train"], HeadOptions())
+        head = TASKS[kind.name].config.default_head
+        make_labelling(
+            head, [example for example in sets["train"] if kind.is_labelled(example)], head_kind(head).options()
+        )
         from boustro.apps.studies.language.build import build
 
         names = [str(file) for file in text]
