@@ -198,7 +198,8 @@ class Session:
         tagger knows, if these are the first."""
         if self.tagger is None:
             squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
-            self.tagger = self.manner.live(vectors.words.shape[1], squared, self.labels, start)
+            made: LiveTagger = self.manner.live(vectors.words.shape[1], squared, self.labels, start)
+            self.tagger = made
         self.pool.attach(numbers, vectors, self.tagger, prior)
         for number in numbers:
             if number in self.answers:
