@@ -91,7 +91,10 @@ def read_kinds(config: NamesConfig) -> tuple[dict[str, str | None], list[str]]:
     """The kind of each type, and all kinds; `ValueError` for a file that is not as it must be."""
     if config.kinds is None:
         return {}, []
-    kinds = read_json(config.kinds)
+    try:
+        kinds = read_json(config.kinds)
+    except ValueError:
+        kinds = None
     if not isinstance(kinds, dict) or not all(kind is None or isinstance(kind, str) for kind in kinds.values()):
         raise ValueError(f'{config.kinds}: expected one object such as {{"city": "PLACE", "date": null}}')
     return kinds, list(dict.fromkeys(kind for kind in kinds.values() if kind))

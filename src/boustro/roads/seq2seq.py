@@ -103,9 +103,8 @@ class PairReader:
         if long:
             say(f"{path}: {long:,} pairs are longer than the window of {model.window:,} pieces and left out")
         if not pairs:
-            raise ValueError(
-                f"{path}: no pair is left that fits into the window; give --prompt-pieces to cut the prompts"
-            )
+            why = "no pair is left that fits into the window; give --prompt-pieces to cut the prompts"
+            raise ValueError(f"{path}: {why if long else 'there is no pair in this file'}")
         return pairs
 
     def _cut(self) -> int:

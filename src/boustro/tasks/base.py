@@ -15,13 +15,14 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from inspect import signature
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
-from boustro.choose import later
+from boustro.choose import later, suggestion
 from boustro.features.reader import within_memory
 from boustro.given import are_inputs, is_by_text, iterate, plain_value, with_labels
 from boustro.heads.inputs import Inputs
@@ -265,6 +266,7 @@ class Task(Contract[Input, Result]):
 
         self.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
+        self._check_reading(reading)
         if weak_weight is not None and weak is None:
             raise OptionError("weak_weight is not read without weak examples; leave it out")
         if labels is None and dev is not None and are_inputs(train, dev, self.in_documents):
@@ -279,6 +281,13 @@ class Task(Contract[Input, Result]):
         then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
         return self
+
+    def _check_reading(self, reading: Iterable[str]) -> None:
+        """`OptionError` for what is no option of `read`."""
+        known = signature(self.read).parameters
+        for name in (name for name in reading if name not in known):
+            made = f"options of the model are given when it is made: {type(self).__name__}({name}=…)"
+            raise OptionError(f"unknown option {name!r}{suggestion(name, known)}; {made}")
 
     def _joined(self, given: Any, labels: Any) -> tuple[Any, dict[str, Any]]:
         """Texts with their labels, also of a dict of both, as examples, and labels by their names."""
@@ -363,6 +372,7 @@ class Task(Contract[Input, Result]):
         `data` is what `fit` takes: after texts, or words, their labels come next. Gold labels that the head does not
         know are a warning.
         """
+        self._check_reading(reading)
         if labels is None and how and are_inputs(data, how[0], self.in_documents):
             labels, how = how[0], how[1:]
         data, _ = self._joined(data, labels)
@@ -378,6 +388,8 @@ class Task(Contract[Input, Result]):
     @property
     def classes_(self) -> np.ndarray:
         """The labels in order, as `fit` was given them; `AttributeError` before, as scikit-learn's tools expect."""
+        if self.is_trained and not self.types:
+            raise AttributeError(f"a {type(self).__name__} has no classes_: it gives no labels")
         if not self.is_trained:
             raise AttributeError(
                 f"this {type(self).__name__} is not trained yet, so it has no classes_; call fit first"

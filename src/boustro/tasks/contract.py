@@ -60,10 +60,10 @@ class Contract(ABC, Generic[Input, Result]):
         """
 
     @classmethod
-    def read(cls, data: Any, *how: Any, **options: Any) -> list[Any]:
-        """The same, with `text_column` and `label_column` of a table; a warning counts what was changed or left out."""
+    def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
+        """The same, with the columns of a table by their names; a warning counts what was changed or left out."""
         notes: list[Note] = []
-        examples = cls.collect(data, named_columns(*how, **options), notes)
+        examples = cls.collect(data, named_columns(text_column, label_column), notes)
         warn_of(notes, data_name(examples))
         return examples
 

@@ -17,7 +17,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from boustro.errors import reason
+from boustro.errors import reason, shorten
 
 Row = tuple[str, Any]
 """Where it is, such as file:line, and what it holds."""
@@ -43,7 +43,8 @@ def parse_record(line: str, where: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not a JSON object ({error})") from None
+        why = error if line.lstrip()[:1] in tuple("{[") else f"it begins with {shorten(line.strip())}"
+        raise ValueError(f"{where}: not a JSON object ({why})") from None
 
 
 def json_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Row]:

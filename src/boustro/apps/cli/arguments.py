@@ -14,6 +14,7 @@ boustro: there is no option --output; did you mean --out? `boustro fit --help` l
 Which task labelled data are for is guessed from a file as a whole, or from its first record.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -169,6 +170,10 @@ class Line:
         return values
 
     def _check_bare(self, options: list[Option], bare: list[str], prog: str, example: str) -> None:
+        if short := next((word for word in bare if re.fullmatch("-[A-Za-z]", word)), None):
+            alike = sorted((o.flag for o in self.table.options if o.name.startswith(short[1])), key=len)
+            near = f", such as {alike[0]}" if alike else ""
+            raise OptionError(f"there is no option {short}; options begin with two dashes{near}")
         if len(bare) < sum(option.required for option in options):
             missing = options[len(bare)]
             raise OptionError(f"{missing.value} is missing ({_first_sentence(missing.help)}), as in: boustro {example}")
@@ -192,6 +197,9 @@ def read_value(option: Option, given: Any, where: str = "") -> Any:
             raise OptionError(f"{where}{option.flag} needs a value: {_first_sentence(option.help)}")
         shown = option.value.removesuffix(" ...") if option.positional else option.flag
         for word in words:
+            named = Path in bare_types(option.item) or any(isinstance(note, Place) for note in notes_of(option.hint))
+            if named and not word:
+                raise OptionError(f"{where}{shown} is empty: {_first_sentence(option.help)}")
             if problem := problem_of(option.item, convert(option.item, word)):
                 near = "" if option.positional else suggestion(word, map(str, option.choices))
                 raise OptionError(f"{where}{shown} must be {problem}, not {shorten(word)}{near}")

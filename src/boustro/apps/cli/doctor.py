@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from boustro import __version__
 from boustro.options import Positional
-from boustro.text.places import LM
+from boustro.text.places import LM, missing
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +27,8 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
     """
     from boustro.encoders.cache import cache_folder, clear_features, list_features
 
+    if folder is not None and not folder.is_dir():
+        raise missing(str(folder), "folder", "a folder of features is expected here")
     act = list_features if action == "list" else clear_features
     act(folder or cache_folder())
 
@@ -41,7 +43,7 @@ def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | N
         device: cpu, cuda, mps, or auto. By default the best one.
     """
     if encoder is None:
-        _print_machine()
+        _print_machine(device)
     else:
         _print_encoder(encoder, start_piece, device)
 
@@ -57,13 +59,13 @@ def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
         print(sentence)
 
 
-def _print_machine() -> None:
+def _print_machine(name: str | None) -> None:
     import torch
 
     from boustro.encoders.cache import cache_folder, cache_limit
-    from boustro.hardware import best_device
+    from boustro.hardware import find_device
 
-    device, folder = best_device(), cache_folder()
+    device, folder = find_device(name), cache_folder()
     size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else 0
     rows = {
         "boustro": __version__,

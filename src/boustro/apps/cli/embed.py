@@ -69,7 +69,9 @@ def embed(
 
 
 def _refuse_other_file(out: Path) -> None:
-    """`FileExistsError` for a file that is no array, which `embed` did not write."""
+    """`OptionError` for a name that says another form, and `FileExistsError` for a file that `embed` did not write."""
+    if out.suffix not in ("", ".npy"):
+        raise OptionError(f"--out {out}: what is written is an array of numpy; end the name in .npy")
     if out.is_file():
         with out.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:

@@ -152,6 +152,8 @@ def rate(file: Path, text_key: str, prompt_key: str, options: TargetOptions) -> 
     from boustro.metrics.generation import constant_text
 
     rows = [_Row.of(record, place, (text_key, target_key, prompt_key, by)) for place, record in _rows(file)]
+    if not rows:
+        raise ValueError(f"{file}: there is no text in this file")
     constant = None
     if options.train is not None:
         constant = constant_text([_texts(record, target_key, place)[0] for place, record in _rows(options.train)])

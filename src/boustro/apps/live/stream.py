@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from boustro.apps.live.engine import Engine, Found
 from boustro.encoders.arriving import LEFT_WORDS, States, Word
+from boustro.errors import shorten
 from boustro.text.words import EXTENDERS, LINE_BREAKS, UNSPACED, ends_sentence, word_end
 from boustro.types import Entity
 
@@ -142,6 +143,8 @@ class Live:
             )
         if not (type(wait) is int and 0 <= wait <= MOST_DELAY):
             raise ValueError(f"wait is {wait!r}: give a number of words from 0 to {MOST_DELAY}")
+        if not hasattr(tagger, "recall"):
+            raise ValueError(f"a text is tagged as it arrives by a Tagger, got {shorten(tagger)}")
         fitted = tagger.fitted
         if delay is not None and tagger.recall is not None:
             raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")

@@ -85,6 +85,8 @@ def demo(
 
 def _copy(sample: Traversable, folder: Path) -> None:
     """Write the files of the sample into a folder; what is there under another content is kept."""
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file; name a folder for the sample")
     folder.mkdir(parents=True, exist_ok=True)
     contents = {folder / each.name: each.read_bytes() for each in sample.iterdir()}
     for path, content in contents.items():
