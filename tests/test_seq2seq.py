@@ -139,7 +139,7 @@ def test_prompts_are_cut_only_on_request_and_counted(folders, tmp_path, capsys):
         ("{", "x.jsonl:1: not a JSON object"),
         ('{"prompt": "", "target": "b"}', "x.jsonl:1: the prompt is empty"),
         ('{"prompt": "a", "target": ""}', "x.jsonl:1: the target is empty"),
-        ("", "no pair is left"),
+        ("", "there is no pair in this file"),
     ],
 )
 def test_pairs_that_cannot_be_read_are_refused(folders, tmp_path, capsys, line, message):

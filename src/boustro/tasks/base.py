@@ -286,8 +286,8 @@ class Task(Contract[Input, Result]):
         """`OptionError` for what is no option of `read`."""
         known = signature(self.read).parameters
         for name in (name for name in reading if name not in known):
-            made = f"options of the model are given when it is made: {type(self).__name__}({name}=…)"
-            raise OptionError(f"unknown option {name!r}{suggestion(name, known)}; {made}")
+            made = f"; options of the model are given when it is made: {type(self).__name__}({name}=…)"
+            raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
 
     def _joined(self, given: Any, labels: Any) -> tuple[Any, dict[str, Any]]:
         """Texts with their labels, also of a dict of both, as examples, and labels by their names."""
