@@ -282,7 +282,7 @@ def test_the_commands_embed_and_similarity(tiny_pair, files, capsys):
     assert main(["similarity", str(files / "texts.txt"), "--query", "", *common]) == 1
     assert main(["embed", str(files / "no.txt"), "--out", str(out), *common]) == 1
     assert main(["embed", str(files / "texts.txt"), "--out", str(files), *common]) == 1
-    notes = files / "notes.txt"
+    notes = files / "notes.npy"
     notes.write_text("mine")
     assert main(["embed", str(files / "texts.txt"), "--out", str(notes), *common]) == 1
     assert notes.read_text() == "mine"
