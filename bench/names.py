@@ -32,11 +32,12 @@ import numpy as np
 import tyro
 
 import boustro
-from boustro.apps.label.answers import AnswerFile, read_to_label
+from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.incremental import Order
 from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import Point, is_due
 from boustro.apps.label.taggers import measure as measure_live
+from boustro.apps.label.texts import read_to_label
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.core.draws import draw_all
 from boustro.metrics.spans import extract_spans
