@@ -49,7 +49,7 @@ def answer_with_lock(work, count):
         work.answered()
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=300.0):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

@@ -207,8 +207,12 @@ def test_groups_of_names_are_labelled_with_one_key_and_taken_back_with_one(brows
         page.press("u")
         page.wait(f"state.groups_told === 0 && !pending && groups.length === {len(before)}")
         assert page.run(shown) == before and len(session.answers) == 6
+        page.drag(".w[data-i='1']", ".w[data-i='1']")
+        page.press("2")  # of the words that are selected
+        assert ["LOC", 1, 2] in entities(page) and page.run("state.groups_told") == 0
         page.press("Escape")
         assert page.run("$('grouped').hidden")
+        page.press("u")  # what was changed on the screen
         page.press("u")
         page.wait("state.answered === 5 && !busy")
         assert page.errors() == []
