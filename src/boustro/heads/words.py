@@ -224,11 +224,10 @@ def choose_weights(
     return scaled(np.tensordot(weights, np.stack([head, *words]), 1))[1] * weights
 
 
-def average(models: Sequence[WordModel], weights: np.ndarray) -> WordModel:
-    """One model with the weighted sum of the scores of models of the same terms, the first with the fewest vectors."""
-    models = models[: 1 + max(np.flatnonzero(weights).tolist(), default=0)]
+def average(models: Sequence[WordModel], weights: Sequence[float]) -> WordModel:
+    """One model with the weighted sum of the scores of models of the same terms, each with more vectors."""
     weight = np.zeros_like(models[-1].weight)
-    for model, own in zip(models, weights, strict=False):
+    for model, own in zip(models, weights, strict=True):
         weight[:, : model.weight.shape[1]] += own * model.weight
-    bias = sum(own * model.bias for model, own in zip(models, weights, strict=False))
+    bias = sum(own * model.bias for model, own in zip(models, weights, strict=True))
     return replace(models[-1], weight=weight, bias=bias)

@@ -11,6 +11,7 @@ are words.json, the terms and the weights of head and words, and words.safetenso
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ import numpy as np
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
+from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, average, choose_weights, fit_each
 from boustro.names import SHIPPED_TABLE
@@ -44,6 +46,8 @@ from boustro.types import Entity, Sentence
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
 FEWEST_FOR_WORDS = 8
+LIGHTER = 128
+"""Units, and half the epochs, of a head that is trained on a part of many texts only to weigh the words by."""
 ENOUGH = 200
 """Texts of a development set that words are weighed on; with fewer, they are weighed on parts of the training set."""
 
@@ -294,27 +298,28 @@ class Words(Beside):
         table, ids = table_for(fitted.plan.reader.spec, fitted.plan.config.table), labelling.ids(data.gold)
         vectors = _vectors(table, texts)
 
-        def learn(some: np.ndarray) -> list[WordModel]:
-            counts = range(vectors.shape[1] + 1)
+        def learn(some: np.ndarray, counts: Iterable[int]) -> list[WordModel]:
             return list(fit_each([texts[n] for n in some], ids[some], len(labelling.labels), vectors[some], counts))
 
         judged = list(_judged(fitted, data, held))
         gold = np.concatenate([labelling.ids(examples) for _, examples, _ in judged])
         head = np.concatenate([labelling.log_probabilities(np.stack(outputs)) for _, _, outputs in judged])
-        learned = [learn(kept) for kept, _, _ in judged]
+        learned = [learn(kept, range(vectors.shape[1] + 1)) for kept, _, _ in judged]
         said = [
             [_scores(model, table, examples) for model in models]
             for models, (_, examples, _) in zip(learned, judged, strict=True)
         ]
         words = [labelling.log_probabilities(np.concatenate(parts)) for parts in zip(*said, strict=True)]
-        a, *b = choose_weights(head, words, gold, labelling.loss, min(len(gold), len(texts)))
-        whole = learned[0] if len(judged[0][0]) == len(texts) else learn(np.arange(len(texts)))
-        total = float(sum(b))
-        model = average(whole, np.array(b) / (total or 1.0))
+        a, *b = choose_weights(head, words, gold, labelling.loss, min(len(gold), len(texts))).tolist()
+        counts, everything, total = [count for count, own in enumerate(b) if own] or [0], np.arange(len(texts)), sum(b)
+        whole = len(judged[0][0]) == len(texts)
+        models = [learned[0][count] for count in counts] if whole else learn(everything, counts)
+        model = average(models, [b[count] / (total or 1.0) for count in counts])
         count = len(model.centre) // table.width if table else 0
-        own = Weighed(model, float(a), total, table if count else None)
-        weight = {"vectors": count, "weight": float(total / a)}
-        return replace(fitted, extras={**fitted.extras, self.name: own}), {"words": weight}
+        own = Weighed(model, a, total, table if count else None)
+        return replace(fitted, extras={**fitted.extras, self.name: own}), {
+            "words": {"vectors": count, "weight": total / a}
+        }
 
     def answer(self, fitted: Fitted, outputs: Sequence[Any], examples: Sequence[Sentence]) -> Sequence[Any]:
         weighed: Weighed | None = fitted.extras.get(self.name)
@@ -357,6 +362,12 @@ def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Ju
         outputs = held.ask(fitted.head)
         yield everything, [held.examples[n] for n in usable], [outputs[n] for n in usable]
     else:
-        for kept, left in left_out(data.gold, FOLDS if len(data.gold) < FEW else 1, data.seed, fitted.plan.task.shared):
-            head = train_on_part(fitted, replace(data, dev=None), kept)
+        few, options = len(data.gold) < FEW, fitted.head.options
+        if not few and isinstance(options, HiddenOptions):
+            options = replace(
+                options, epochs=math.ceil(options.epochs / 2), hidden=min(options.hidden or LIGHTER, LIGHTER)
+            )
+        like = replace(fitted, head=fitted.head.shape.make(options))
+        for kept, left in left_out(data.gold, FOLDS if few else 1, data.seed, fitted.plan.task.shared):
+            head = train_on_part(like, replace(data, dev=None), kept)
             yield kept, [data.gold[n] for n in left], head.outputs(data.inputs.select(left))
