@@ -67,9 +67,9 @@ def test_bytes_that_are_no_text_are_an_error(tagger_folder, file, capsys, conten
 
 
 def test_rows_are_no_text_that_arrives(tagger_folder, file, capsys):
-    rows = str(file("rows.json", '[\n {"text": "Ada left."}\n]'))
-    assert main(["predict", str(tagger_folder), rows, "--live"]) == 2
-    assert "rows.json holds rows of data" in capsys.readouterr().err
+    for name, content in {"rows.json": '[\n {"text": "Ada left."}\n]', "train.txt": "Ada B-PER\nleft O\n"}.items():
+        assert main(["predict", str(tagger_folder), str(file(name, content)), "--live"]) == 2
+        assert f"{name} holds rows of data" in capsys.readouterr().err
 
 
 def test_a_model_of_another_task_cannot_stream(tiny_pair, tmp_path, file):

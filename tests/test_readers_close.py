@@ -174,6 +174,16 @@ def test_json_is_read_as_what_it_is_by_every_command(reader, rows, form, name, f
     assert [text.label for text in found] == [label.strip() for _, label in rows]
 
 
+@pytest.mark.parametrize("reader", [name for name in EVERY_READER if name != "predict"])
+@pytest.mark.parametrize("name", ["a.conll", "a.iob2.gz"])
+def test_columns_of_words_are_no_texts(reader, name, folder):
+    """Each line would be one, with its tag; predict reads the words."""
+    content = b"Ada B-PER\nleft O\n"
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(ValueError, match=r"words in columns|CoNLL columns|not a JSON"):
+        EVERY_READER[reader](folder / name)
+
+
 @given(text=st.sampled_from(["[\nAda left.", "{\n x", "[1] Ada", '["a"', '[{"a": 1}]', '{"body": "x"}', "{}\n{", "[]"]))
 def test_text_that_only_looks_like_json_is_text(text, folder):
     path = folder / "looks.txt"

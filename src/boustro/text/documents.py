@@ -23,6 +23,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 from boustro.text.kinds import START, kind_of_file, refuse_kind
 from boustro.text.places import is_dataset, missing
 from boustro.text.rows import (
+    COLUMN_FILES,
     COLUMNS,
     DELIMITERS,
     JSON,
@@ -181,6 +182,8 @@ def read_items(
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array.
     """
     path, shown = Path(file), Path(_name(Path(file)))
+    if form is None:
+        refuse_columns(path)
     if form == "columns" or (form is None and is_table(path)):
         rows = column_rows(path) if form == "columns" else read_table(path, None, notes)
         yield from (Item(*row) for row in rows)
@@ -284,8 +287,15 @@ def open_binary(path: Path) -> IO[bytes]:
     return OPENERS.get(path.suffix, open)(path, "rb")
 
 
+def refuse_columns(path: Path) -> None:
+    """`ValueError` for a file of words in columns, where texts are read."""
+    if file_ending(path) in COLUMN_FILES:
+        raise ValueError(f"{path}: its name is that of words in columns, one a line; texts are expected here")
+
+
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
     ending = file_ending(path)
+    refuse_columns(path)
     if kind_of_file(path) in COLUMNS:
         return _texts(column_rows(path, text_key), text_key)
     numbered = read_lines(path)

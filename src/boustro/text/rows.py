@@ -27,6 +27,8 @@ SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon":
 """The names that --delimiter has for them."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), ".json"
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+COLUMN_FILES = (".conll", ".conllu", ".conllup", ".bio", ".iob", ".iob2")
+"""Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
 BATCH_ROWS = 1000

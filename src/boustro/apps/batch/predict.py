@@ -29,7 +29,7 @@ from boustro.apps.batch.labeller import (
     model_fingerprint,
     separated,
 )
-from boustro.apps.batch.rows import FORMS, Columns, Form, Row, in_batches, read_rows
+from boustro.apps.batch.rows import FORMS, Columns, Form, Row, form_of, in_batches, read_rows
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, check_target, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -273,7 +273,7 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
 
     check_input(file)
     once = file == "-" or is_stream(file)  # which is not looked at, because it can be read only once
-    if not once and any(item and not item.is_line for item in islice(read_items(file), 1)):
+    if not once and (form_of(file) or any(item and not item.is_line for item in islice(read_items(file), 1))):
         raise OptionError(f"--live reads one text, and {file} holds rows of data; leave it out to answer each row")
     with only_errors(run.quiet):
         model: Any = Labeller(opened, Shown("jsonl")).model
