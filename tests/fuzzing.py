@@ -41,6 +41,7 @@ WORDS += "é 日本語 🦬 -- - --out -x --no None True false null {} [] * %s {
 PLACES = ["", "x" * 300, *". .. / /proc/x /dev/null ~nobody/x file.txt file.txt/inside others link dangling".split()]
 PLACES += "filelink loop missing/deep/down others/new new tagger -".split()
 WRITTEN = [*PLACES, "/dev/full"]  # which has no end when it is read
+REPLACE = ("predict", "embed", "weak", "geometry")  # a file at --out where --overwrite says so
 NOT_OURS = ("others", "link", "file.txt", "filelink", "dangling", "loop")
 SPECS = ["", " {lm}", *"+ a++b a+ ::: ~ ~nobody/x x@ @ é / . .. /dev/null a/b/c/d owner/name ../{lm} {lm}@main".split()]
 SPECS += (
@@ -114,7 +115,7 @@ class Case:
         again = {"--overwrite", "--resume"} & {*arguments} or arguments[:1] in (["compare"], ["fewshot"], ["scaling"])
         for option, value in pairwise(arguments):
             place = Path(os.path.normpath(self.folder / value))
-            overwritten = "--overwrite" in arguments and option in ("--errors", "--out") and arguments[0] == "predict"
+            overwritten = "--overwrite" in arguments and option in ("--errors", "--out") and arguments[0] in REPLACE
             if option in ("--json", "--held-back") or overwritten:
                 self.mine += [p for p in (place, Path(os.path.realpath(place))) if _is_file(p)]
             if option == "--out" and again and self.folder in place.parents and place.name not in NOT_OURS:

@@ -1,5 +1,6 @@
 """Batches without end: rows of every form, files that grow and are resumed, the callable on columns, and shards."""
 
+import gzip
 import json
 import os
 import pickle
@@ -17,7 +18,9 @@ import pytest
 from boustro.apps.batch.growing import grow, write_table
 from boustro.apps.batch.rows import form_of, in_batches, read_rows
 from boustro.apps.cli.main import main
+from boustro.apps.label.texts import _form as label_form
 from boustro.tasks.tagger import Tagger
+from boustro.text.documents import read_lines
 from boustro.text.rows import column_rows
 from children import CONTEXT, finish, start
 from served import TAGGED, plain, same
@@ -74,6 +77,34 @@ def values(path):
 def test_forms_are_those_of_the_endings():
     names = {"a.txt": None, "a.jsonl.gz": None, "a.b.CONLL": "conll", "x.conllu.GZ": "conllu", "x.parquet": None}
     assert {name: form_of(name) for name in names} == names
+
+
+COLUMNS = {
+    "conll": [
+        "Ada B-PER\nleft O\n\nLisse B-LOC\n",
+        "Ada\tPER\nleft\tO\n",
+        "-DOCSTART- -X- O\n\nIt PRP O\nhails V O\n",
+    ],
+    "conllu": ["# text = Ada\n1\tAda\tAda\tPROPN\t_\t_\t0\troot\t_\t_\n"],
+    None: ["blood type O\n", "Ada left\nIt rained\n", "Ada\tleft O\nIt\tis\n", "", '{"text": "a O"}\n', "a,b\nA,O\n"],
+}
+"""Files of any name by what they are."""
+
+
+@pytest.mark.parametrize("name", ["a.txt", "train", "a.tsv", "a.txt.gz"])
+def test_columns_of_words_are_read_as_such_under_any_name(name, file, folder, capsys):
+    """By predict, evaluate and label alike; a table whose first line is no head of a text is not asked for columns."""
+    for form, contents in COLUMNS.items():
+        for content in contents:
+            packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+            path = file(name, packed)
+            assert form_of(path) == form
+            if "B-" not in content:
+                continue
+            assert main(["predict", str(folder), str(path), "--format", "jsonl"]) == 0
+            said = [json.loads(line)["words"] for line in capsys.readouterr().out.splitlines()]
+            assert said == [list(s.words) for s in Tagger.read(str(path))]
+            assert label_form(path, list(read_lines(path))) == "conll"
 
 
 def test_sentences_of_columns_with_their_documents(file):

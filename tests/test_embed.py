@@ -282,11 +282,10 @@ def test_the_commands_embed_and_similarity(tiny_pair, files, capsys):
     assert main(["similarity", str(files / "texts.txt"), "--query", "", *common]) == 1
     assert main(["embed", str(files / "no.txt"), "--out", str(out), *common]) == 1
     assert main(["embed", str(files / "texts.txt"), "--out", str(files), *common]) == 1
-    notes = files / "notes.npy"
-    notes.write_text("mine")
-    assert main(["embed", str(files / "texts.txt"), "--out", str(notes), *common]) == 1
-    assert notes.read_text() == "mine"
-    assert main(["embed", str(files / "texts.txt"), "--out", str(out), *common]) == 0  # its own result
+    before = out.read_bytes()
+    assert main(["embed", str(files / "pairs.jsonl"), "--text-column", "sentence1", "--out", str(out), *common]) == 1
+    assert out.read_bytes() == before and f"{out} exists; give --overwrite" in capsys.readouterr().err
+    assert main(["embed", str(files / "texts.txt"), "--out", str(out), "--overwrite", *common]) == 0
 
 
 def test_queries_come_from_standard_input(tiny_pair, files, capsys, monkeypatch):

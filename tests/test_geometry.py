@@ -85,6 +85,9 @@ def test_the_command(file, tmp_path, tiny_pair, capsys):
     data, out = str(file("ox.jsonl", "\n".join(map(json.dumps, tagged)))), tmp_path / "map.html"
     assert main(["geometry", "map", data, "--word", "ox", "--out", str(out), "--encoder", tiny_pair]) == 0
     assert out.read_text().count("<circle") == 6 and "ox-1: an [ox] w1" in out.read_text()
-    assert main(["geometry", "map", data, "--word", "cow", "--out", str(out), "--encoder", tiny_pair]) == 1
+    assert main(["geometry", "map", data, "--word", "ox", "--out", str(out), "--encoder", tiny_pair]) == 1
+    assert f"{out} exists; give --overwrite to replace it" in capsys.readouterr().err
+    cow = ["geometry", "map", data, "--word", "cow", "--out", str(out), "--overwrite", "--encoder", tiny_pair]
+    assert main(cow) == 1
     assert "'cow' is 0 times among" in capsys.readouterr().err
     assert main(["geometry", "map", data]) == 2

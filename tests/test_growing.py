@@ -214,6 +214,10 @@ def test_batch_reads_the_answers_of_another_job_and_names_no_shard_as_its_own_fi
     after.begin()
     assert after.shards() == ["a.jsonl", "b.jsonl"]
     assert "note: 4 files of an earlier batch that hold no answers" in capsys.readouterr().err
+    for out in (job.source, job.source / "inside" / "deep"):
+        with pytest.raises(ValueError, match=r"lies in .*in, whose files are answered; name a folder outside of it"):
+            shards.Job(Echo(), job.source, out, model="m").begin()
+        assert sorted(path.name for path in job.source.rglob("*")) == ["a.txt", "b.txt"]
     (job.source / "errors.txt").write_text("one\n")
     with pytest.raises(ValueError, match=r"in: the rows without an answer and errors\.txt would both be written to"):
         job.shards()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_of_equal_texts_each_is_one_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("read", [read_to_label, read_whole])
-def test_equal_sentences_of_one_line_have_places_of_their_own(tmp_path, read):
+def test_equal_sentences_of_one_line_have_places_of_their_own(tmp_path, monkeypatch, read):
     (tmp_path / "t.txt").write_text("It rained. It rained. Ada left.\nIt rained.\n")
     found = read(tmp_path / "t.txt", "text", DEFAULT_OPTIONS, True)
     wheres = [one.sentence.where.removeprefix(f"{tmp_path}/") for one in found]
@@ -141,6 +142,8 @@ def test_equal_sentences_of_one_line_have_places_of_their_own(tmp_path, read):
     with AnswerFile(tmp_path / "a.jsonl").open() as file:
         Session(found, file)._set(1, None, skipped=True)
         assert Session(found, file).skipped == {1}
+        monkeypatch.chdir(tmp_path)  # the same file by another path
+        assert Session(read(Path("t.txt"), "text", DEFAULT_OPTIONS, True), file).skipped == {1}
 
 
 def test_answers_that_another_program_wrote_are_not_overwritten(tmp_path):

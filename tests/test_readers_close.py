@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from boustro import Classifier
+from boustro.apps.batch.rows import form_of
 from boustro.apps.batch.rows import read_rows as rows_of_files
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.generate import _records as prompts_of
@@ -261,6 +262,11 @@ def test_columns(sentences, end, mark, opens, folder):
     labelled = load_data(path, DataOptions(scheme="bio"))
     found = [list(zip(s.words, s.tags or (), strict=True)) for s in labelled.sentences]
     assert found == [rows for rows in expected if rows] and len(found) == len(sentences)
+    answered = [row.value.words for row in rows_of_files([str(path)]) if row]
+    assert answered == [s.words for s in labelled.sentences]
+    (folder / "a.txt").write_bytes(path.read_bytes())
+    if form_of(folder / "a.txt"):
+        assert [row.value.words for row in rows_of_files([str(folder / "a.txt")]) if row] == answered
 
 
 # Annotations over characters

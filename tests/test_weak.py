@@ -150,9 +150,21 @@ def test_the_command_writes_what_fit_reads(tmp_path, capsys, monkeypatch):
         {"start": 0, "end": 3, "label": "PER", "text": "Ada"}
     ]
     assert main(["weak", "texts.txt", "--out", "x.jsonl"]) == 1 and not Path("x.jsonl").exists()
+    assert main(["weak", "texts.txt", "--gazetteer", "names.tsv", "--out", "answers.jsonl"]) == 1
+    assert "answers.jsonl exists; give --overwrite" in capsys.readouterr().err
+    assert json.loads(Path("answers.jsonl").read_text()) == answers[0]
+    names = [{"text": name, "label": label} for name, label in NAMES]
+    for number, form in enumerate([json.dumps(names, indent=2), json.dumps(names), *_lines_and_objects(names)]):
+        Path(f"names.{number}").write_text(form)
+        assert main(["weak", "texts.txt", "--gazetteer", f"names.{number}", "--out", "again.jsonl", "--overwrite"]) == 0
+        assert Path("again.jsonl").read_text() == Path("weak.jsonl").read_text()
     Path("none.txt").write_text("It rained.\n")
     assert main(["weak", "none.txt", "--gazetteer", "names.tsv", "--out", "x.jsonl"]) == 1
     assert "no entity was found" in capsys.readouterr().err
+
+
+def _lines_and_objects(rows):
+    return ["\n".join(json.dumps(row, indent=indent) for row in rows) for indent in (None, 2)]
 
 
 def test_a_batch_has_examples_of_one_weight():

@@ -47,8 +47,14 @@ def check_target(path: Path, replace: bool, option: str) -> None:
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "no ordinary file"
         raise OSError(errno.EINVAL, f"this is {what}; name a file for {option}", str(path))
-    if path.exists() and not replace:
+    keep_file(path, replace, option)
+
+
+def keep_file(path: Path, replace: bool, option: str = "--out") -> None:
+    """`FileExistsError` for a file that would be replaced unasked, and `OSError` for one that cannot be written."""
+    if path.is_file() and not replace:
         raise FileExistsError(f"{path} exists; give --overwrite to replace it, or another {option}")
+    check_file(path)
 
 
 def give(value: object, file: Path | None, show: Callable[[], None], indent: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
     notes.txt                   a line is a row, as the task reads it
     notes.jsonl, notes.json     {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
-    notes.conll, notes.conllu   a sentence of words is a row (taggers)
+    notes.conll, notes.conllu   a sentence of words is a row (taggers); columns with tags under any name
     notes.csv, notes.parquet    a row of a table (`text.tables`), as a line of JSON lines
     corpus.data.xml             where that is asked for: a sentence with words whose sense is asked for, as JSON lines
                                 have it (Raganato et al. 2017)
@@ -10,22 +10,25 @@
 A row that cannot be read is not an end: it comes with its `problem`.
 """
 
+import contextlib
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from boustro.choose import suggestion
 from boustro.options import OptionError
 from boustro.tasks.contract import Contract
+from boustro.tasks.data import LOOKED_AT, columns_form
 from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
 from boustro.tasks.data.reading import TEXT_KEYS, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
-from boustro.text.documents import Item, decode_line, is_stream, read_items, read_raw
+from boustro.text.documents import Item, decode_line, is_stream, read_items, read_lines, read_raw
 from boustro.text.rows import file_ending
 from boustro.text.tables import SHEET, columns_of, is_separated, is_table
 from boustro.types import Sentence
@@ -34,7 +37,7 @@ Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
 FORMS: dict[str, Form] = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll"),
-    ".conllu": "conllu",
+    **dict.fromkeys((".conllu", ".conllup"), "conllu"),
     ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }
@@ -63,7 +66,7 @@ class Columns:
     def check(self, file: str, task: Any) -> None:
         """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
         path = Path(file)
-        if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys:
+        if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys or form_of(file):
             return
         columns, wanted = columns_of(path), tuple(self.names.values())
         known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS)]
@@ -131,6 +134,10 @@ class Row(NamedTuple):
         if self.form == "text":
             return task.parse_line(self.value, self.place)
         if self.form in ("conll", "conllu"):
+            if "conll" not in task.formats:
+                raise ValueError(
+                    f"{self.place}: words in columns, and texts are expected: lines, JSON lines or a table"
+                )
             return task.as_input(self.value, self.place)
         refuse_half_characters(self.value, self.place)
         return task.parse_value(self.converted(task.offsets, notes), self.place)
@@ -145,8 +152,12 @@ def refuse_half_characters(value: Any, place: str) -> None:
 
 
 def form_of(file: str | Path) -> Form | None:
-    """`"a.conll.gz"` → `"conll"`; None for what the file itself says, see `read_items`."""
-    return WORDS.get(file_ending(Path(file)))
+    """`"a.conll.gz"` → `"conll"`, and columns of words and tags under any name; None for all else, see `read_items`."""
+    path, known = Path(file), WORDS.get(file_ending(Path(file)))
+    if known is None and str(file) != "-" and path.is_file():
+        with contextlib.suppress(OSError, ValueError):  # which is said when the file is read
+            return columns_form(list(islice(read_lines(path), LOOKED_AT)))
+    return known
 
 
 def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
@@ -237,7 +248,7 @@ def _sentences(file: str, form: Form) -> Iterator[Row | None]:
         if trouble or len(cells) <= column or not cells[column].strip():
             problem = problem or trouble or f"{file}:{number}: expected a word in column {column}, got {line!r}"
         elif form != "conllu" or cells[0].isdigit():  # not the line of a multiword token, nor an empty node
-            words.append(cells[column])
+            words.append(cells[column].strip())
 
 
 def _ended(file: str) -> Iterator[tuple[int, str, str] | None]:

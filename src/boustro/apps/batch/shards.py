@@ -101,6 +101,8 @@ class Job:
     def begin(self) -> None:
         """Write what the job is, or compare it with what is there; `ValueError` where that is another job."""
         print_notices({"files of an earlier batch that hold no answers, and are not read": len(self._beside_answers())})
+        if self.source.resolve() in (self.out.resolve(), *self.out.resolve().parents):
+            raise ValueError(f"{self.out} lies in {self.source}, whose files are answered; name a folder outside of it")
         mine = {"model": self.model, "form": self.form, "source": str(self.source.resolve())}
         path = self.out / JOB
         if not path.exists():

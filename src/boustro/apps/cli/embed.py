@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from boustro.names import is_table
 from boustro.options import Count, OptionError, Positional
-from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
-from boustro.store import check_file, write_file
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
+from boustro.store import write_file
 from boustro.tasks.config import VectorOptions
 from boustro.text.places import LM, Model, TextPath
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS = VectorOptions()
 DEFAULT_ENCODER = "starter-words"
 FIT_TEXTS = 50_000
-MAGIC = b"\x93NUMPY"
-"""How every .npy file begins."""
 
 
 def embed(
@@ -34,6 +32,7 @@ def embed(
     fit: TextPath | None = None,
     text_column: str | None = None,
     normalize: bool = False,
+    overwrite: bool = False,
     embedding: VectorOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
@@ -48,12 +47,14 @@ def embed(
         fit: Texts to take statistics of. By default those of the file itself.
         text_column: Key or column of the text. By default text or sentence.
         normalize: Divide each vector by its length.
+        overwrite: Replace an existing file at --out.
     """
     import numpy as np
 
     with only_errors(run.quiet):
-        check_file(out)
-        _refuse_other_file(out)
+        if out.suffix not in ("", ".npy"):
+            raise OptionError(f"--out {out}: what is written is an array of numpy; end the name in .npy")
+        keep_file(out, overwrite)
         texts, made = _open(file, text_column, encoder, model, fit, embedding, run)
         vectors = made.encode(texts, normalize_embeddings=normalize)
         content = io.BytesIO()
@@ -66,16 +67,6 @@ def embed(
         how = {"--encoder": encoder if encoder != DEFAULT_ENCODER else None, "--model": model}
         words = [str(word) for option in how.items() if option[1] for word in option]
         print(f"next: boustro similarity {shlex.join([str(file), *words])} --query TEXT", file=sys.stderr)
-
-
-def _refuse_other_file(out: Path) -> None:
-    """`OptionError` for a name that says another form, and `FileExistsError` for a file that `embed` did not write."""
-    if out.suffix not in ("", ".npy"):
-        raise OptionError(f"--out {out}: what is written is an array of numpy; end the name in .npy")
-    if out.is_file():
-        with out.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise FileExistsError(f"{out} exists and is no array of vectors, so it is kept; choose another name")
 
 
 def similarity(

@@ -5,7 +5,7 @@ Names with a label each, found in text: the longest match from left to right, ov
     Port Lisse<tab>LOC      "Ada left Port Lisse."   →   LOC [9, 19)
     Port<tab>ORG
 
-A file has a name and a label with a tab between them on each line, or JSON lines with `text` and `label`. A name is
+A file has a name and a label with a tab between them on each line, or JSON with `text` and `label`. A name is
 split into words as text is; it matches the same words in the same case, or in any case where that was asked for. A
 word of the text may have a full stop that the name has not (`Graematter Inc` in "… of Graematter Inc."), because it
 also ends sentences there.
@@ -28,12 +28,12 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.options import Positional, check_options
-from boustro.output import as_json, print_notices
+from boustro.output import as_json, keep_file, print_notices
 from boustro.progress import Progress
-from boustro.store import check_file, write_file
+from boustro.store import write_file
 from boustro.text.documents import Split, read_documents, read_lines, read_values
 from boustro.text.places import Corpus, TextPath
-from boustro.text.rows import parse_record
+from boustro.text.rows import begins_rows, first_line, json_rows
 from boustro.text.words import LINE_BREAKS, split_text
 from boustro.types import Entity
 
@@ -128,17 +128,17 @@ def _bare(word: str) -> str:
 
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in read_lines(path):
-        where = f"{path}:{number}"
-        if not line.strip():
-            continue
-        if line.lstrip().startswith("{"):
-            record = parse_record(line, where)
-            name, label = record.get("text"), record.get("label")
+    first, lines = first_line(read_lines(path))
+    written = json_rows(path, lines) if begins_rows(first) else ((f"{path}:{number}", line) for number, line in lines)
+    for where, value in written:
+        if isinstance(value, str):
+            if not value.strip():
+                continue
+            name, _, label = (part.strip() for part in value.partition("\t"))
         else:
-            name, _, label = (part.strip() for part in line.partition("\t"))
+            name, label = (value.get("text"), value.get("label")) if isinstance(value, Mapping) else (None, None)
         if not all(isinstance(part, str) and part.strip() for part in (name, label)):
-            raise ValueError(f"{where}: expected a name and a label with a tab between them, got {line!r}")
+            raise ValueError(f"{where}: expected a name and a label with a tab between them, got {value!r}")
         yield name, label
 
 
@@ -231,6 +231,7 @@ def weak(
     ignore_case: bool = False,
     split: Split = "line",
     text_key: str = "text",
+    overwrite: bool = False,
 ) -> None:
     """Label running text with the names of a gazetteer, or with what a language model listed.
 
@@ -242,16 +243,17 @@ def weak(
             lines whose objects have a text and a list of entities, each with its text and its label, which are found
             in the text.
         out: File to write.
-        gazetteer: Names and their labels, with a tab between them on each line, or JSON lines with text and label. The
+        gazetteer: Names and their labels, with a tab between them on each line, or JSON with text and label. The
             longest name counts, from left to right, over whole words.
         ignore_case: Find the names of the gazetteer in any case. By default the case must be the same.
         split: What ends a text in a text file.
         text_key: Key or column of the text in files that are not plain text.
+        overwrite: Replace an existing file at --out.
     """
     check_options(weak, locals())
     if not texts:
         raise ValueError("no texts given; name at least one file")
-    check_file(out)
+    keep_file(out, overwrite)
     counts: Counter[str] = Counter()
     crossing: list[Entity] = []
     if gazetteer is not None:

@@ -402,11 +402,15 @@ class Session:
         return counts
 
     def _find(self, wanted: Sequence[tuple[tuple[str, ...], str]]) -> list[int | None]:
-        """The texts with these words, each for one alone: that at this place, else the first that is left."""
+        """The texts with these words, each for one alone: that at this place, else the first that is left.
+
+        A place is a line of a file of some name, from whatever folder the file is read.
+        """
         at, left = defaultdict[Any, list[int]](list), defaultdict[Any, list[int]](list)
         for number in reversed(range(len(self.texts))):
-            at[self.texts[number].sentence.words, self.texts[number].sentence.where].append(number)
-        matches = [at[place].pop() if at.get(place) else None for place in wanted]
+            at[self.texts[number].sentence.words, Path(self.texts[number].sentence.where).name].append(number)
+        places = [at.get((words, Path(where).name)) for words, where in wanted]
+        matches = [numbers.pop() if numbers else None for numbers in places]
         for (words, _), numbers in at.items():
             left[words] += numbers
         for remaining in left.values():

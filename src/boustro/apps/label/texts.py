@@ -21,18 +21,15 @@ from typing import Any, Literal
 from boustro.encoders.reading import group_numbers
 from boustro.errors import shorten
 from boustro.given import tidy_words
-from boustro.metrics.spans import is_span_tag
 from boustro.output import print_notices
 from boustro.store import fingerprint
-from boustro.tasks.data import load_data, read_conllu, sniff
+from boustro.tasks.data import columns_form, load_data
 from boustro.tasks.data.named import under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import (
-    ALL_LETTERS,
     WHOLE_WORDS,
     gold_entities,
-    respell,
 )
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
@@ -44,7 +41,6 @@ from boustro.types import Entity, Sentence, label_set
 Form = Literal["auto", "text", "jsonl", "conll"]
 FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "auto"}
 FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".tsv"), "conll")
-LOOKED_AT = 200  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +199,10 @@ def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
     named = FORMS.get(suffix, "auto")
     if named != "auto":
         return named
-    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
-    if full and (full[0].startswith("{") or begins_rows(full[0].strip())):
+    full = next((line for _, line in lines if line.strip() and not line.startswith(("-DOCSTART-", "#"))), "")
+    if full.startswith("{") or begins_rows(full.strip()):
         return "jsonl"
-    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
-    columns = {len(row) for row in rows}
-    tags = {row[-1].strip() for row in rows}
-    are_tags = all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
-    tagged = len(columns) == 1 and min(columns) > 1 and are_tags
-    return "conll" if tagged or sniff(lines) is read_conllu else "text"
+    return "conll" if columns_form(lines) else "text"
 
 
 def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:

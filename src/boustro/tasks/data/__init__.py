@@ -11,10 +11,11 @@ Each format has a reader in its own file, which returns `RawData` and is importe
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from boustro.choose import later
 from boustro.given import as_list
+from boustro.metrics.spans import is_span_tag
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
@@ -30,7 +31,7 @@ from boustro.tasks.data.reading import (
     warn_of,
 )
 from boustro.tasks.data.records import is_text_pair, read_records
-from boustro.tasks.data.schemes import Scheme
+from boustro.tasks.data.schemes import ALL_LETTERS, Scheme, respell
 from boustro.types import Sentence
 
 
@@ -49,6 +50,7 @@ read_conllu: Reader = later("boustro.tasks.data.conllu:read_conllu")
 READERS: dict[str, Reader] = dict.fromkeys((".jsonl", ".ndjson", ".json"), read_jsonl)
 READERS |= dict.fromkeys((".conllu", ".conllup"), read_conllu)
 """By suffix; `sniff` chooses for any other file."""
+LOOKED_AT = 200  # lines
 
 
 def read_data(
@@ -163,6 +165,22 @@ def sniff(lines: Lines) -> Reader:
         if line.strip() and not line.startswith("#"):
             break
     return read_columns
+
+
+def columns_form(lines: Lines) -> Literal["conll", "conllu"] | None:
+    """Columns of words and their tags, as the first lines of a file of any name say; `None` for anything else.
+
+    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag.
+    """
+    if sniff(lines) is read_conllu:
+        return "conllu"
+    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
+    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
+    tags, sizes = {row[-1].strip() for row in rows}, {*map(len, rows)}
+    bare = "O" in tags and all("\t" in line and " " not in line for line in full)  # types without letters
+    are_tags = bare or all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
+    known = tags != {"O"} or len(rows) > 1  # not the text "blood type O"
+    return "conll" if len(sizes) == 1 and min(sizes) > 1 and are_tags and known else None
 
 
 def _read_file(path: Path, options: DataOptions) -> RawData:

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from boustro.encoders.reading import parse_pooling
 from boustro.options import Count, OptionError, Positional, check_options
-from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
-from boustro.store import check_file
+from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
 from boustro.text.places import LM, TextPath
 
 MOST_SENTENCES = 1000
@@ -28,6 +27,8 @@ class MapOptions:
     """map: what is done to the vectors before they are projected."""
     out: Path | None = None
     """map: the HTML page to write."""
+    overwrite: bool = False
+    """map: replace an existing file at --out."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
@@ -73,7 +74,7 @@ def geometry(
     with only_errors(run.quiet):
         check_output(json)
         if word is not None and out is not None:
-            check_file(out)
+            keep_file(out, drawing.overwrite)
             from boustro.apps.studies.geometry.map import draw_map, find_occurrences
 
             asked = find_occurrences(data, word, sentences)
