@@ -132,3 +132,18 @@ def test_it_runs_where_the_words_are(kind, place):
 def test_misuse_is_refused(kind):
     with pytest.raises(ValueError, match="sum to 4, but there are 5 words"):
         make(kind).predict(torch.zeros(5, WIDTH), torch.tensor([2, 2]))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "score-pool"])
+def test_losses_in_bf16_are_those_in_fp32_but_for_rounding(kind):
+    lengths, losses = np.array([5, 7, 1, 3] * 10), []
+    features = np.random.default_rng(0).normal(size=(lengths.sum(), 2, WIDTH)).astype(np.float16)
+    targets = torch.arange(40) % 3 if kind != "score-pool" else torch.linspace(-1, 1, 40)
+    for bf16 in (False, True):
+        torch.manual_seed(1)
+        head = make_head(kind, HEADS[kind].options(hidden=8, epochs=2, batch_sentences=8), ((2, WIDTH),), CLASSES)
+        log = train_head(head, Inputs([features], lengths), lambda numbers, _: targets[numbers], 1, bf16=bf16)
+        losses.append(log.losses)
+        assert all(parameter.dtype == torch.float32 for parameter in head.parameters())
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, rtol=2e-2)

@@ -75,11 +75,11 @@ def _sides(x: Tensor) -> tuple[Tensor, Tensor]:
 class PairHead(PooledHead):
     """Classes of pairs. Targets are class ids (P,); the prediction for a pair is its scores (C,), before softmax."""
 
-    parts, has_temperature = 2, False
+    parts, has_temperature, mixed_precision = 2, False, False
     soften = Head.soften  # none
 
 
 class PairScoreHead(PooledScoreHead):
     """A number for each pair, in standard deviations of the training scores. Targets are numbers (P,)."""
 
-    parts = 2
+    parts, mixed_precision = 2, False

@@ -91,6 +91,7 @@ class PooledHead(Head):
     """Classes of texts. The prediction for a text is its scores (C,) / temperature, before softmax or sigmoid."""
 
     has_temperature = True
+    mixed_precision = True
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
         """A score (logit) for every class of every text; `ValueError` where `lengths` do not sum to N."""

@@ -73,3 +73,5 @@ def _seen(mark: Float[Tensor, " N"], lengths: Int[Tensor, " S"]) -> Float[Tensor
 
 class RelationHead(PooledHead):
     """Classes of texts with two marked places, as `PooledHead` has them for texts."""
+
+    mixed_precision = False
