@@ -108,7 +108,7 @@ def test_a_vocabulary_has_a_size_that_fits_into_memory(size):
 
 
 FIT = ["fit", "--encoder", "no/such-model", "--train", "{data}", "--out", "{out}"]
-COMPARE = ["compare", "--encoders", "no/such-model", "--train", "{data}", "--dev", "{data}", "--out", "{out}"]
+COMPARE = ["compare", "--encoders", "starter-forward", "--train", "{data}", "--dev", "{data}", "--out", "{out}"]
 FEWSHOT = ["fewshot", *COMPARE[1:]]
 PRETRAIN = ["pretrain", "--shards", "no/such-shards", "--out", "{out}"]
 FUSE = ["fuse", "--forward", "a", "--backward", "b", "--shards", "no/such-shards", "--out", "{out}"]

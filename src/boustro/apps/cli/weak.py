@@ -137,7 +137,7 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
             name, _, label = (part.strip() for part in value.partition("\t"))
         else:
             name, label = (value.get("text"), value.get("label")) if isinstance(value, Mapping) else (None, None)
-        if not all(isinstance(part, str) and part.strip() for part in (name, label)):
+        if not (isinstance(name, str) and isinstance(label, str) and name.strip() and label.strip()):
             raise ValueError(f"{where}: expected a name and a label with a tab between them, got {value!r}")
         yield name, label
 
