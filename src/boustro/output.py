@@ -47,13 +47,13 @@ def check_target(path: Path, replace: bool, option: str) -> None:
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "no ordinary file"
         raise OSError(errno.EINVAL, f"this is {what}; name a file for {option}", str(path))
-    keep_file(path, replace, option)
-
-
-def keep_file(path: Path, replace: bool, option: str = "--out") -> None:
-    """`FileExistsError` for a file that would be replaced unasked, and `OSError` for one that cannot be written."""
-    if path.is_file() and not replace:
+    if path.exists() and not replace:
         raise FileExistsError(f"{path} exists; give --overwrite to replace it, or another {option}")
+
+
+def keep_file(path: Path, replace: bool) -> None:
+    """The same for an `--out` that is written at the end: also where nothing can be written there."""
+    check_target(path, replace, "--out")
     check_file(path)
 
 
