@@ -65,6 +65,13 @@ def test_every_command_has_help_for_which_nothing_slow_is_imported():
     assert not {"torch", "transformers"} & set(done.stderr.split())
 
 
+def test_a_signal_that_is_ignored_stays_so():
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); from boustro.__main__ import main"
+    code += "; sys.argv[1:] = ['version']; main(); print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
+
+
 def test_usage_errors_exit_with_2(capsys):
     assert main(["fitt"]) == 2
     assert "did you mean 'fit'" in capsys.readouterr().err

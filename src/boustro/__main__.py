@@ -14,7 +14,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def main() -> int:
     """Run the command line; a command takes interruptions over while it runs (`apps.cli.main`)."""
-    signal.signal(signal.SIGINT, _stop)
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # as of a job in the background
+        signal.signal(signal.SIGINT, _stop)
     from boustro.apps.cli.main import main as run
 
     return run()
