@@ -343,6 +343,15 @@ def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, laye
     np.testing.assert_allclose(*bit_by_bit, rtol=1e-5, atol=2e-5)
 
 
+def test_a_run_up_is_computed_once_by_an_lm_of_ours_too(our_llama):
+    how = {"dtype": "float32", "cache": False, "prefix": "The harbour"}
+    encoder, theirs = (load_encoder(str(our_llama), "all", **how) for _ in range(2))
+    assert type(theirs.model).__name__ == "LlamaModel"
+    assert encoder.num_shared == theirs.num_shared > 1
+    for one, other in zip(encoder.encode(SENTENCES), theirs.encode(SENTENCES), strict=True):
+        np.testing.assert_allclose(one[0], other[0], rtol=1e-5, atol=2e-5)
+
+
 def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):
     assert plain_config(str(our_llama)) is not None
     scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}

@@ -87,6 +87,10 @@ class KeyValues:
         """P."""
         return self._kept[0][0].shape[2] if self._kept else 0
 
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Each row so many times, as the cache of transformers has it."""
+        self._kept = [(k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)) for k, v in self._kept]
+
     def update(self, keys: Tensor, values: Tensor, block: int) -> tuple[Tensor, Tensor]:
         """All of a block, with further ones."""
         if block == len(self._kept):
