@@ -180,35 +180,42 @@ _TOLD: set[Path] = set()
 
 def tell_cost(encoder: Encoder, data: Sequence[Sequence[Sentence]]) -> None:
     """Print what it takes to compute and write the features that are missing, of all sets at once, if it is much."""
-    parts = [part for part in getattr(encoder, "parts", [encoder]) if isinstance(part, CachedEncoder)]
-    missing = {part.entry(some): (part, num_words(some)) for part in parts for some in data if some}
-    missing = {entry: each for entry, each in missing.items() if not entry.exists()}
-    size = sum(words * part.bytes_per_word for part, words in missing.values())
+    missing = _missing(encoder, data)
     _TOLD.update(missing)
-    if size < NOTABLE and sum(words * part.num_parameters for part, words in missing.values()) < SLOW:
+    needed = [(part, num_words(some)) for part, some in missing.values()]
+    size = sum(words * part.bytes_per_word for part, words in needed)
+    if size < NOTABLE and sum(words * part.num_parameters for part, words in needed) < SLOW:
         return
-    seconds = sum(seconds for _, seconds in features_to_write(encoder, data).values())
-    words = sum(map(num_words, data))
-    fewer = f"; {FEWER}" if size >= LARGE and max(part.streams[0].num_layers for part in parts) > 1 else ""
-    needed = f"{duration(seconds)} ({words / seconds:,.0f} words a second)"
-    written = f"{size / 2**30:.2f} GiB of features of {words:,} words, written to {parts[0].folder}"
-    print(f"{encoder.spec}: {needed}, {written}{fewer}", file=sys.stderr)
+    seconds, words = sum(seconds for _, seconds in _costs(missing).values()), sum(map(num_words, data))
+    fewer = f"; {FEWER}" if size >= LARGE and max(part.streams[0].num_layers for part, _ in needed) > 1 else ""
+    speed = f"{duration(seconds)} ({words / seconds:,.0f} words a second)"
+    written = f"{size / 2**30:.2f} GiB of features of {words:,} words, written to {needed[0][0].folder}"
+    print(f"{encoder.spec}: {speed}, {written}{fewer}", file=sys.stderr)
 
 
 def features_to_write(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> dict[Path, tuple[int, float]]:
     """Missing cache entries: bytes, and seconds from a sample. An encoder that several pairs share counts once."""
-    needed = {}
-    for part in getattr(encoder, "parts", [encoder]):
-        if not isinstance(part, CachedEncoder):
-            continue
-        speed = None
-        for sentences in data:
-            entry = part.entry(sentences)
-            if not entry.exists():
-                speed = speed or words_per_second(part.encoder, sentences)
-                words = num_words(sentences)
-                needed[entry] = (words * part.bytes_per_word, words / speed)
-    return needed
+    return _costs(_missing(encoder, data))
+
+
+Missing = dict[Path, tuple[CachedEncoder, Sequence[Sentence]]]
+
+
+def _missing(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> Missing:
+    parts = [part for part in getattr(encoder, "parts", [encoder]) if isinstance(part, CachedEncoder)]
+    sets = list(data)
+    entries = {part.entry(some): (part, some) for part in parts for some in sets if some}
+    return {entry: each for entry, each in entries.items() if not entry.exists()}
+
+
+def _costs(missing: Missing) -> dict[Path, tuple[int, float]]:
+    speeds, costs = dict[int, float](), {}
+    for entry, (part, some) in missing.items():
+        if id(part) not in speeds:
+            speeds[id(part)] = words_per_second(part.encoder, some)
+        words = num_words(some)
+        costs[entry] = words * part.bytes_per_word, words / speeds[id(part)]
+    return costs
 
 
 def list_features(folder: Path) -> None:

@@ -135,9 +135,11 @@ class PooledEncoder(ExtendedEncoder):
         known: WordMeans | None = None,
         learned: WordMeans | None = None,
     ) -> None:
-        coded = [means.num_components for means in known.means if isinstance(means, CodedVectors)] if known else []
-        pooled = (replace(s, name=s.name + POOLED, num_layers=1) for s in base.streams)
-        super().__init__(base, map(lambda s, n: replace(s, components=n), pooled, coded or repeat(None)), within)
+        means = known.means if known else repeat(None)
+        counts = (m.num_components if isinstance(m, CodedVectors) else None for m in means)
+        each = zip(base.streams, counts, strict=False)  # without a memory there is no end of means
+        further = (replace(s, name=s.name + POOLED, num_layers=1, components=count) for s, count in each)
+        super().__init__(base, further, within)
         self.known, self.learned = known, learned
 
     @property

@@ -106,7 +106,7 @@ class LMEncoder(TransformerEncoder):
 
     def new_cache(self) -> Any:
         """An empty key–value cache for `continue_reading`."""
-        if self._llama and "model" not in vars(self):
+        if self._llama:
             return KeyValues()
         from transformers import DynamicCache
 

@@ -211,7 +211,9 @@ class TransformerEncoder(StateEncoder):
         from transformers import AutoModel
 
         whole = load_config(self._path, self._revision) if isinstance(self.config, PlainConfig) else self.config
-        return self._load(AutoModel, shortened(whole, self._num_blocks) or whole, self._compute)
+        model = self._load(AutoModel, shortened(whole, self._num_blocks) or whole, self._compute)
+        self._llama = None
+        return model
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
@@ -238,7 +240,7 @@ class TransformerEncoder(StateEncoder):
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
         """The model's states, layer by layer; blocks above the highest layer that is read are not computed, and the
         final norm only where the last layer is read."""
-        if self._llama and "model" not in vars(self):
+        if self._llama:
             return self._llama(inputs["input_ids"], inputs.get("cache"))
         highest = max(self._layers)
         if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_blocks)):

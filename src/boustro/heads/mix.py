@@ -101,11 +101,10 @@ class LayerMix(LayerConcat):
         self.gamma = nn.Parameter(torch.ones(())) if self.learned else None
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B d"]:
-        x = self.standardised(x)
         if self.weights is None or self.gamma is None:
-            return self.reduced(x.squeeze(1))
+            return super().forward(x)
         weights = (self.gamma * self.weights.softmax(0)).expand(len(x), 1, -1)
-        return torch.bmm(weights, x).squeeze(1)
+        return torch.bmm(weights, self.standardised(x)).squeeze(1)
 
     def layer_weights(self) -> list[float]:
         """The learned weights of the layers, which sum to 1."""
