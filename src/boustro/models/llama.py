@@ -8,8 +8,10 @@ others and all else that is done with an LM by transformers, which gives the sam
 B rows, P pieces, D width of a state, H heads of width E, K heads of keys and values.
 """
 
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -101,6 +103,17 @@ class KeyValues:
         return self._kept[block]
 
 
+FEW = 16
+"""Pieces up to which a CPU computes in float32: products in bf16 are the slower ones there."""
+
+
+class Weights(NamedTuple):
+    """Those of the last norm, and of every block in the order of `PARTS`."""
+
+    norm: Tensor
+    blocks: list[list[Tensor]]
+
+
 class LlamaStates:
     """Of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
 
@@ -112,48 +125,59 @@ class LlamaStates:
         self._normed_last = num_blocks == config.num_hidden_layers
         with safe_open(Path(path) / WEIGHTS, "pt") as file:
             read = lambda name: file.get_tensor(name).to(device, dtype)  # noqa: E731
-            self.embeddings, self._norm = read(EMBEDDINGS), read(NORM)
-            self._blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
+            self.embeddings, norm = read(EMBEDDINGS), read(NORM)
+            blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
+        self._weights = Weights(norm, blocks)
         exponents = torch.arange(0, self._width, 2, device=device) / self._width
         self._frequencies = 1 / config.rope_parameters["rope_theta"] ** exponents
 
     @property
     def num_parameters(self) -> int:
         """Of what is loaded."""
-        return sum(part.numel() for block in ((self.embeddings, self._norm), *self._blocks) for part in block)
+        norm, blocks = self._weights
+        return sum(part.numel() for block in ((self.embeddings, norm), *blocks) for part in block)
+
+    @cached_property
+    def _exact(self) -> "Weights":
+        """The weights in float32 on a CPU that computes in another type."""
+        norm, blocks = self._weights
+        if norm.device.type != "cpu" or norm.dtype == torch.float32:
+            return self._weights
+        return Weights(norm.float(), [[weight.float() for weight in block] for block in blocks])
 
     def __call__(self, ids: Int[Tensor, "B P"], cache: KeyValues | None = None) -> list[Tensor]:
         """The states (B, P, D) by layer, the last of the LM behind its norm.
 
         `cache` has the keys and values of earlier pieces, which these follow, and is given theirs.
         """
-        past, x = cache.get_seq_length() if cache else 0, F.embedding(ids, self.embeddings)
+        norm, blocks = self._exact if ids.numel() <= FEW else self._weights
+        past, x = cache.get_seq_length() if cache else 0, F.embedding(ids, self.embeddings).to(norm.dtype)
         positions = torch.arange(past, past + ids.shape[1], device=ids.device)
         angles = (positions[:, None] * self._frequencies)[:, None]
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         turn = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
         mask = positions[:, None] >= torch.arange(past + ids.shape[1], device=ids.device) if past else None
         states = [x]
-        for number, (query, key, value, leave, gate, up, down, before, between) in enumerate(self._blocks):
+        for number, (query, key, value, leave, gate, up, down, before, between) in enumerate(blocks):
             h = self._normed(x, before)
             q, k, v = (F.linear(h, weight).unflatten(-1, (-1, self._width)) for weight in (query, key, value))
             q, k, v = (part.transpose(1, 2) for part in (_turned(q, *turn), _turned(k, *turn), v))
             if cache is not None:
-                k, v = cache.update(k, v, number)
+                k, v = (kept.to(x.dtype) for kept in cache.update(k, v, number))
             read = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None, enable_gqa=self._grouped)
             x = x + F.linear(read.transpose(1, 2).flatten(2), leave)
             h = self._normed(x, between)
-            x = x + F.linear(F.silu(F.linear(h, gate)).mul_(F.linear(h, up)), down)
+            x = x + F.linear(F.silu(F.linear(h, gate), inplace=True).mul_(F.linear(h, up)), down)
             states.append(x)
         if self._normed_last:
-            states[-1] = self._normed(x, self._norm)
+            states[-1] = self._normed(x, norm)
         return states
 
     def _normed(self, x: Float[Tensor, "B P D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "B P D"]:
-        exact = x.float()
+        exact = x.to(torch.float32, copy=True)
         length = torch.linalg.vector_norm(exact, dim=-1, keepdim=True)
         scale = length.square_().div_(x.shape[-1]).add_(self._eps).rsqrt_()
-        return (exact * scale).to(x.dtype).mul_(weight)
+        return exact.mul_(scale).to(x.dtype).mul_(weight)
 
 
 def _turned(x: Float[Tensor, "B P H E"], cos: Tensor, sin: Tensor) -> Float[Tensor, "B P H E"]:
