@@ -251,8 +251,13 @@ CURVE = [[12, 40.0], [24, 58.0], [48, 70.0]]
 
 @pytest.mark.parametrize("options", [{}, {"words": True}, {"calibrate": 2}], ids=["head", "words", "temperature"])
 def test_every_example_is_answered_once_by_a_head_that_did_not_learn_it(tiny_pair, monkeypatch, options):
-    trained, kept = module.train_on_part, []
-    monkeypatch.setattr(module, "train_on_part", lambda f, data, own: (kept.append(own), trained(f, data, own))[1])
+    trained, kept = module.train_on_parts, []
+
+    def noted(fitted, parts):
+        kept.extend(own for _, own in parts)
+        return trained(fitted, parts)
+
+    monkeypatch.setattr(module, "train_on_parts", noted)
     made = boustro.Classifier(tiny_pair, **FAST, **options).fit(TEXTS, TOPICS, cross_validate=1e6)
     found, full = made.record[KEY], kept[-5:]
     assert found["examples"] == 16 and found["parts"] == 5 and found["metric"] == "accuracy"

@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
     def to_words(self, mixed: "Tensor") -> "Tensor":
         """(N, d + F): the vectors of the words, side features behind them; `mixed` has those of all sentences."""
-        return self.beside(mixed[self.rows.to(mixed.device)].float())
+        return self.beside(mixed.index_select(0, self.rows.to(mixed.device)).float())
 
     def beside(self, vectors: "Tensor") -> "Tensor":
         """(N, d) → (N, d + F)."""

@@ -20,6 +20,14 @@ from boustro.options import (
 Options = TypeVar("Options", bound="HeadOptions")
 Pooling = TypeVar("Pooling", bound="PoolingOptions")
 
+EPOCHS, FEWEST_EPOCHS, STEPS = 20, 10, 5300
+"""By default so many passes over the training data, fewer where these are more steps than the last, down to the second;
+what a head over CoNLL-2003 gains by twice as many steps is within the spread of seeds (docs/log.md)."""
+MIX_EPOCHS = 4
+"""Likewise of a mix of layers, down to 1, with a fifth of the steps."""
+FEW = 100
+"""Examples, below which the mix of layers is their mean, so that several heads take their steps together; and a CPU
+computes in float32, since products of so few words in bf16 are no faster there."""
 MIXED, WITH_CRF = Where("combine", ("mix",)), Where("crf", (None, True))
 Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
 """A key of `heads.transforms.TRANSFORMS`."""
@@ -63,8 +71,8 @@ class HeadOptions:
 class StepOptions:
     """How a head is trained by gradient descent."""
 
-    epochs: Count = 20
-    """Passes over the training data."""
+    epochs: Count | None = None
+    """Passes over the training data. By default 20, fewer over more than 8,000 examples, down to 10."""
     lr: Positive = 1e-3
     """Peak learning rate of AdamW; it decays linearly to 0."""
     batch_sentences: Count | None = None
@@ -77,8 +85,9 @@ class TrainedOptions(StepOptions, HeadOptions):
 
     dropout: Dropout = 0.3
     """Dropout probability inside the head."""
-    mix_epochs: Annotated[CountOrZero, MIXED] = 4
-    """Epochs that learn the mix of layers; after them it is frozen."""
+    mix_epochs: Annotated[CountOrZero | None, MIXED] = None
+    """Epochs that learn the mix of layers, which is then frozen; 0 is the mean of the layers. By default 4, 0 below 100
+    examples, fewer than 4 above 8,000."""
 
     @property
     def shares_steps(self) -> bool:
@@ -87,6 +96,20 @@ class TrainedOptions(StepOptions, HeadOptions):
     def batch(self, num_examples: int) -> int:
         """Examples per step: by default 32, fewer for small training sets, so that an epoch has a dozen steps."""
         return self.batch_sentences or min(32, max(4, num_examples // 12))
+
+    def passes(self, num_examples: int) -> int:
+        """How many over so many examples."""
+        return self.epochs or self._within(STEPS, num_examples, FEWEST_EPOCHS, EPOCHS)
+
+    def mix_passes(self, num_examples: int) -> int:
+        """How many of them learn the mix of layers."""
+        if self.mix_epochs is not None:
+            return self.mix_epochs
+        return 0 if num_examples < FEW else self._within(STEPS // 5, num_examples, 1, MIX_EPOCHS)
+
+    def _within(self, steps: int, num_examples: int, fewest: int, most: int) -> int:
+        """The passes over so many examples that take about so many steps, within limits."""
+        return min(most, max(fewest, round(steps * self.batch(num_examples) / num_examples)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +168,9 @@ class AnswerOptions(SpanOptions):
     """Heads that answer questions."""
 
     hidden: Width | None = 64
-    epochs: Count = 3
+    epochs: Count | None = 3
     lr: Positive = 2e-3
-    mix_epochs: Annotated[CountOrZero, MIXED] = 0
+    mix_epochs: Annotated[CountOrZero | None, MIXED] = 0
     """Epochs that learn the mix of layers; after them it is frozen. 0 is the mean of the layers."""
 
 
@@ -162,7 +185,7 @@ class TextOptions(HeadOptions):
 class HiddenTextOptions(TextOptions, HiddenOptions):
     """Heads for whole texts with a layer of hidden units."""
 
-    epochs: Count = 10
+    epochs: Count | None = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +201,7 @@ class PairOptions(HiddenOptions):
     """Heads that compare two texts."""
 
     hidden: Width | None = 256
-    epochs: Count = 8
+    epochs: Count | None = 8
     batch_sentences: Count | None = 32
     """Pairs per step."""
     symmetric: bool = True
@@ -190,7 +213,7 @@ class RelationOptions(ClassOptions):
     """Heads for two marked places of a text."""
 
     hidden: Width | None = 256
-    epochs: Count = 6
+    epochs: Count | None = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +266,6 @@ class EmbeddingOptions(PoolingOptions, HiddenTextOptions):
 
     hidden: Width | None = 256
     """Width of the map of words; None for the width of its input."""
-    epochs: Count = 5
+    epochs: Count | None = 5
     batch_sentences: Count | None = 32
     """Pairs per step; each text of a batch is contrasted with all others."""

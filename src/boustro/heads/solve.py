@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from boustro.hardware import uses_bf16
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs, Targets
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
-from boustro.heads.training import Dev, Groups, TrainLog, train_head
+from boustro.heads.training import Dev, Groups, TrainLog, learns_in_bf16, train_head
 
 CPU = torch.device("cpu")
 
@@ -53,6 +52,11 @@ class Job(NamedTuple):
     inputs: Inputs
     targets: Targets
     run: Run
+
+    @property
+    def num_examples(self) -> int:
+        """How many it learns from."""
+        return len(self.inputs) if self.run.examples is None else len(self.run.examples)
 
 
 class Solved(NamedTuple):
@@ -87,12 +91,12 @@ def solve(
 
 def solve_many(jobs: Iterable[Job], device: torch.device = CPU, bf16: bool | None = None) -> list[Solved]:
     """A trained head for every job. The inputs of each are read when it comes, and forgotten."""
-    exact = device.type == "cpu" and not (uses_bf16(device) if bf16 is None else bf16)
     from boustro.heads.lockstep.pool import Pool, begin
 
     solved: dict[int, Solved] = {}
     pools: dict[tuple, Pool] = {}
     for number, job in enumerate(jobs):
+        exact = device.type == "cpu" and not learns_in_bf16(device, job.num_examples, bf16)
         begun = begin(job) if exact else None
         if begun is None:
             solved[number] = _solve_one(job, device, bf16)
@@ -101,13 +105,13 @@ def solve_many(jobs: Iterable[Job], device: torch.device = CPU, bf16: bool | Non
             pools.setdefault(alike, Pool()).add(number, job, begun)
     for pool in pools.values():
         for n, member in zip(pool.numbers, pool.train(), strict=True):
-            solved[n] = Solved(member.head, TrainLog([], [], member.options.epochs, member.batch))
+            solved[n] = Solved(member.head, TrainLog([], [], member.epochs, member.batch))
     return [solved[number] for number in range(len(solved))]
 
 
 def _solve_one(job: Job, device: torch.device, bf16: bool | None) -> Solved:
     shape, inputs, targets, run = job
-    if not len(inputs) or (run.examples is not None and not len(run.examples)):
+    if not len(inputs) or not job.num_examples:
         raise ValueError("a head needs at least one example to train on")
     if run.examples is not None:
         chosen, inputs = run.examples, inputs.select(run.examples)

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.hardware import mixed_precision
+from boustro.hardware import forced_bf16, mixed_precision, uses_bf16
+from boustro.heads.adamw import AdamW
 from boustro.heads.base import Head
 from boustro.heads.inputs import Batch, Inputs, Streams, Targets, length_blocks
 from boustro.heads.mix import LayerConcat
-from boustro.heads.options import TrainedOptions
+from boustro.heads.options import FEW, TrainedOptions
 from boustro.progress import Progress
 
 BLOCK_WORDS = 8192
@@ -30,7 +31,6 @@ MIX_WORDS = 256  # so many words with all layers fit a CPU's caches
 KEPT_BYTES = 31 << 20
 """A block of just below 32 MiB, allocated and freed: glibc keeps freed blocks up to that size for later ones from then
 on, so that a step, which allocates some megabytes, does not ask the system for new pages each time."""
-WEIGHT_DECAY = 0.01
 MIX_LR = 10.0
 """The learning rate of the mix of layers, as a multiple of the others'."""
 Groups = Sequence[tuple[np.ndarray, float]]
@@ -74,7 +74,7 @@ def train_head(
         groups: Numbers of examples, and how much their loss counts; a batch is of one group. By default all are one.
         started: Go on from the weights and the standardisation that the head has.
         bf16: Compute the products of the loss and of its gradient in bf16, if the head is made for it; by default as
-            `hardware.uses_bf16`. Predictions are computed in the precision of the weights.
+            `learns_in_bf16`. Predictions are computed in the precision of the weights.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
@@ -91,16 +91,17 @@ def train_head(
     options = head.options
     assert isinstance(options, TrainedOptions), f"a {head.kind} head says nothing about its training"
     groups, batch_sentences = groups or [(np.arange(len(inputs)), 1.0)], options.batch(len(inputs))
-    steps = options.epochs * sum(-(-len(numbers) // batch_sentences) for numbers, _ in groups)
-    optimizer, schedule = _make_optimizer(head, options, steps)
+    epochs, mix_epochs = options.passes(len(inputs)), options.mix_passes(len(inputs))
+    steps = epochs * sum(-(-len(numbers) // batch_sentences) for numbers, _ in groups)
+    optimizers = _make_optimizers(head, options, steps)
     generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(batch_sentences=batch_sentences), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
-    precision = mixed_precision(device, head.mixed_precision and bf16)
+    precision = mixed_precision(device, head.mixed_precision and learns_in_bf16(device, len(inputs), bf16))
     num_words = int(inputs.starts[-1])  # of one version, where features have several (`heads.inputs`)
     progress = Progress("training", "steps", total=steps)
-    for epoch in range(1, options.epochs + 1):
-        if epoch > options.mix_epochs or not learns_mix:
+    for epoch in range(1, epochs + 1):
+        if epoch > mix_epochs or not learns_mix:
             words.freeze()
         head.train()
         total = torch.zeros((), device=device)
@@ -109,10 +110,9 @@ def train_head(
             with precision:
                 loss = head.loss(words.of(batch), batch.lengths, targets(examples, batch.rows.to(device) % num_words))
             loss = loss if weight == 1 else loss * weight
-            optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            optimizer.step()
-            schedule.step()
+            for optimizer in optimizers:
+                optimizer.step()
             progress.update()
             total += loss.detach() * len(batch.rows)
         log.losses.append(total.item() / max(1, int(inputs.sizes.sum())))
@@ -128,6 +128,15 @@ def train_head(
     head.load_state_dict(best_state)
     head.requires_grad_(True)
     return log
+
+
+def learns_in_bf16(device: torch.device, num_examples: int, chosen: bool | None = None) -> bool:
+    """Whether a head learns so many examples in bf16: as chosen, else as `hardware.uses_bf16`, but few (`options.FEW`)
+    on a CPU only where $BOUSTRO_BF16 says so."""
+    if chosen is not None:
+        return chosen
+    few = device.type == "cpu" and num_examples < FEW and forced_bf16() is None
+    return not few and uses_bf16(device)
 
 
 def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> TrainLog:
@@ -179,7 +188,8 @@ class _Words:
         if self.mixed is not None:
             return batch.to_words(self.mixed)
         rows = batch.rows.to(self.held[0].device)
-        mixed = (mix(s[rows]) if mix.learned else s[rows] for mix, s in zip(self.head.mixes, self.held, strict=True))
+        some = zip(self.head.mixes, (held.index_select(0, rows) for held in self.held), strict=True)
+        mixed = (mix(part) if mix.learned else part for mix, part in some)
         return batch.beside(torch.cat([vectors.float() for vectors in mixed], dim=-1))
 
     def of_dev(self) -> Tensor:
@@ -188,15 +198,11 @@ class _Words:
         return mix_all(self.head, self.dev.inputs.streams) if self.dev_mixed is None else self.dev_mixed
 
 
-def _make_optimizer(
-    head: Head, options: TrainedOptions, steps: int
-) -> tuple[torch.optim.AdamW, torch.optim.lr_scheduler.LambdaLR]:
-    """AdamW with linear decay; the mixes have their own learning rate and no weight decay."""
-    mixes = {"params": list(head.mixes.parameters()), "lr": options.lr * MIX_LR, "weight_decay": 0.0}
+def _make_optimizers(head: Head, options: TrainedOptions, steps: int) -> list[AdamW]:
+    """The mixes have their own learning rate and no weight decay."""
     others = [parameter for name, parameter in head.named_parameters() if not name.startswith("mixes.")]
-    groups = [{"params": others}, mixes]
-    optimizer = torch.optim.AdamW(groups, options.lr, weight_decay=WEIGHT_DECAY, fused=True)
-    return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
+    mixes = AdamW(head.mixes.parameters(), options.lr * MIX_LR, steps, weight_decay=0.0)
+    return [AdamW(others, options.lr, steps), mixes]
 
 
 def mix_all(head: Head, streams: Streams) -> Tensor:

@@ -364,9 +364,8 @@ def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Ju
     else:
         few, options = len(data.gold) < FEW, fitted.head.options
         if not few and isinstance(options, HiddenOptions):
-            options = replace(
-                options, epochs=math.ceil(options.epochs / 2), hidden=min(options.hidden or LIGHTER, LIGHTER)
-            )
+            half = math.ceil(options.passes(len(data.gold)) / 2)
+            options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))
         like = replace(fitted, head=fitted.head.shape.make(options))
         for kept, left in left_out(data.gold, FOLDS if few else 1, data.seed, fitted.plan.task.shared):
             head = train_on_part(like, replace(data, dev=None), kept)

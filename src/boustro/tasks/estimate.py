@@ -25,7 +25,7 @@ from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference
 from boustro.tasks.answers import Answer
-from boustro.tasks.fitting import begin, train_on_part
+from boustro.tasks.fitting import begin, train_on_parts
 from boustro.tasks.folds import drawn_together, kin, left_out
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
@@ -41,7 +41,7 @@ CUT = (
     "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
 )
 FEW = 100
-"""Examples, below which the kind of head is chosen."""
+"""Examples, below which the kind of head is chosen, and heads for several parts are trained at once."""
 LITTLE = 2.0
 """Points that are hardly worth the labels."""
 
@@ -54,19 +54,23 @@ def answers_left_out(
     `parts` are (kept, left out) numbers of `data.gold`.
     """
     answers = {}
-    for number, (kept, left) in enumerate(parts):
-        order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
-        some = np.sort(order[: max(1, round(share * len(kept)))])
-        rest = replace(data.leaving_out(left), dev=None)
-        outside = rest.inputs.select(left)
-        part = replace(fitted, head=train_on_part(fitted, rest, some))
-        if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
-            rest = _within(rest, left, some)
-            for other in learning:
-                part, _ = other.train(part, rest, None)
-        examples = [data.gold[n] for n in left]
-        outputs = predict_inputs(part.head, outside)
-        answers |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
+    together = len(parts) if len(data.gold) < FEW else 1
+    for first in range(0, len(parts), together):
+        learned = []
+        for number, (kept, left) in enumerate(parts[first : first + together], start=first):
+            order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
+            some = np.sort(order[: max(1, round(share * len(kept)))])
+            learned.append((replace(data.leaving_out(left), dev=None), some))
+        heads = train_on_parts(fitted, learned)
+        for (_, left), (rest, some), head in zip(parts[first:], learned, heads, strict=False):
+            part, outside = replace(fitted, head=head), rest.inputs.select(left)
+            if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
+                within = _within(rest, left, some)
+                for other in learning:
+                    part, _ = other.train(part, within, None)
+            examples = [data.gold[n] for n in left]
+            outputs = predict_inputs(part.head, outside)
+            answers |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
     return answers
 
 
@@ -138,14 +142,11 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
     late, started, metric = [], time.monotonic(), ""
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
         fitted, data = begin(plan, given, seed)
-        answers: dict[int, Answer] = {}
-        for number, part in enumerate(parts, start=1):
-            answers |= answers_left_out(fitted, data, [part])
-            spent = time.monotonic() - started
-            if number < len(parts) and spent * len(parts) / number > seconds and scores:
-                late.append(plan.head_kind)
-                break
+        answers = answers_left_out(fitted, data, parts[:1])
+        if scores and (time.monotonic() - started) * len(parts) > seconds:
+            late.append(plan.head_kind)
         else:
+            answers |= answers_left_out(fitted, data, parts[1:])
             units = fitted.labelling.units
             scores[plan.head_kind] = round(units.score(train, [answers[n] for n in sorted(answers)]), 1)
             metric = units.metric

@@ -324,6 +324,18 @@ def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
     return train_stages(fitted, data, kept, weak).head
 
 
+def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarray]]) -> list[Head]:
+    """The same for several parts, whose heads take their steps together where they may (`heads.solve`)."""
+    if any(data.weight and len(data.weak_numbers) for data, _ in chosen):
+        return [train_on_part(fitted, data, kept) for data, kept in chosen]
+    shape, options, targets = fitted.head.shape, fitted.head.options, fitted.labelling.targets
+    jobs = (
+        Job(shape, data.inputs, targets(data.examples), Run(options, data.seed, kept, dev=data.dev))
+        for data, kept in chosen
+    )
+    return [solved.head for solved in solve_many(jobs, fitted.plan.device)]
+
+
 def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
     """What examples with the same text have in common: its letters, however it is split into words."""
     return tuple("".join(part.words) for part in parts(example))

@@ -36,13 +36,17 @@ class Member(NamedTuple):
         return self.options.batch(len(self.sentences))
 
     @property
+    def epochs(self) -> int:
+        return self.options.passes(len(self.sentences))
+
+    @property
     def steps(self) -> int:
-        return self.options.epochs * -(-len(self.sentences) // self.batch)
+        return self.epochs * -(-len(self.sentences) // self.batch)
 
     @property
     def group(self) -> tuple:
         """Members with the same value form a batch group."""
-        return self.sentences.tobytes(), self.seed, self.options.dropout, self.options.epochs, self.batch
+        return self.sentences.tobytes(), self.seed, self.options.dropout, self.epochs, self.batch
 
 
 class BatchGroup:
@@ -66,7 +70,7 @@ class BatchGroup:
         """Epoch by epoch, in the order of `heads.training.train_head`."""
         member = self.members[0]
         order, size = np.random.default_rng(member.seed), member.batch
-        for _ in range(member.options.epochs):
+        for _ in range(member.epochs):
             rows, bounds = sentence_rows(starts, member.sentences[order.permutation(len(member.sentences))])
             lengths = np.diff(bounds)
             for first in range(0, len(lengths), size):

@@ -34,7 +34,7 @@ class Begun(NamedTuple):
 def begin(job: "Job") -> Begun | None:
     """What takes its steps with others: nothing but steps, over sentences that are one example each, by fixed mixes."""
     shape, inputs, targets, run = job
-    given = len(inputs) and (run.examples is None or len(run.examples))
+    given = len(inputs) and job.num_examples
     alone = np.array_equal(inputs.parts, np.arange(len(inputs.lengths))[:, None]) and not inputs.side_width
     steps = isinstance(run.options, TrainedOptions) and run.dev is run.groups is run.head is None
     if not (given and alone and steps):
@@ -44,7 +44,7 @@ def begin(job: "Job") -> Begun | None:
         torch.manual_seed(run.seed)
         head = shape.make(run.options)
         after = torch.get_rng_state()
-    if not takes_steps_with_others(head, run.options):
+    if not takes_steps_with_others(head, run.options, job.num_examples):
         return None
     tags = targets(np.arange(len(inputs)), torch.arange(int(inputs.starts[-1])))
     return Begun(head, tags.numpy(), after) if isinstance(tags, Tensor) else None

@@ -46,6 +46,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from boustro.heads import adamw
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord, draw_kept, kept_scale
 from boustro.heads.crf.decode import TINY, Chain
@@ -54,7 +55,6 @@ from boustro.heads.layout import by_length, edges, time_major
 from boustro.heads.lockstep.batches import BatchGroup, JointBatch, Member, TrainingWords, join
 from boustro.heads.options import TrainedOptions
 from boustro.heads.tagging import TaggingHead
-from boustro.heads.training import WEIGHT_DECAY
 from boustro.progress import Progress
 
 
@@ -259,12 +259,11 @@ CACHE_BYTES = 16 << 20
 """Parameters, gradients and moments of the heads trained in lockstep should fit a core's share of the last cache."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-FIXED = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 
 
-def takes_steps_with_others(head: Head, options: TrainedOptions) -> bool:
+def takes_steps_with_others(head: Head, options: TrainedOptions, num_examples: int) -> bool:
     """Whether it is a head whose passes are written out (`passes`), and whose mixes of layers are fixed."""
-    fixed = options.mix_epochs == 0 or not any(mix.learned for mix in head.mixes)
+    fixed = options.mix_passes(num_examples) == 0 or not any(mix.learned for mix in head.mixes)
     written = type(head) is TaggingHead and isinstance(head.body, PerWord) and len(head.body.maps()) in PASSES
     return written and fixed
 
@@ -288,7 +287,7 @@ def _partition(members: Sequence[Member], num_parameters: int, threads: int) -> 
     for member in members:
         groups.setdefault(member.group, []).append(member)
     line = [member for group in sorted(groups.values(), key=lambda group: -group[0].steps) for member in group]
-    work = np.array([len(member.sentences) * member.options.epochs for member in line])
+    work = np.array([len(member.sentences) * member.epochs for member in line])
     count = threads * math.ceil(len(line) * 16 * num_parameters / (threads * CACHE_BYTES))
     numbers = ((np.cumsum(work) - work / 2) * count / work.sum()).astype(np.int64)
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(line)]
@@ -298,7 +297,7 @@ def _partition(members: Sequence[Member], num_parameters: int, threads: int) -> 
 
 def _train_in_lockstep(groups: Sequence[BatchGroup], words: TrainingWords, advance: Callable[[int], object]) -> None:
     """Train the heads of groups, those with most steps first; `advance` gets the number of heads after each step."""
-    optimizer = _AdamW(groups)
+    optimizer = _Optimized(groups)
     head = groups[0].members[0].head
     assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
     maps, labels = head.body.maps(), head.labels
@@ -324,7 +323,7 @@ def _parameters(head: Head) -> list[Tensor]:
     return weights + ([head.crf.starts, head.crf.transitions, head.crf.ends] if head.crf else [])
 
 
-class _AdamW:
+class _Optimized:
     """Parameters (heads, ...), and AdamW with linear decay and each head's own learning rate."""
 
     def __init__(self, groups: Sequence[BatchGroup]) -> None:
@@ -335,16 +334,13 @@ class _AdamW:
         heads = ([[stack[m] for stack in stacks] for stacks in kept] for m in range(len(self._heads)))
         self._groups = [[(member, next(heads)) for member in group.members] for group in groups]
         self._done = torch.zeros(())
-        self._counts = [self._done] * len(self.parameters)
 
     def step(self, num_groups: int) -> None:
-        """PyTorch's fused kernel without the bookkeeping of `torch.optim`, which takes several times as long."""
-        done = self._done.item()
+        """One of all the heads of the first groups."""
+        taken = self._done.item()
         self._done += 1
-        adamw: Callable[..., None] = torch._fused_adamw_  # pyright: ignore[reportPrivateImportUsage]
         for member, tensors in chain.from_iterable(self._groups[:num_groups]):
-            rate = member.options.lr * (1 - done / member.steps)
-            adamw(*tensors, [], self._counts, lr=rate, weight_decay=WEIGHT_DECAY, **FIXED)
+            adamw.step(tensors, self._done, member.options.lr * (1 - taken / member.steps))
 
     def write_back(self) -> None:
         """Give every head its parameters."""
