@@ -20,9 +20,10 @@ from architectures import plain
 from boustro.apps.cli.doctor import cache as cache_command
 from boustro.encoders.arriving import IncrementalReader
 from boustro.encoders.cache import CachedEncoder, cache_limit
+from boustro.encoders.lm import nearly_equal
 from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder
-from boustro.models.llama import KeyValues, plain_config
+from boustro.models.llama import FEW, KeyValues, LlamaStates, plain_config
 from boustro.store import write_folder
 from boustro.types import Sentence
 
@@ -341,6 +342,22 @@ def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, laye
         runs = [words[n : n + 2] for words in SENTENCES for n in range(0, len(words), 2)]
         bit_by_bit.append(np.concatenate([reader.append(words, [True] * len(words)) for words in runs]))
     np.testing.assert_allclose(*bit_by_bit, rtol=1e-5, atol=2e-5)
+
+
+def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
+    config = plain_config(str(our_llama))
+    assert config is not None
+    exact, rounded = (
+        LlamaStates(str(our_llama), config, 3, d, torch.device("cpu")) for d in (torch.float32, torch.bfloat16)
+    )
+    ids = torch.arange(43)[None] % config.vocab_size
+    whole, cache, parts = exact(ids), KeyValues(), []
+    for part in ids.split([FEW + 4, 3, FEW + 4], dim=1):
+        parts.append(rounded(part, cache))
+    assert [states[-1].dtype for states in parts] == [torch.bfloat16, torch.float32, torch.bfloat16]
+    for layer, states in enumerate(whole):
+        joined = torch.cat([part[layer].float() for part in parts], 1)
+        assert nearly_equal(joined, states)
 
 
 def test_a_run_up_is_computed_once_by_an_lm_of_ours_too(our_llama):

@@ -324,3 +324,23 @@ def test_a_saved_body_gives_the_same(kind):
 def test_lengths_that_do_not_fit_are_refused(kind):
     with pytest.raises(ValueError, match="sum to 6, but there are 7 words"):
         make(kind)(words([7]), torch.tensor([4, 2]))
+
+
+def test_passes_hang_on_the_number_of_examples():
+    options, sizes = SequenceOptions(), (0, 99, 100, 8000, 14041, 131767)
+    assert [options.passes(n) for n in sizes] == [20, 20, 20, 20, 12, 10]
+    assert [options.mix_passes(n) for n in sizes] == [0, 0, 4, 4, 2, 1]
+    chosen = SequenceOptions(epochs=3, mix_epochs=1)
+    assert {(chosen.passes(n), chosen.mix_passes(n)) for n in sizes} == {(3, 1)}
+
+
+def test_a_cpu_learns_few_examples_in_float32_unless_told_otherwise(monkeypatch):
+    from boustro.heads import training
+
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    monkeypatch.setattr(training, "uses_bf16", lambda device: True)
+    monkeypatch.delenv("BOUSTRO_BF16", raising=False)
+    assert [training.learns_in_bf16(cpu, n) for n in (99, 100)] == [False, True] and training.learns_in_bf16(gpu, 99)
+    assert training.learns_in_bf16(cpu, 9, True) and not training.learns_in_bf16(cpu, 100, False)
+    monkeypatch.setenv("BOUSTRO_BF16", "1")
+    assert training.learns_in_bf16(cpu, 99)

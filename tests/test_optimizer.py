@@ -1,4 +1,7 @@
-"""boustro.pretrain.trainer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts."""
+"""boustro.pretrain.trainer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts.
+
+boustro.heads.adamw: agreement with torch's own.
+"""
 
 import copy
 import io
@@ -8,6 +11,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
+from boustro.heads.adamw import AdamW
 from boustro.models.presets import make_masked_config
 from boustro.pretrain.recipes import RECIPES
 from boustro.pretrain.trainer import Muon, MuonAdamW, orthogonalise
@@ -274,3 +278,25 @@ def test_zero_grad_clears_both_parts():
     assert all(parameter.grad is not None for parameter in model.parameters())
     optimizer.zero_grad()
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+# Heads
+
+
+def test_heads_take_the_steps_of_torchs_adamw():
+    ours = [nn.Parameter(draw(3, 4)), nn.Parameter(draw(5)), nn.Parameter(draw(2))]
+    theirs, frozen = copy.deepcopy(ours), ours[2].detach().clone()
+    optimizer = AdamW(ours, 0.1, steps=4)
+    reference = torch.optim.AdamW(theirs, 0.1, weight_decay=0.01, fused=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(reference, lambda step: 1 - step / 4)
+    for seed in range(4):
+        for p, q in zip(ours[:2], theirs[:2], strict=True):
+            p.grad = draw(*p.shape, seed=seed)
+            q.grad = p.grad.clone()
+        optimizer.step()
+        reference.step()
+        schedule.step()
+        assert all(p.grad is None for p in ours)
+    for p, q in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=0)
+    assert torch.equal(ours[2], frozen)  # what has no gradient stays as it is

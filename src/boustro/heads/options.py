@@ -109,7 +109,7 @@ class TrainedOptions(StepOptions, HeadOptions):
 
     def _within(self, steps: int, num_examples: int, fewest: int, most: int) -> int:
         """The passes over so many examples that take about so many steps, within limits."""
-        return min(most, max(fewest, round(steps * self.batch(num_examples) / num_examples)))
+        return min(most, max(fewest, round(steps * self.batch(num_examples) / max(1, num_examples))))
 
 
 @dataclass(frozen=True, kw_only=True)
