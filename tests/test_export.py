@@ -214,10 +214,11 @@ def with_options(**options):
         ({"layers": "last", "context": "sentence"}, "qwen3"),
         ({"threshold": 0.3, "tag_scheme": "bioes"}, "gpt_neox"),
         ({"pooling": "first+before", "start_piece": "none"}, "llama"),
+        ({"start_piece": "none", "pool_mentions": True}, "pair+starter-words"),
     ],
 )
 def test_every_way_of_reading_is_the_same_in_an_export(options, spec, tiny_pair, tiny_lm, tmp_path):
-    encoder = tiny_pair if spec == "pair" else str(tiny_lm(spec))
+    encoder = spec.replace("pair", tiny_pair) if spec.startswith("pair") else str(tiny_lm(spec))
     head = options.pop("head", "mlp")
     options = with_options(**options)
     if head == "linear":
@@ -255,7 +256,13 @@ def read(data):
 
 
 @pytest.mark.parametrize(
-    ("spec", "why"), [("repeated:{lm}", "of this kind has no graph"), ("unmasked:2:{lm}", "in some blocks only")]
+    ("spec", "why"),
+    [
+        ("repeated:{lm}", "of this kind has no graph"),
+        ("unmasked:2:{lm}", "in some blocks only"),
+        ("starter-words", "of this kind has no graph"),
+        ("starter-words+{lm}", "a table of words behind them needs none"),
+    ],
 )
 def test_what_has_no_graph_is_refused_with_the_reason(spec, why, tiny_lm, tmp_path):
     encoder = spec.format(lm=tiny_lm("llama"))

@@ -99,7 +99,7 @@ KINDS: dict[str, Kind] = {
     MEMORY: Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
     NAMES: Kind(later("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
     TABLE: Kind(
-        later("boustro.encoders.word_table:TableEncoder"),
+        later("boustro.encoders.word_table:open_table"),
         (),
         unread=("spacing", "start_piece", "prefix", "quantise"),  # tasks choose layers and pooling for all encoders
     ),
@@ -358,12 +358,15 @@ def open_encoder(
     named = Spec.parse(spec)
     named.refuse_unread(reading)
     asked = None if reading.start_piece == AUTO else reading.start_piece
+    given = {**options, "revision": revision, "start_piece": asked}
+    given = {option: value for option, value in given.items() if value is not None}
     parts: list[Encoder] = []
     for part in named.parts:
-        chosen = {**options, "revision": part.revision or revision, "start_piece": asked}
-        chosen = {option: value for option, value in chosen.items() if value is not None}
-        if unknown := chosen.keys() - {*part.kind.options}:
+        own = {"revision": part.revision} if part.revision else {}
+        read_by_none = given.keys() - {option for other in named.parts for option in other.kind.options}
+        if unknown := (own.keys() - {*part.kind.options}) | read_by_none:
             raise ValueError(f"{part.name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
+        chosen = {option: value for option, value in (given | own).items() if option in part.kind.options}
         chosen.pop("start_piece", None)  # it is in `reading`
         tokenizer = parts[0].tokenizer if parts else None
         make = part.kind.given if given_states and part.kind.given else part.kind.make

@@ -18,6 +18,7 @@ makes tables (`boustro distill-words`). Sources: Arora et al. 2017 for the weigh
 V words and parts, D width, S texts, N words of all texts.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from boustro.encoders.base import Encoder, Features, Identity, Stream
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import CodedVectors
 from boustro.names import SHIPPED_TABLE, TABLE, is_shipped, locate_extended
-from boustro.store import content_fingerprint, read_folder, read_json
+from boustro.store import content_fingerprint, read_folder, read_json, write_file
 from boustro.types import Sentence
 
 COUNTS, VECTORS = "counts", "vectors"
@@ -71,6 +72,18 @@ class WordTable:
         """The counts and the vectors or their codes, by name."""
         stored = vars(self.vectors) if isinstance(self.vectors, CodedVectors) else {VECTORS: self.vectors}
         return {COUNTS: self.counts, **stored}
+
+    def save(self, words: Path, arrays: Path) -> None:
+        """Write the two files."""
+        from safetensors.numpy import save_file
+
+        write_file(words, json.dumps(list(self.rows), ensure_ascii=False))
+        save_file(self.arrays(), arrays)
+
+    @classmethod
+    def read(cls, words: Path, arrays: Path, name: str = "", mark: str = "") -> "WordTable":
+        """From what `save` wrote; raises as `of`."""
+        return cls.of(read_json(words), read_arrays(arrays), name, mark)
 
     @property
     def width(self) -> int:
@@ -132,27 +145,21 @@ def load_table(name: str) -> WordTable:
     """The table of the package, or of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
     path = Path(locate_extended(name))
     with read_folder(path, TABLE, needs=(WORDS, ARRAYS, CONFIG)) as manifest:
-        return WordTable.of(read_json(path / WORDS), read_arrays(path / ARRAYS), name, content_fingerprint(manifest))
+        return WordTable.read(path / WORDS, path / ARRAYS, name, content_fingerprint(manifest))
 
 
 class TableEncoder(Encoder):
     """`table:DIR`: one stream with one layer, the weighted vector of each word; nothing is read around a word."""
 
-    dtype = np.dtype(np.float16)
     num_parameters = 0
 
-    def __init__(self, path: str, reading: ReadingOptions, *, spec: str, device: Any = None, tokenizer: Any = None):
-        self.table, self.spec, self.tokenizer = load_table(path), spec, tokenizer
-        self.streams = (Stream(STREAM, 1, self.table.width),)
+    def __init__(self, table: WordTable, spec: str, dtype: np.dtype, weights: str = "", tokenizer: Any = None) -> None:
+        self.table, self.spec, self.dtype, self._weights, self.tokenizer = table, spec, dtype, weights, tokenizer
+        self.streams = (Stream(STREAM, 1, table.width),)
         self.counts: Counter[str] = Counter()
-        from boustro.encoders.loading import weights_fingerprint  # with torch, which a table by itself does without
-
-        self._mark = weights_fingerprint(path, None)
-        if reading.dtype == "float32":
-            self.dtype = np.dtype(np.float32)
 
     def identity(self) -> Identity:
-        return Identity(weights=self._mark, vocabulary="words", pooling="mean", rest={"dtype": str(self.dtype)})
+        return Identity(weights=self._weights, vocabulary="words", pooling="mean", rest={"dtype": str(self.dtype)})
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         for sentence in sentences:
@@ -164,6 +171,16 @@ class TableEncoder(Encoder):
 
     def _words(self, words: Sequence[str]) -> np.ndarray:
         return self.table.means([[word] for word in words])[:, None].astype(self.dtype)
+
+
+def open_table(
+    path: str, reading: ReadingOptions, *, spec: str, device: Any = None, tokenizer: Any = None
+) -> TableEncoder:
+    """`table:DIR`; raises as `load_table`."""
+    from boustro.encoders.loading import weights_fingerprint  # with torch, which a table by itself does without
+
+    dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
+    return TableEncoder(load_table(path), spec, dtype, weights_fingerprint(path, None), tokenizer)
 
 
 def table_for(spec: str, asked: str = "auto") -> WordTable | None:

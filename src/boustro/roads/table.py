@@ -83,11 +83,8 @@ def write_table(config: TableConfig) -> dict[str, Any]:
 
 
 def _write(out: Path, table: WordTable, told: dict[str, Any]) -> None:
-    from safetensors.numpy import save_file
-
     with write_folder(out, TABLE) as folder:
-        write_file(folder / WORDS, json.dumps(list(table.rows), ensure_ascii=False))
-        save_file(table.arrays(), folder / ARRAYS)
+        table.save(folder / WORDS, folder / ARRAYS)
         write_file(folder / CONFIG, json.dumps(told, indent=1, ensure_ascii=False))
 
 

@@ -266,8 +266,7 @@ class Weighed:
             shipped = self.table.name == SHIPPED_TABLE
             own["table"] = {"name": self.table.name if shipped else None, "mark": self.table.mark}
             if not shipped:
-                write_file(folder / PACKED[0], json.dumps(list(self.table.rows), ensure_ascii=False))
-                save_file(self.table.arrays(), folder / PACKED[1])
+                self.table.save(folder / PACKED[0], folder / PACKED[1])
         write_file(folder / WORDS_CONFIG, json.dumps(own, ensure_ascii=False))
         save_file({name: getattr(self.model, name) for name in MODEL_ARRAYS}, folder / WORDS_WEIGHTS)
 
@@ -276,8 +275,8 @@ class Weighed:
         """Read what `save` wrote; `ValueError` where the package's table is another one now."""
         own, table = read_json(folder / WORDS_CONFIG), None
         if named := own.get("table"):
-            packed = (read_json(folder / PACKED[0]), read_arrays(folder / PACKED[1])) if not named["name"] else None
-            table = WordTable.of(*packed, mark=named["mark"]) if packed else load_table(named["name"])
+            packed = folder / PACKED[0], folder / PACKED[1]
+            table = load_table(named["name"]) if named["name"] else WordTable.read(*packed, mark=named["mark"])
             if table.mark != named["mark"]:
                 raise ValueError(f"{folder}: {table.name} is another table in this version; train the classifier again")
         model = WordModel(own["terms"], **read_arrays(folder / WORDS_WEIGHTS))

@@ -235,6 +235,10 @@ class PairConfig(TaskConfig):
     labellings: ClassVar[tuple[str, ...]] = ("pair",)
     default_head: ClassVar[str] = "pair"
 
+    def default_encoder(self) -> str:
+        """The pair of the package and its table of words."""
+        return "starter+starter-words"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityConfig(PairConfig):

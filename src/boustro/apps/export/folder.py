@@ -23,7 +23,7 @@ from boustro.apps.export.check import check_examples, compare, refuse_neighbours
 from boustro.apps.export.command import MODULE, ExportOptions
 from boustro.apps.export.onnx import write_graph
 from boustro.apps.export.page import html_page, write_module
-from boustro.apps.runtime import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD, load
+from boustro.apps.runtime import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD, load, table_files
 from boustro.apps.runtime.parts import (
     CHAIN,
     CONTEXT,
@@ -40,6 +40,7 @@ from boustro.encoders.extended import COPIES, LOWEST, PLACES, NamesEncoder, Name
 from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import WordMeans, save_means
+from boustro.encoders.word_table import TableEncoder
 from boustro.heads.base import Head
 from boustro.heads.decoding import TagDecoder
 from boustro.heads.mix import LayerConcat
@@ -135,11 +136,12 @@ def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
 
 @dataclass(frozen=True)
 class Parts:
-    """The LMs, the mix of each, and the memory of the encoder; `pooled` tells whether mentions are. A network of names
-    is part of the graph of the head."""
+    """The LMs, the mix of each, the tables of words behind them, and the memory of the encoder; `pooled` tells whether
+    mentions are. A network of names is part of the graph of the head."""
 
     lms: list[TransformerEncoder]
     mixes: list[LayerConcat]
+    tables: list[TableEncoder]
     known: WordMeans | None
     pooled: bool
     names: "NamesGraph | None" = None
@@ -162,10 +164,11 @@ def find_parts(fitted: Fitted) -> Parts:
     if isinstance(encoder, PooledEncoder):
         known, encoder = encoder.known, encoder.base
     encoders = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
-    lms = [_exportable(part) for part in encoders]
+    tables = [part for part in encoders if isinstance(part, TableEncoder)]
+    lms = [_exportable(part) for part in encoders[: len(encoders) - len(tables)] or encoders]
     if fitted.plan.reader.reading.quantise:
         raise ValueError("the encoder's weights are quantised already; train with the LM as it is, and export to int8")
-    return Parts(lms, list(fitted.head.mixes)[: len(lms)], known, pooled, names)
+    return Parts(lms, list(fitted.head.mixes)[: len(lms)], tables, known, pooled, names)
 
 
 def refuse_head(fitted: Fitted) -> None:
@@ -177,7 +180,10 @@ def refuse_head(fitted: Fitted) -> None:
 
 def _exportable(part: Encoder) -> TransformerEncoder:
     if type(part) is not LMEncoder and not isinstance(part, BOTH_SIDES):
-        raise ValueError(f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one")
+        raise ValueError(
+            f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one, and a table of words "
+            "behind them needs none"
+        )
     assert isinstance(part, TransformerEncoder)
     text = part.model.config.get_text_config()
     if isinstance(part, UnmaskedEncoder):
@@ -345,6 +351,8 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
     if parts.known is not None:
         (folder / ENCODER).mkdir()
         save_means(folder / ENCODER, parts.known)
+    for number, table in enumerate(parts.tables):
+        table.table.save(*table_files(folder, number))
     save_beside(fitted, folder)
     config = {
         "format": FORMAT,
@@ -354,6 +362,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
         "encoder": plan.reader.spec,
         "parts": facts,
         "memory": parts.known is not None,
+        "tables": [table.spec for table in parts.tables],
         "spacing": plan.reader.reading.spacing,
         "head": plan.head_kind,
         "config": asdict(replace(plan.config, dtype="float32")),

@@ -201,6 +201,7 @@ def _refuse(export: Path, config: Mapping[str, Any], head: GraphHead) -> None:
     reasons = {
         "its entities are chosen by a least probability (--threshold)": head.options.threshold is not None,
         "its head reads features besides the vectors": "side" in config["inputs"],
+        "it reads a table of words": bool(config["tables"]),
         "it is larger than a page can hold": any((export / (p["graph"] + ".data")).exists() for p in config["parts"]),
     }
     if obstacles := [reason for reason, holds in reasons.items() if holds]:

@@ -15,6 +15,8 @@ and scores is another. Trained folders are opened too, with torch, and folders o
     tokenizer0.json        the tokenizer of LM 0; where several LMs have one, it is there once
     arrays.safetensors     what the CRF and words without a state need
     encoder/               the words that the encoder remembers (`encoders.word_means`)
+    table0.json            the words of a table beside the LMs (`encoders.word_table`)
+    table0.safetensors     their vectors
     memory.safetensors     those that the tagger remembers, with words.json
 """
 
@@ -33,6 +35,7 @@ from boustro.encoders.base import ConcatEncoder, Encoder
 from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import read_means
+from boustro.encoders.word_table import TableEncoder, WordTable
 from boustro.features.reader import Reader
 from boustro.names import NAMES
 from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_json
@@ -44,17 +47,22 @@ from boustro.tasks.plan import Fitted, Plan, load_beside
 FORMAT = 1
 CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
 KEYS = frozenset(
-    "format version task precision encoder parts memory spacing head config head_options inputs labelling temperature "
-    "record checked".split()
+    "format version task precision encoder parts memory tables spacing head config head_options inputs labelling "
+    "temperature record checked".split()
 )
 PART_KEYS = frozenset(
     "graph tokenizer special roles backward centred places prefix suffix window lengths rows width spec".split()
 )
 
 
-def join_graphs(graphs: list[GraphEncoder], known: Any, reader: Reader) -> Encoder:
+def table_files(folder: Path, number: int) -> tuple[Path, Path]:
+    """The words and the vectors of a table."""
+    return folder / f"table{number}.json", folder / f"table{number}.safetensors"
+
+
+def join_graphs(graphs: list[GraphEncoder], tables: list[TableEncoder], known: Any, reader: Reader) -> Encoder:
     """The encoder of an exported folder, which reads as its reader does."""
-    parts = [part.in_context(reader.reading.context) for part in graphs]
+    parts = [*(part.in_context(reader.reading.context) for part in graphs), *tables]
     base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, reader.spec)
     return base if known is None else PooledEncoder(base, "sentence", known)
 
@@ -111,8 +119,12 @@ def load_exported(folder: str | Path) -> Any:
             _open_part(path, files, facts, replace(reading, pooling="+".join(facts["places"])), arrays[f"lm{n}.empty"])
             for n, facts in enumerate(saved["parts"])
         ]
+        tables = [
+            TableEncoder(_open_table(path, files, number), spec, GraphEncoder.dtype)
+            for number, spec in enumerate(saved["tables"])
+        ]
         known = read_means(path / ENCODER) if saved["memory"] else None
-        given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, known)}
+        given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, tables, known)}
         reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
         plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
@@ -159,6 +171,11 @@ def _open_part(path: Path, files: dict[str, Any], facts: Any, reading: ReadingOp
     tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
     session = Session(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
     return GraphEncoder(facts, facts["spec"], reading, tokenizer, session, empty)
+
+
+def _open_table(path: Path, files: dict[str, Any], number: int) -> WordTable:
+    words, arrays = (_listed(path, files, file.name) for file in table_files(path, number))
+    return WordTable.read(words, arrays)
 
 
 def _listed(path: Path, files: dict[str, Any], name: str) -> Path:
