@@ -183,7 +183,7 @@ def tagger_folder(made_once, tiny_pair) -> Path:
     from boustro import Tagger
     from labelled import DATA
 
-    tagger = Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64)
+    tagger = Tagger(tiny_pair, "mlp", epochs=60, mix_epochs=4, lr=1e-2, dropout=0.0, hidden=64)
     return made_once("ner", lambda path: tagger.fit(DATA, DATA, seed=1).save_pretrained(path))
 
 

@@ -41,7 +41,7 @@ def watched(request, tiny_lm, tiny_pair, tiny_tokenizer, tmp_path_factory):
     else:
         lm = tiny_lm("gpt2" if kind == "gpt2" else "llama", sentinel=True)
     documents = [Sentence(tuple(words), tuple(tags), document="d") for words, tags in [*DATA, FRAGMENTS]]
-    tagger = Tagger(tiny_pair if kind == "pair" else str(lm), "mlp", epochs=8, lr=1e-2, hidden=32)
+    tagger = Tagger(tiny_pair if kind == "pair" else str(lm), "mlp", epochs=8, mix_epochs=4, lr=1e-2, hidden=32)
     tagger.fit(documents, seed=1).save_pretrained(folder / "ner")
     model = AutoModelForCausalLM.from_pretrained(lm, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(lm, padding_side="left")
