@@ -21,8 +21,8 @@ Options = TypeVar("Options", bound="HeadOptions")
 Pooling = TypeVar("Pooling", bound="PoolingOptions")
 
 EPOCHS, FEWEST_EPOCHS, STEPS = 20, 10, 5300
-"""By default so many passes over the training data, fewer where these are more steps than the last, down to the second;
-what a head over CoNLL-2003 gains by twice as many steps is within the spread of seeds (docs/log.md)."""
+"""By default so many passes over the training data, fewer where these are more steps than the last, down to the second:
+a head over CoNLL-2003 gains 0.2 points by 20 in place of 12, and none on entities never seen (docs/log.md)."""
 MIX_EPOCHS = 4
 """Likewise of a mix of layers, down to 1, with a fifth of the steps."""
 FEW = 100
