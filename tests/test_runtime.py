@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import boustro
 from boustro.apps.batch.labeller import Predictor
 from boustro.apps.cli.main import main
 from boustro.apps.export.command import ExportOptions
@@ -39,7 +40,8 @@ sys.meta_path.insert(0, Only())
 from boustro.apps.runtime import load
 
 model = load(sys.argv[1])
-entities = [e.to_dict() for e in model.predict(sys.argv[2])]
+found = model.predict(tuple(sys.argv[2:]) if sys.argv[3:] else sys.argv[2])
+entities = found.probabilities if hasattr(found, "probabilities") else [e.to_dict() for e in found]
 found = {name.partition(".")[0] for name in sys.modules} - {*sys.stdlib_module_names}
 print(json.dumps([entities, sorted(name for name in found if find_spec_file(name))]))
 """
@@ -62,6 +64,31 @@ def test_nothing_else_is_imported(exported):
     assert entities == [e.to_dict() for e in load(exported).predict(TEXT)] and entities
     assert not {"torch", "transformers", "safetensors", "tqdm", "filelock", "jaxtyping"} & set(packages)
     assert {"boustro", "numpy", "onnxruntime", "tokenizers"} <= set(packages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("texts", [["Snow fell in Vellmar."], ["Snow fell.", ""]], ids=["classify", "pair"])
+def test_a_table_of_words_needs_nothing_else(texts, tiny_pair, tmp_path):
+    examples = [
+        ("Ada sailed.", "travel"),
+        ("It snowed.", "weather"),
+        ("Ben rowed home.", "travel"),
+        ("It rained.", "weather"),
+    ]
+    how = {"epochs": 2, "cache": False}
+    if len(texts) > 1:
+        pairs = [{"sentence1": text, "sentence2": "It snowed.", "label": label} for text, label in examples]
+        model = boustro.PairClassifier(f"{tiny_pair}+starter-words", hidden=8, **how).fit(pairs, seed=1)
+    else:
+        given = {"head": "mlp-pool", "hidden": 8, "words": True, "table": "starter-words"}
+        model = boustro.Classifier(tiny_pair, **given, **how).fit(*zip(*examples, strict=True), seed=1)
+    model.save_pretrained(tmp_path / "model")
+    export_folder(tmp_path / "model", tmp_path / "out", ExportOptions(agreement=0.0))
+    script = ALONE.replace("if find_spec_file(name)", "if name not in ('__main__', '__mp_main__')")
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "out"), *texts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    wanted = load(tmp_path / "out").predict(tuple(texts) if len(texts) > 1 else texts[0]).probabilities
+    assert json.loads(done.stdout)[0] == pytest.approx(wanted)
 
 
 @pytest.mark.slow

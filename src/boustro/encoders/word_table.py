@@ -120,18 +120,20 @@ class WordTable:
     def means(self, texts: Sequence[Sequence[str]], weighted: bool = True) -> np.ndarray:
         """(S, D) float32: the mean of the words of each text, 0 for one of which nothing is known; without weights
         every vector of a word has length 1."""
-        from scipy.sparse import csr_array
-
         each = [self.find_all(words) for words in texts]
         rows = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in each)])
         shares = np.concatenate([np.zeros(0, np.float32), *(portions for _, portions in each)])
         ends = np.cumsum([0, *(len(numbers) for numbers, _ in each)])
-        if not len(rows):
-            return np.zeros((len(texts), self.width), np.float32)
+        sums = np.zeros((len(texts), self.width), np.float32)
         different, places = np.unique(rows, return_inverse=True)
         known = np.asarray(self.vectors[different], np.float32)
         known = known * self.weights[different, None] if weighted else unit(known)
-        return np.asarray(csr_array((shares, places, ends), (len(texts), len(different))) @ known, np.float32)
+        lengths = np.diff(ends)
+        for number in range(lengths.max(initial=0)):  # of all texts at once, one row of each
+            some = np.flatnonzero(lengths > number)
+            at = ends[some] + number
+            sums[some] += known[places[at]] * shares[at, None]
+        return sums
 
     def describe(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         """(S, 2, D), each of length 1 or 0: the weighted mean of a text, and the mean of its first words, which tell
@@ -170,7 +172,9 @@ class TableEncoder(Encoder):
         return Features((self._words(words),), np.array([len(s) for s in sentences], np.int64))
 
     def _words(self, words: Sequence[str]) -> np.ndarray:
-        return self.table.means([[word] for word in words])[:, None].astype(self.dtype)
+        numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+        vectors = self.table.means([[word] for word in numbers])[:, None].astype(self.dtype)
+        return vectors[[numbers[word] for word in words]]
 
 
 def open_table(
