@@ -235,10 +235,6 @@ class PairConfig(TaskConfig):
     labellings: ClassVar[tuple[str, ...]] = ("pair",)
     default_head: ClassVar[str] = "pair"
 
-    def default_encoder(self) -> str:
-        """The pair of the package and its table of words."""
-        return "starter+starter-words"
-
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityConfig(PairConfig):
@@ -246,6 +242,10 @@ class SimilarityConfig(PairConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("pair-score",)
     default_head: ClassVar[str] = "pair-score"
+
+    def default_encoder(self) -> str:
+        """The pair of the package and its table of words."""
+        return "starter+starter-words"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,7 +61,7 @@ def fit(
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
         task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
-            starter-memory, for pairs of texts starter+starter-words.
+            starter-memory, for scores of pairs starter+starter-words.
         head: Kind of head, what is trained on the vectors of the words. {heads}. By default that of the task; of fewer
             than 100 examples, without --dev, the one of several that cross-validation finds best.
         seed: Random seed of the head's weights, the order of examples and dropout.
