@@ -40,11 +40,18 @@ sys.meta_path.insert(0, Only())
 from boustro.apps.runtime import load
 
 model = load(sys.argv[1])
-found = model.predict(tuple(sys.argv[2:]) if sys.argv[3:] else sys.argv[2])
-entities = found.probabilities if hasattr(found, "probabilities") else [e.to_dict() for e in found]
+answer = model.predict(tuple(sys.argv[2:]) if sys.argv[3:] else sys.argv[2])
+said = answer.probabilities if hasattr(answer, "probabilities") else [e.to_dict() for e in answer]
 found = {name.partition(".")[0] for name in sys.modules} - {*sys.stdlib_module_names}
-print(json.dumps([entities, sorted(name for name in found if find_spec_file(name))]))
+print(json.dumps([said, sorted(name for name in found if name not in ("__main__", "__mp_main__"))]))
 """
+
+
+def answer_alone(folder, *texts):
+    """What a new interpreter without any other package says of a text or of a pair, and the packages that it has."""
+    done = subprocess.run([sys.executable, "-c", ALONE, str(folder), *texts], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +63,7 @@ def exported(tagger_folder, tmp_path_factory):
 
 @pytest.mark.slow
 def test_nothing_else_is_imported(exported):
-    """A new interpreter, in which every other package is missing."""
-    script = ALONE.replace("if find_spec_file(name)", "if name not in ('__main__', '__mp_main__')")
-    done = subprocess.run([sys.executable, "-c", script, str(exported), TEXT], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    entities, packages = json.loads(done.stdout)
+    entities, packages = answer_alone(exported, TEXT)
     assert entities == [e.to_dict() for e in load(exported).predict(TEXT)] and entities
     assert not {"torch", "transformers", "safetensors", "tqdm", "filelock", "jaxtyping"} & set(packages)
     assert {"boustro", "numpy", "onnxruntime", "tokenizers"} <= set(packages)
@@ -84,11 +87,9 @@ def test_a_table_of_words_needs_nothing_else(texts, tiny_pair, tmp_path):
         model = boustro.Classifier(tiny_pair, **given, **how).fit(*zip(*examples, strict=True), seed=1)
     model.save_pretrained(tmp_path / "model")
     export_folder(tmp_path / "model", tmp_path / "out", ExportOptions(agreement=0.0))
-    script = ALONE.replace("if find_spec_file(name)", "if name not in ('__main__', '__mp_main__')")
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "out"), *texts], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    said, _ = answer_alone(tmp_path / "out", *texts)
     wanted = load(tmp_path / "out").predict(tuple(texts) if len(texts) > 1 else texts[0]).probabilities
-    assert json.loads(done.stdout)[0] == pytest.approx(wanted)
+    assert said == pytest.approx(wanted)
 
 
 @pytest.mark.slow

@@ -360,10 +360,10 @@ def open_encoder(
     asked = None if reading.start_piece == AUTO else reading.start_piece
     given = {**options, "revision": revision, "start_piece": asked}
     given = {option: value for option, value in given.items() if value is not None}
+    read_by_none = given.keys() - {option for part in named.parts for option in part.kind.options}
     parts: list[Encoder] = []
     for part in named.parts:
         own = {"revision": part.revision} if part.revision else {}
-        read_by_none = given.keys() - {option for other in named.parts for option in other.kind.options}
         if unknown := (own.keys() - {*part.kind.options}) | read_by_none:
             raise ValueError(f"{part.name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
         chosen = {option: value for option, value in (given | own).items() if option in part.kind.options}

@@ -27,7 +27,8 @@ MIX_EPOCHS = 4
 """Likewise of a mix of layers, down to 1, with a fifth of the steps."""
 FEW = 100
 """Examples, below which the mix of layers is their mean, so that several heads take their steps together; and a CPU
-computes in float32, since products of so few words in bf16 are no faster there."""
+computes in float32, since products of so few words in bf16 are no faster there. So the kind of head is chosen, too
+(`tasks.estimate`)."""
 MIXED, WITH_CRF = Where("combine", ("mix",)), Where("crf", (None, True))
 Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
 """A key of `heads.transforms.TRANSFORMS`."""

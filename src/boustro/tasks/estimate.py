@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from boustro.heads.options import FEW
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
@@ -40,8 +41,6 @@ LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more wi
 CUT = (
     "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
 )
-FEW = 100
-"""Examples, below which the kind of head is chosen, and heads for several parts are trained at once."""
 LITTLE = 2.0
 """Points that are hardly worth the labels."""
 
@@ -56,13 +55,13 @@ def answers_left_out(
     answers = {}
     together = len(parts) if len(data.gold) < FEW else 1
     for first in range(0, len(parts), together):
-        learned = []
-        for number, (kept, left) in enumerate(parts[first : first + together], start=first):
+        chosen, learned = parts[first : first + together], []
+        for number, (kept, left) in enumerate(chosen, start=first):
             order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
             some = np.sort(order[: max(1, round(share * len(kept)))])
             learned.append((replace(data.leaving_out(left), dev=None), some))
         heads = train_on_parts(fitted, learned)
-        for (_, left), (rest, some), head in zip(parts[first:], learned, heads, strict=False):
+        for (_, left), (rest, some), head in zip(chosen, learned, heads, strict=True):
             part, outside = replace(fitted, head=head), rest.inputs.select(left)
             if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
                 within = _within(rest, left, some)
