@@ -9,6 +9,7 @@ from boustro.apps.export import check
 from boustro.apps.export.check import agreement
 from boustro.apps.export.command import ExportOptions
 from boustro.apps.export.folder import export_folder, open_exact
+from boustro.apps.live.stream import Live
 from boustro.apps.runtime import load
 from boustro.apps.runtime.graph import check_graph
 from boustro.apps.runtime.parts import GRAPHS, Graph, GraphHead
@@ -273,6 +274,8 @@ def test_what_has_no_graph_is_refused_with_the_reason(spec, why, tiny_lm, tmp_pa
 
 def test_an_exported_folder_only_answers(exported, tmp_path):
     model = load(exported)
+    with pytest.raises(ValueError, match="an exported folder does not tag a text as it arrives"):
+        Live(model)
     for call in (lambda: model.fit(DATA), lambda: model.save_pretrained(tmp_path / "again")):
         with pytest.raises(ValueError, match=r"an exported folder is not .* again"):
             call()

@@ -99,6 +99,13 @@ def test_a_file_without_a_usable_token_is_refused(tmp_path):
             client_of(token_file=file)
 
 
+def test_head_is_get_without_its_body():
+    client = client_of()
+    for path in ("/open", "/nowhere"):
+        asked, whole = client.head(path), client.get(path)
+        assert (asked.status_code, asked.headers, asked.content) == (whole.status_code, whole.headers, b"")
+
+
 def test_errors_have_one_shape():
     client = client_of()
     answer = client.get("/refused")

@@ -21,12 +21,19 @@ from boustro import Tagger
 from boustro.apps.live.stream import Live
 from boustro.apps.serve.app import Service, make_service
 from boustro.apps.serve.http import HttpOptions, ServeLimits, address_of, listen
-from boustro.apps.serve.models import open_model
+from boustro.apps.serve.models import Served, open_model
 from browser import needs_chromium, open_browser
 from served import Puppet
 
 PARTS = ["Ada Br", "andt left Vell", "mar . In Lis", "se it rained . Professor", " Calloway sold “boats” 👩‍👧 .\n"]
 TEXT = "".join(PARTS)
+
+
+def exported(folder):
+    """A tagger whose head is said to be that of an export, which needs no graph to be refused."""
+    model = open_model("graph", folder)
+    model.model.trained_head().is_exported = True
+    return Served("graph", model.model)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +44,7 @@ def served(tagger_folder):
     def serve(http=None, **limits):
         listening = HttpOptions(port=0, **(http or {}))
         models = {"ner": open_model("ner", tagger_folder), "topics": Puppet("topics")}
+        models["graph"] = exported(tagger_folder)
         service = Service(lambda: models, ServeLimits(**limits))
         listener = listen(listening)
         server = uvicorn.Server(uvicorn.Config(make_service(service, listening), log_config=None, log_level="error"))
@@ -119,7 +127,8 @@ def test_a_post_is_answered_by_events_while_it_is_sent(address, tagger_folder):
         ("model=nobody", 404, "no model"),
         ("model=ner&delay=few", 422, "numbers of words"),
         ("model=ner&delay=999", 422, "0 to 256"),
-        ("model=topics", 422, "needs the whole text"),
+        ("model=topics", 400, "needs the whole text"),
+        ("model=graph", 400, "an exported folder does not tag a text as it arrives; use the folder"),
     ],
 )
 def test_what_cannot_stream_is_one_sentence(address, query, status, message):
@@ -127,8 +136,29 @@ def test_what_cannot_stream_is_one_sentence(address, query, status, message):
         said = json.loads(found.recv())
     assert message in said["error"]["message"]
     reply = httpx.post(f"{address}/v1/live?{query}", content="Ada left.", headers={"Content-Type": "text/plain"})
-    assert message in reply.text and "error" in reply.text and reply.status_code in (200, status)
+    late = "delay=999" in query  # which is known when the stream begins
+    assert message in reply.text and "error" in reply.text and reply.status_code == (200 if late else status)
     assert httpx.post(f"{address}/v1/live", json={"text": "Ada"}).status_code == 415
+
+
+def test_what_streams_is_said(address):
+    said = httpx.get(f"{address}/v1/models").json()["models"]
+    assert {model["name"]: model["streams"] for model in said} == {"ner": True, "topics": False, "graph": False}
+
+
+def test_an_unforeseen_error_is_an_event(address, monkeypatch, capfd):
+    def fail(live, chunk):
+        raise RuntimeError("secret text")
+
+    monkeypatch.setattr(Live, "feed", fail)
+    reply = httpx.post(f"{address}/v1/live?model=ner", content="Ada left.", headers={"Content-Type": "text/plain"})
+    assert reply.text.startswith("event: error\n") and "internal error (RuntimeError)" in reply.text
+    with socket(address, "model=ner") as found:
+        found.send("Ada left.")
+        assert json.loads(found.recv())["error"]["code"] == "internal"
+        with pytest.raises(ConnectionClosed):
+            found.recv()
+    assert "secret" not in reply.text + capfd.readouterr().err
 
 
 def test_bounds_of_length_idle_time_and_streams(address):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 import numpy as np
 
 from boustro.choose import later, suggestion
+from boustro.errors import require_torch
 from boustro.features.reader import within_memory
 from boustro.given import are_inputs, is_by_text, iterate, plain_value, with_labels
 from boustro.heads.inputs import Inputs
@@ -97,6 +98,7 @@ class Task(Contract[Input, Result]):
         outside its range.
         """
         check_options(Task.__init__, locals())
+        require_torch()
         self._params = {"encoder": encoder, "head": head, "preset": preset, "cache": cache, "device": device, **options}
         self._values: dict[str, Any] = {}
         self.plan = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
@@ -482,6 +484,7 @@ class Task(Contract[Input, Result]):
         or when the LMs are not the ones that the head was trained on.
         """
         check_options(Task.from_pretrained, locals())
+        require_torch()
         from boustro.tasks.folder import load_fitted
         from boustro.tasks.hub import download
 
@@ -495,9 +498,14 @@ class Task(Contract[Input, Result]):
         """The head's outputs for examples, as answers."""
         return self.fitted.answers(outputs, examples)
 
+    @property
+    def is_exported(self) -> bool:
+        """Whether this is an exported folder, which only answers."""
+        return self.is_trained and self.trained_head().is_exported
+
     def refuse_exported(self, what: str) -> None:
-        """`ValueError` for an exported folder, which only answers."""
-        if self.is_trained and self.trained_head().is_exported:
+        """Raise `ValueError` for an exported folder."""
+        if self.is_exported:
             raise ValueError(f"an exported folder {what}; use the folder that it was exported from")
 
     def trained_head(self) -> "Head":

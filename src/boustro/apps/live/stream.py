@@ -134,8 +134,8 @@ class Live:
                 revises it more often.
             states: What gives the vectors of the first LM, where it has read the text already; by default the LM.
 
-        Raises `ValueError` before `fit`, for numbers below 0 or above 256, and for a tagger with a promise of
-        recall, which needs the whole text.
+        Raises `ValueError` before `fit`, for numbers below 0 or above 256, for an exported folder, and for a tagger
+        with a promise of recall, which needs the whole text.
         """
         if delay is not None and not (type(delay) is int and 0 <= delay <= MOST_DELAY):
             raise ValueError(
@@ -146,6 +146,7 @@ class Live:
         if not hasattr(tagger, "recall"):
             raise ValueError(f"a text is tagged as it arrives by a Tagger, got {shorten(tagger)}")
         fitted = tagger.fitted
+        tagger.refuse_exported("does not tag a text as it arrives")
         if delay is not None and tagger.recall is not None:
             raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
         self.delay, self.safe, self._wait = delay, 0, wait

@@ -315,7 +315,7 @@ def _add_streams(app: FastAPI, streams: Streams) -> None:
         message is a part of the text, an empty one its end, and each is answered by the events.
         """
         refuse_other_media(request)
-        streams.service.find(model)
+        streams.find(model)
         read_words(request.query_params)
         streams.check()
         return Lines(streams.answer_post(request), media_type="text/event-stream")

@@ -127,6 +127,13 @@ class Refused(Exception):
         return JSONResponse(self.body(), self.status, headers)
 
 
+def as_refused(error: Exception) -> Refused:
+    """The answer to a request that broke off, without the text of an unforeseen error, which may quote an input."""
+    if isinstance(error, Refused):
+        return error
+    return Refused(500, "internal", f"internal error ({type(error).__name__}); the server's log says more")
+
+
 def require_serve(what: str) -> None:
     """`ImportError` with the command to install, where the packages of the extra are missing."""
     try:
@@ -174,12 +181,13 @@ def make_app(
         return Refused(error.status_code, CODES.get(error.status_code, "refused"), str(error.detail)).response()
 
     async def broken(_: Any, error: Exception) -> "Response":
-        return Refused(500, "internal", f"this is a bug of ours ({type(error).__name__}); the log says more").response()
+        return as_refused(error).response()
 
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(RequestValidationError, not_valid)
     app.add_exception_handler(HTTPException, unknown)
     app.add_exception_handler(Exception, broken)
+    app.add_middleware(Heads)
     behind_guard(app)
     app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)
     if http.allow_origins:
@@ -190,6 +198,23 @@ def make_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     return app
+
+
+class Heads:
+    """ASGI middleware that answers HEAD, which monitors send, as GET without the body."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def sending(message: Any) -> None:
+            await send(message | {"body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app(scope | {"method": "GET"}, receive, sending)
 
 
 class Guard:

@@ -20,8 +20,8 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from boustro.apps.serve.http import Refused, in_time
-from boustro.apps.serve.middleware import PLAIN, media_type
+from boustro.apps.serve.http import Refused, as_refused, in_time
+from boustro.apps.serve.middleware import PLAIN, error_facts, media_type
 from boustro.apps.serve.models import Served
 from boustro.output import as_json
 
@@ -62,6 +62,15 @@ class Streams:
         finally:
             self.open -= 1
 
+    def find(self, name: str | None) -> Served:
+        """The model of a stream; `Refused` where it is not there, not now, or needs the whole text."""
+        served = self.service.find(name)
+        try:
+            served.refuse_stream()
+        except ValueError as error:
+            raise Refused(400, "no_stream", str(error)) from None
+        return served
+
     async def answer(
         self, model: Served, given: Mapping[str, str], parts: AsyncIterator[str]
     ) -> AsyncIterator[dict[str, Any]]:
@@ -90,15 +99,20 @@ class Streams:
         """The server-sent events for the text in a request's body."""
 
         async def told() -> AsyncIterator[bytes]:
-            served = self.service.find(request.query_params.get("model"))
+            served = self.find(request.query_params.get("model"))
             texts = decoded(self._in_time(request.stream()))
             async for message in self.answer(served, request.query_params, texts):
                 for event in message.pop("events"):
                     yield sent(event["kind"], event)
                 yield sent("end" if message.pop("end", False) else "safe", message)
 
+        def broken(error: Exception) -> bytes:
+            if (refused := as_refused(error)) is not error:
+                request.state.notes |= error_facts(error)
+            return sent("error", refused.to_dict())
+
         with self.admit():
-            async with contextlib.aclosing(spooled(told(), lambda error: sent("error", error.to_dict()))) as parts:
+            async with contextlib.aclosing(spooled(told(), broken)) as parts:
                 async for data in parts:
                     yield data
 
@@ -114,15 +128,18 @@ class Streams:
         await socket.accept(subprotocol=offered[0] if offered else None)
         try:
             with self.admit():
-                model = self.service.find(given.get("model"))
+                model = self.find(given.get("model"))
                 async for message in self.answer(model, given, self._in_time(_messages(socket))):
                     await socket.send_text(as_json(message))
             await socket.close()
         except Left:
             return
-        except Refused as error:
-            await socket.send_text(as_json(error.to_dict()))
-            await socket.close(CLOSED.get(error.status, 1008))
+        except Exception as error:
+            refused = as_refused(error)
+            await socket.send_text(as_json(refused.to_dict()))
+            await socket.close(CLOSED.get(refused.status, 1008))
+            if refused is not error:  # for the log
+                raise
 
 
 class Left(Exception):
@@ -215,16 +232,16 @@ class Spool:
                 yield data
 
 
-async def spooled(parts: AsyncIterator[bytes], refused: Callable[[Refused], bytes]) -> AsyncGenerator[bytes, None]:
-    """The parts, made whether or not the reader keeps up; where one is refused, that is said, and they end."""
+async def spooled(parts: AsyncIterator[bytes], broken: Callable[[Exception], bytes]) -> AsyncGenerator[bytes, None]:
+    """The parts, made whether or not the reader keeps up; after an error comes what `broken` makes of it, the last."""
     spool = Spool()
 
     async def work() -> None:
         try:
             async for part in parts:
                 spool.write(part)
-        except Refused as error:
-            spool.write(refused(error))
+        except Exception as error:
+            spool.write(broken(error))
         finally:
             spool.end()
 

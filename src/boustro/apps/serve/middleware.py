@@ -18,7 +18,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from boustro.apps.serve.http import DRAIN_BYTES, Refused, ServeLimits, drain
+from boustro.apps.serve.http import DRAIN_BYTES, Refused, ServeLimits, as_refused, drain
 from boustro.apps.serve.models import Served
 from boustro.output import as_json
 
@@ -63,7 +63,10 @@ class Watch:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            try:
+                await self.app(scope, receive, send)
+            except Exception as error:
+                _log(path=scope.get("path", ""), **error_facts(error))
             return
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex.encode()
@@ -80,13 +83,10 @@ class Watch:
 
         try:
             await self.app(scope, receive, sending)
-        except Exception as error:  # its message may quote a text, so the log has only its kind and place
-            frames = traceback.extract_tb(error.__traceback__)[-TRACED:]
-            notes |= {"error": type(error).__name__, "trace": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+        except Exception as error:
+            notes |= error_facts(error)
             if status == 499:
-                await Refused(500, "internal", "this is a bug of ours; the log has its place").response()(
-                    scope, receive, sending
-                )
+                await as_refused(error).response()(scope, receive, sending)
         finally:
             seconds = time.monotonic() - started
             self.figures.requests.labels(path, status).inc()
@@ -184,6 +184,12 @@ async def _read(receive: Any, most: int) -> bytes | None:
             parts.clear()
         if size > most + DRAIN_BYTES or not message.get("more_body"):
             return None if size > most else b"".join(parts)
+
+
+def error_facts(error: Exception) -> dict[str, Any]:
+    """The kind and the place of an unforeseen error; its message may quote a text, so the log lacks it."""
+    frames = traceback.extract_tb(error.__traceback__)[-TRACED:]
+    return {"error": type(error).__name__, "trace": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
 def _log(**fields: Any) -> None:

@@ -59,7 +59,7 @@ class Served:
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
-        self.streams = isinstance(model, Tagger)
+        self.streams = isinstance(model, Tagger) and not model.is_exported
         self._recalls: dict[float, Served] = {}
         self._explained: Served | None = None
 
@@ -93,10 +93,15 @@ class Served:
             self._recalls[recall] = made
         return made
 
-    def live(self, delay: int | None, wait: int = 2) -> Any:
-        """One text that is tagged as it arrives, see `Live`; `ValueError` where it cannot be."""
+    def refuse_stream(self) -> None:
+        """Raise `ValueError` for a model that needs the whole text."""
         if not isinstance(self.model, Tagger):
             raise ValueError(f"{self.name} is a model of the task {self.task}, which needs the whole text")
+        self.model.refuse_exported("does not tag a text as it arrives")
+
+    def live(self, delay: int | None, wait: int = 2) -> Any:
+        """One text that is tagged as it arrives, see `Live`; `ValueError` where it cannot be."""
+        self.refuse_stream()
         from boustro.apps.live.stream import Live
 
         return Live(self.model, delay, wait=wait)
