@@ -94,6 +94,22 @@ def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(lm, tmp_path,
     assert times() == 4
 
 
+def test_without_a_home_there_is_no_cache_and_it_is_said_once(tiny_lm, monkeypatch, capsys):
+    for name in ("BOUSTRO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def nobody():
+        raise RuntimeError("Could not determine home directory.")
+
+    for home, why in ((nobody, "there is no home folder"), (lambda: Path("/proc/nobody"), "/proc/nobody")):
+        monkeypatch.setattr(Path, "home", home)
+        for _ in range(2):
+            encoder = load_encoder(str(tiny_lm("llama")), cache=True)
+            assert not isinstance(encoder, CachedEncoder)
+        (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+        assert said.startswith(f"note: features are not kept on disk: {why}") and "in BOUSTRO_CACHE" in said
+
+
 def test_documents_matter_only_where_they_are_read(tiny_lm, tmp_path):
     alone = [Sentence(tuple(words)) for words in WORDS]
     together = [Sentence(tuple(words), document="bulletin") for words in WORDS]

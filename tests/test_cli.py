@@ -16,6 +16,7 @@ import pytest
 from boustro.apps.cli.arguments import Line
 from boustro.apps.cli.known import COMMANDS, GROUPS, usage
 from boustro.apps.cli.main import main, set_environment
+from boustro.output import console
 from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
@@ -46,6 +47,41 @@ def fails(capsys, *arguments):
     captured = capsys.readouterr()
     assert captured.out == "" and "Traceback" not in captured.err
     return captured.err.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_what_goes_to_a_file_is_utf_8(folder, tmp_path):
+    (tmp_path / "t.txt").write_text("Straße [/b] €\n", "utf-8")
+    command = [sys.executable, "-m", "boustro", "predict", str(folder / "ner"), str(tmp_path / "t.txt")]
+    command += ["--format", "jsonl"]
+    said = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"}, check=True)
+    assert json.loads(said.stdout.decode("utf-8"))["text"] == "Straße [/b] €"
+
+
+def test_a_terminal_is_shown_texts_and_no_markup(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for text in ("Array[/b] is [red]", ":warning: 1.5"):
+        console(wrap=False).print(text)
+    assert capsys.readouterr().out == "Array[/b] is [red]\n:warning: 1.5\n"
+
+
+def test_every_command_prints_through_one_console():
+    files = Path(__file__).parent.parent.joinpath("src").rglob("*.py")
+    assert [file.name for file in files if "import Console" in file.read_text("utf-8")] == ["output.py"]
+
+
+@pytest.mark.slow
+def test_without_torch_it_is_said_how_to_get_it(folder):
+    code = (
+        "import sys; sys.modules['torch'] = None; import boustro; from boustro.apps.cli.main import main\n"
+        "for call in (lambda: boustro.Tagger(), lambda: boustro.SentenceEncoder(), lambda: boustro.load('names')):\n"
+        "    try: call()\n"
+        "    except ImportError as error: print(error)\n"
+        "sys.exit(main(['doctor']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    advice = "torch is not installed; `pip install boustro` brings it, and only exported folders run without it"
+    assert (done.returncode, done.stdout, done.stderr) == (1, f"{advice}\n" * 3, f"boustro: {advice}\n")
 
 
 def test_help_does_not_import_torch():

@@ -106,7 +106,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'boustro' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    try:
+        return getattr(import_module(home), name)
+    except ImportError as error:
+        from boustro.errors import lacks_package
+
+        raise ImportError(lacks_package(error) or str(error), name=error.name) from error
 
 
 def __dir__() -> list[str]:

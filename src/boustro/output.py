@@ -8,8 +8,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from boustro.store import check_file, write_file
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,18 @@ def print_notices(counts: Mapping[str, int]) -> None:
     for what, count in counts.items():
         if count:
             print(f"note: {count:,} {what}", file=sys.stderr)
+
+
+def console(width: int | None = None, *, wrap: bool = True) -> "Console":
+    """Return what prints on standard output: words of users in it are never markup or emoji codes.
+
+    Args:
+        width: In characters; by default the terminal's.
+        wrap: Break long lines at the width.
+    """
+    from rich.console import Console
+
+    return Console(width=width, markup=False, emoji=False, highlight=False, soft_wrap=not wrap)
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ entry is computed again.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -35,6 +36,9 @@ PROBE_SENTENCES, PROBED_WORDS = 100, 500
 KIND, ARRAY = "features", "features.bin"
 NOTABLE, LARGE = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
 SLOW = 5e12  # words times parameters that are told beforehand: about a minute on one core
+NAME_ONE = "name a folder for the cache in BOUSTRO_CACHE"
+_SAID: set[str] = set()
+"""Why there is no cache, as far as it was printed."""
 FEWER = "fewer layers need less (--layers 25%,50%,last or --layers 50%)"
 
 
@@ -56,10 +60,32 @@ def words_per_second(encoder: Encoder, sentences: Sequence[WordList]) -> float:
 
 
 def cache_folder() -> Path:
-    """`$BOUSTRO_CACHE`, or `boustro` in the user's cache folder."""
+    """`$BOUSTRO_CACHE`, or `boustro` in the user's cache folder; `OSError` where the user has no home."""
     if named := os.environ.get("BOUSTRO_CACHE"):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "boustro" / "features"
+    try:
+        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise FileNotFoundError(f"there is no home folder; {NAME_ONE}") from error
+    return Path(caches) / "boustro" / "features"
+
+
+def default_cache() -> Path | None:
+    """`cache_folder`, or None, said once, where nobody named it and nothing can be written there, as in containers."""
+    if os.environ.get("BOUSTRO_CACHE"):
+        return cache_folder()
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}; {NAME_ONE}" if error.filename else str(error)
+        if why not in _SAID:
+            print(f"note: features are not kept on disk: {why}", file=sys.stderr)
+            _SAID.add(why)
+        return None
+    return folder
 
 
 def cache_limit() -> int:

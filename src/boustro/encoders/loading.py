@@ -112,15 +112,14 @@ def _hash(path: Path) -> str:
     facts = path.stat()
     if facts.st_size < LARGE:
         return hash_file(path)
-    memory = cache_folder() / REMEMBERED
     key = f"{os.path.realpath(path)}|{facts.st_size}|{facts.st_mtime_ns}|{facts.st_ino}"
     known: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
-        known = dict(read_json(memory))
+        known = dict(read_json(cache_folder() / REMEMBERED))
     if key in known:
         return known[key]
     digest = hash_file(path)
     if time.time() - facts.st_mtime > SETTLED_SECONDS:
         with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(memory, json.dumps(known | {key: digest}, indent=1))
+            write_file(cache_folder() / REMEMBERED, json.dumps(known | {key: digest}, indent=1))
     return digest

@@ -34,9 +34,10 @@ import numpy as np
 
 from boustro.choose import later, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
-from boustro.encoders.cache import CachedEncoder
+from boustro.encoders.cache import CachedEncoder, default_cache
 from boustro.encoders.loading import load_config, weights_fingerprint
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
+from boustro.errors import require_torch
 from boustro.names import (
     ADAPTATION,
     ELMO,
@@ -340,6 +341,7 @@ def load_encoder(
         dtype=dtype,
         quantise=quantise,
     )
+    require_torch()
     return open_encoder(spec, reading, device=device, cache=cache, revision=revision, **options)
 
 
@@ -389,4 +391,5 @@ def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
         return encoder.over(with_cache(encoder.base, cache))
     if isinstance(encoder, ConcatEncoder):
         return encoder.over([with_cache(part, cache) for part in encoder.parts])
-    return CachedEncoder(encoder, Path(cache) if isinstance(cache, (str, Path)) else None)
+    folder = Path(cache) if isinstance(cache, (str, Path)) else default_cache()
+    return encoder if folder is None else CachedEncoder(encoder, folder)

@@ -15,8 +15,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.labeller import (
@@ -31,7 +29,7 @@ from boustro.apps.batch.labeller import (
 )
 from boustro.apps.batch.rows import FORMS, Columns, Form, Row, form_of, in_batches, read_rows
 from boustro.options import OptionError
-from boustro.output import RunOptions, as_json, check_target, keeping, only_errors, print_notices
+from boustro.output import RunOptions, as_json, check_target, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks import task_class, task_of
@@ -86,7 +84,7 @@ class _Run:
             yield between + answer if between and self.begun else answer
             self.begun = True
 
-    def print(self, head: str, between: str, end: str, console: Console) -> None:
+    def print(self, head: str, between: str, end: str, terminal: Any) -> None:
         output = self.output
         with contextlib.ExitStack() as stack, self.bar, keeping(lambda: f"{self.bar.done:,} rows are printed"):
             errors = None
@@ -96,7 +94,7 @@ class _Run:
             print(head, end="")
             for _, shown, problems in self.answers(self.rows, between):
                 for answer in shown:
-                    console.print(answer) if self.labeller.shown.colour else print(answer, end="")
+                    terminal.print(answer) if self.labeller.shown.colour else print(answer, end="")
                 sys.stdout.flush()
                 if errors is not None:
                     errors.writelines(f"{as_json(problem)}\n" for problem in problems)
@@ -151,13 +149,13 @@ def predict_files(
         check_target(output.out, output.overwrite, "--out")
     if output.errors is not None and not output.resume:
         check_target(output.errors, output.overwrite, "--errors")
-    console = Console(highlight=False, soft_wrap=True)
-    colour = form == "text" and output.out is None and output.workers == 1 and console.is_terminal
+    terminal = console(wrap=False)
+    colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
     rows = Rows(files, reads, kind.offsets, columns)
     heads = rows.heads() if form in TABULAR else ()
     shown = Shown(form, colour, with_file=len(files) > 1, explain=explain, columns=heads)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
-    showing = output.out is None and console.is_terminal
+    showing = output.out is None and terminal.is_terminal
     with only_errors(run.quiet):
         if output.workers == 1:
             _ = labeller.model  # errors in the folder come before the output is touched
@@ -166,7 +164,7 @@ def predict_files(
         answering = _Run(labeller, rows, output, bar)
         frame = _frame(labeller, files, ending)
         if output.out is None:
-            answering.print(*frame, console)
+            answering.print(*frame, terminal)
         else:
             answering.write(output.out, *frame, ending in BINARY)
         print_notices(Counter(note.what for note in rows.notes))

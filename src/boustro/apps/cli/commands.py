@@ -129,15 +129,15 @@ def fit(
 
 def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
     """Print words, bytes and time for the examples of several sets, the training set first; a sample is read."""
-    from boustro.encoders.cache import cache_folder, features_to_write, num_words, words_per_second
+    from boustro.encoders.cache import default_cache, features_to_write, num_words, words_per_second
 
     reader = plan.suited_to(data[0]).reader
     read = [reader.sentences(examples)[0] for examples in data if examples]
     words, encoder = sum(map(num_words, read)), reader.encoder(cached=True)
-    if cache := reader.cache:
+    if cache := default_cache() if reader.cache is True else reader.cache:
         needed = features_to_write(encoder, read).values()
         size, seconds = (sum(column) for column in zip((0, 0.0), *needed, strict=True))
-        where = f"{size / 2**20:,.1f} MB to write to {cache if isinstance(cache, str) else cache_folder()}"
+        where = f"{size / 2**20:,.1f} MB to write to {cache}"
     else:
         seconds = words / words_per_second(encoder, read[0])
         where = f"{words * encoder.bytes_per_word / 2**20:,.1f} MB in memory"

@@ -92,14 +92,14 @@ def is_asked(encoder: Encoder) -> TypeGuard[LMEncoder]:
 
 def first_words(encoder: LMEncoder) -> dict[str, FirstWords]:
     """By start piece that may be meant; computed once, and remembered."""
-    memory, key = cache_folder() / REMEMBERED, fingerprint(encoder.weights(), encoder.start, encoder.layers)
+    key = fingerprint(encoder.weights(), encoder.start, encoder.layers)
     known: dict[str, dict[str, list[float]]] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
-        known = dict(read_json(memory))
+        known = dict(read_json(cache_folder() / REMEMBERED))
     if key not in known:
         known[key] = {name: [*figures] for name, figures in _measure(encoder).items()}
         with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(memory, json.dumps(known, indent=1))
+            write_file(cache_folder() / REMEMBERED, json.dumps(known, indent=1))
     return {name: FirstWords(*figures) for name, figures in known[key].items()}
 
 

@@ -62,18 +62,18 @@ def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
 def _print_machine(name: str | None) -> None:
     import torch
 
-    from boustro.encoders.cache import cache_folder, cache_limit
+    from boustro.encoders.cache import cache_limit, default_cache
     from boustro.hardware import find_device
 
-    device, folder = find_device(name), cache_folder()
-    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder.is_dir() else 0
+    device, folder = find_device(name), default_cache()
+    size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) if folder and folder.is_dir() else 0
     rows = {
         "boustro": __version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{name: _version(name) for name in PACKAGES},
         "device": f"{device}, {torch.get_num_threads()} threads",
         "bf16": _bf16(device),
-        "cache": f"{folder}, {size / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}",
+        "cache": f"{folder}, {size / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}" if folder else "none",
     }
     _print_table(rows)
 

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console
 from rich.text import Text
 
 from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
-from boustro.output import as_json, keeping, only_errors, print_notices
+from boustro.output import as_json, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.documents import Item, read_batches
 from boustro.text.places import LM
@@ -43,10 +42,10 @@ def infill(
     batches = _batches(text)
     from boustro.generation.both_ends.infiller import Infiller
 
-    console = Console(highlight=False, soft_wrap=True)
+    terminal = console(wrap=False)
     with (
         only_errors(run.quiet),
-        Progress("filling", "texts", shown=False if console.is_terminal else None) as bar,
+        Progress("filling", "texts", shown=False if terminal.is_terminal else None) as bar,
         keeping(lambda: f"{bar.done:,} texts are printed"),
     ):
         infiller, number = Infiller(model, device=run.device, start_piece=run.start_piece, **vars(infilling)), 0
@@ -55,7 +54,7 @@ def infill(
                 if format == "jsonl":
                     print(as_json(result.to_dict()))
                 else:
-                    console.print(_shown(result)) if console.is_terminal else print(_shown(result).plain)
+                    terminal.print(_shown(result)) if terminal.is_terminal else print(_shown(result).plain)
             sys.stdout.flush()
             number += len(batch)
             bar.update(len(batch))

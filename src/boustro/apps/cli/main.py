@@ -6,6 +6,7 @@ imported when the command is chosen, and imports torch when the command runs, so
 
 import contextlib
 import errno
+import io
 import logging
 import os
 import shlex
@@ -22,7 +23,7 @@ from typing import Any
 
 from boustro.apps.cli.known import COMMANDS, usage
 from boustro.choose import suggestion
-from boustro.errors import lacks_memory, reason
+from boustro.errors import lacks_memory, lacks_package, reason
 from boustro.options import OptionError
 
 SAME = {"train": "fit"}
@@ -45,6 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():  # which shows what it can
+            sys.stdout.reconfigure(errors="backslashreplace")
+        elif sys.stdout.encoding.lower() != "utf-8":  # what goes to a file or a program is UTF-8, as JSON must be
+            sys.stdout.reconfigure(encoding="utf-8")
     try:
         code = _main(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
@@ -161,7 +167,8 @@ def run(name: str, arguments: list[str]) -> int:
     except (ValueError, OSError, ImportError) as error:
         if isinstance(error, OSError) and error.filename is None and error.errno in OUTPUT_ERRORS:
             return _say_unwritten(error)
-        print(f"boustro: {_sentence(error)}", file=sys.stderr)
+        lacking = lacks_package(error) if isinstance(error, ImportError) else None
+        print(f"boustro: {lacking or _sentence(error)}", file=sys.stderr)
         return EXIT_INPUT
     except Exception as error:
         if lacks_memory(error):

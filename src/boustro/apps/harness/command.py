@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
 from boustro.generation.options import DEFAULT_LM, LMOptions
 from boustro.options import Count, check_options
-from boustro.output import check_output, give, only_errors, print_notices
+from boustro.output import check_output, console, give, only_errors, print_notices
 from boustro.text.places import LM, Folder
 
 if TYPE_CHECKING:
@@ -76,4 +75,4 @@ def _show(title: str, figures: "Sequence[Accuracy]") -> None:
         values = (figure.by_length, figure.longest, figure.prior, figure.chance)
         accuracy = f"{figure.accuracy:.1f} ± {figure.standard_error:.1f}"
         table.add_row(figure.task, f"{figure.questions:,}", accuracy, *(f"{value:.1f}" for value in values))
-    Console(width=100).print(table)
+    console(width=100).print(table)

@@ -11,10 +11,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from rich.console import Console
-
 from boustro.options import Count, check_options
-from boustro.output import RunOptions
+from boustro.output import RunOptions, console
 from boustro.store import write_file
 from boustro.tasks.data import read_data
 from boustro.tasks.render import as_terminal, as_text
@@ -74,9 +72,9 @@ def demo(
     print(f"\n{grid.report.summary(results)}\n{grid.report.verdict(results)}\n")
     tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "trained")
     tagged = list(zip(TEXTS, tagger.predict(TEXTS), strict=True))
-    console = Console(highlight=False, soft_wrap=True)
+    terminal = console(wrap=False)
     for text, entities in tagged:
-        console.print(as_terminal(text, entities) if console.is_terminal else as_text(text, entities), markup=False)
+        terminal.print(as_terminal(text, entities) if terminal.is_terminal else as_text(text, entities))
     shown = Section("raw", "Raw text, tagged both ways", [MarkedText(text, entities) for text, entities in tagged])
     report = write_file(out / "report.html", grid.report.html(results, [shown]))
     print(f"\nreport: {report}")

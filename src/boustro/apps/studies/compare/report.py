@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import table as terminal
-from rich.console import Console
 
 from boustro.apps.studies.compare.curves import by_examples, calibration, curves, layers
 from boustro.apps.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
 from boustro.apps.studies.report import Results, StudyReport, data_blocks, made, numbers
 from boustro.apps.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.apps.studies.report.charts import score_dots
+from boustro.output import console
 
 MANY_LABELS = 10
 EQUAL = 0.05
@@ -45,7 +45,7 @@ def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
     """The table on standard output with as many columns of labels as fit, the largest first, and a note on the rest."""
     sizes = {label: figures["num_entities"] for s in results["systems"] for label, figures in s["per_type"].items()}
     labels = sorted(sizes, key=lambda label: (-sizes[label], label))
-    shown, unbounded = len(labels), Console(width=1_000_000)
+    shown, unbounded = len(labels), console(width=1_000_000)
     while shown and unbounded.measure(_score_table(results, labels[:shown])).maximum > width:
         shown -= 1
     rest = len(labels) - shown

@@ -7,8 +7,6 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from boustro import __version__
 from boustro.apps.studies.core.cells import Cell, compute_cells, find_cells, is_complete
 from boustro.apps.studies.core.grid import Grid
@@ -16,7 +14,7 @@ from boustro.apps.studies.core.options import StudyRun
 from boustro.encoders.cache import features_to_write, num_words, words_per_second
 from boustro.encoders.spec import Spec
 from boustro.features.reader import distinct_sentences
-from boustro.output import as_json, check_output, duration, give, only_errors
+from boustro.output import as_json, check_output, console, duration, give, only_errors
 from boustro.pretrain.progress import PeakMemory
 from boustro.store import check_file, provenance, read_json, write_file
 from boustro.tasks.data import data_name
@@ -104,9 +102,9 @@ def shared_results(study: Grid, cells: Sequence[Cell]) -> dict[str, Any]:
 
 def print_table(study: Grid, results: dict[str, Any]) -> None:
     """The table of a study on standard output."""
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    table, note = study.table(results, console.width)
-    console.print(table)
+    terminal = console(width=None if sys.stdout.isatty() else 160)
+    table, note = study.table(results, terminal.width)
+    terminal.print(table)
     if note:
         print(note)
     if results["stamp"]:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rich.console import Console
 from rich.table import Table
 
 from boustro.choose import unknown
 from boustro.options import Count, OptionError, PositiveOrZero, Range, check_options
-from boustro.output import as_json, check_output, give, only_errors
+from boustro.output import as_json, check_output, console, give, only_errors
 from boustro.store import write_file
 from boustro.text.places import Folder
 from boustro.types import Direction
@@ -132,7 +131,7 @@ def print_tables(objectives: Mapping[str, Results]) -> None:
         table = Table(*HEADS, title=objective)
         for row in rows(results):
             table.add_row(*row)
-        Console(width=100).print(table)
+        console(width=100).print(table)
         print(describe(results))
     print(NOTE)
 
