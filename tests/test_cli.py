@@ -384,7 +384,7 @@ def test_bad_input_is_named_with_its_place(folder, tiny_pair, tiny_lm, capsys, t
     assert "malformed:2: expected a word and a tag" in fit(file("malformed", b"Ada B-PER\nsaid\n"))
     assert "scheme:2: 'PERSON' is not a valid IOB1, BIO or BIOES tag" in fit(file("scheme", b"Ada B-PER\nLee PERSON\n"))
     assert "the file has no sentences" in fit(file("empty", b""))
-    assert "latin:1: byte 0xfc is not UTF-8" in fit(file("latin", "Müller B-PER\n".encode("latin-1")))
+    assert "mixed:2: byte 0xfc is not UTF-8" in fit(file("mixed", "Köln B-LOC\n".encode() + b"M\xfcller B-PER\n"))
     assert "no such file" in fit(tmp_path / "missing")
     assert "./no/such/model: no such folder; a model is expected here" in fit(encoder="./no/such/model")
     other = tiny_lm("llama", "backward", vocab=420)

@@ -1,6 +1,7 @@
 """boustro.text.documents and duplicates: kinds of corpora, what ends a document, errors with their line, copies."""
 
 import bz2
+import contextlib
 import gzip
 import json
 import lzma
@@ -14,9 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.apps.batch.rows import read_rows
 from boustro.apps.cli.main import main
-from boustro.text.documents import read_arriving, read_documents, read_lines
+from boustro.text.documents import WESTERN, read_arriving, read_documents, read_lines
 from boustro.text.duplicates import RUNS_AT_ONCE, NearDuplicates
+from boustro.text.tables import read_table
 
 COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 POEM = "First line,\nsecond line.\n\nAfter the break:\na third.\n"
@@ -157,6 +160,43 @@ def test_bytes_that_are_not_utf8_are_named_with_file_and_line(tmp_path, suffix):
     path = write(tmp_path / f"a.txt{suffix}", COMPRESSORS.get(suffix, bytes)(content))
     with pytest.raises(ValueError, match=rf"{path}:3: byte 0xe9 is not UTF-8.*iconv"):
         read(path)
+
+
+NOTED = [
+    ("a.csv", "text,label\nGrüße für 5 €,a\nplain,b\n", "cp1252", 1),
+    ("a.csv.gz", "text,label\nGrüße für 5 €,a\n„zwei“,b\n", "cp1252", 2),
+    ("a.txt", "one\ncafé", "latin1", 0),  # cut off within é, as UTF-8 has it: the only byte that is not ASCII
+    ("a.txt", "one\nthe café\n", "latin1", 1),
+    ("a.conll", "Müller B-PER\nging O\n", "latin1", 1),
+    ("a.jsonl", '{"text": "Grüße"}\n', "cp1252", 0),  # JSON and CoNLL-U are UTF-8
+    ("a.csv", "text,label\nПривет мир,a\n", "cp1251", 0),
+    ("a.csv", "text,label\n日本語のテキスト,a\n", "shift-jis", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "encoding", "noted"), NOTED, ids=range(len(NOTED)))
+def test_windows_1252_is_read_with_a_note(tmp_path, name, content, encoding, noted):
+    coded = content.encode(encoding)
+    path = write(tmp_path / name, gzip.compress(coded) if name.endswith("gz") else coded)
+    notes = []
+    try:
+        rows = [row for row in read_rows([str(path)], notes=notes) if row is not None]
+        problems = "".join(row.problem for row in rows)
+    except ValueError as error:
+        problems = str(error)
+    assert [n.what for n in notes] == [WESTERN] * noted and ("is not UTF-8" in problems) == (not noted)
+    if noted and path.suffix != ".conll":
+        said = "".join(str(row.value["text"] if isinstance(row.value, dict) else row.value) for row in rows)
+        assert "€" in said or "café" in said
+
+
+def test_damaged_utf8_is_never_taken_for_windows_1252(tmp_path):
+    good = "text,label\nGrüße,a\nKöln,b\nüber,c\n".encode()
+    for at in range(len(good)):  # one byte is lost: no file is read, or it is UTF-8 still
+        path, notes = write(tmp_path / f"{at}.csv", good[:at] + good[at + 1 :]), []
+        with contextlib.suppress(ValueError):
+            list(read_table(path, notes=notes))
+        assert WESTERN not in {note.what for note in notes}
 
 
 @pytest.mark.parametrize("broken", ['{"text": "tw', "[" * 9999])

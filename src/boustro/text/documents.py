@@ -12,14 +12,18 @@ import contextlib
 import gzip
 import io
 import lzma
+import re
 import select
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeVar
 
+from boustro.output import print_notices
 from boustro.text.kinds import START, kind_of_file, refuse_kind
 from boustro.text.places import is_dataset, missing
 from boustro.text.rows import (
@@ -51,6 +55,19 @@ BLOCK = 1 << 16  # bytes read at once
 KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
 """Of an object whose text a command may read, whatever the file is named."""
 END: Any = object()
+DAMAGE = (EOFError, lzma.LZMAError, zlib.error, OSError)
+"""What reading a damaged compressed file raises."""
+WESTERN = (
+    "lines that are not UTF-8, read as Windows-1252, in which Excel saves its plain CSV; if that is wrong, convert the "
+    "file first: iconv -f ENCODING -t utf-8"
+)
+CONVERT = "convert the file first, for example from Windows-1252, as Excel writes it: iconv -f cp1252 -t utf-8"
+OTHER = "save it as UTF-8 (in Excel: CSV UTF-8), or convert it: iconv -f ENCODING -t utf-8"
+WHOLE_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+"""Of UTF-8, with more than one byte."""
+CUT_OFF = re.compile(rb"([\xc2-\xf4]|[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
+NOT_WESTERN = re.compile(rb"[\x81\x8d\x8f\x90\x9d\x00-\x08\x0e-\x1f]")
+"""Bytes that Windows-1252 does not have, and control characters that no text has."""
 
 
 def _open_zstd(path: Path, mode: str) -> IO[bytes]:
@@ -98,31 +115,75 @@ def is_stream(corpus: str) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, compressed or not, as strict UTF-8.
 
     Only LF, CR LF and CR end a line. A byte order mark that begins a line is left out; joined files have several.
-    Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file.
+    Raises `ValueError`, with `file:line`, for bytes that are not UTF-8 and for a damaged compressed file. With `notes`,
+    a file in Windows-1252 is read too, see `decode_line`.
     """
-    return (line for line in read_arriving(path) if line is not None)
+    return (line for line in read_arriving(path, notes) if line is not None)
 
 
-def read_arriving(path: Path) -> Iterator[tuple[int, str] | None]:
+def read_arriving(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str] | None]:
     """The same, and `None` whenever the next line has not arrived yet (pipes, terminals); `-` is standard input."""
-    return (item and (item[0], decode_line(path, *item)) for item in read_raw(path))
+    return (item and (item[0], decode_line(path, *item, notes)) for item in read_raw(path))
 
 
-def decode_line(path: Path, number: int, line: bytes) -> str:
-    """A line that `read_raw` gave as text; `ValueError`, with `file:line`, where it is not UTF-8."""
+def decode_line(path: Path, number: int, line: bytes, notes: list[Note] | None = None) -> str:
+    """A line that `read_raw` gave as text; `ValueError`, with `file:line`, where it is not UTF-8.
+
+    With `notes`, which a reader of a form has that may be in another encoding (lines of text, CSV, CoNLL, and neither
+    JSON nor CoNLL-U, which are UTF-8 by definition), a line of a file that is in Windows-1252 as a whole is read, and
+    noted.
+    """
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{_name(path)}:{number}: byte 0x{line[error.start]:02x} is not UTF-8; "
-            "convert the file first, for example with iconv -f latin1 -t utf8"
-        ) from error
+        fault = f"; {CONVERT}" if notes is None or not path.is_file() else _western_fault(path)
+        if fault is not None:
+            raise ValueError(f"{_name(path)}:{number}: byte 0x{line[error.start]:02x} is not UTF-8{fault}") from error
+        assert notes is not None
+        text = line.decode("cp1252")
+        notes.append(Note(WESTERN, f"{_name(path)}:{number}", repr(text[:60])))
     rest = text.lstrip(BYTE_ORDER_MARK)
     return text if number > 1 and rest[:1] in ("\t", " ") else rest  # there it is a word, alone in its column
+
+
+def _western_fault(path: Path) -> str | None:
+    """Why a file with bytes that are not UTF-8 is not taken for Windows-1252; `None` where it is."""
+    facts = path.stat()
+    return _fault_of(path, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _fault_of(path: Path, size: int, written: int) -> str | None:
+    """The same by what stands in the file, which is known by its size and time.
+
+    No text in Windows-1252 has a whole character of UTF-8 in it but by a rare accident, so a file with one and with
+    other bytes is UTF-8 that was damaged; a file that ends within its only one was cut off. In the languages of
+    Windows-1252 at most 15% of the letters are not ASCII: another code page (Cyrillic, Greek) has far more.
+    """
+    letters = foreign = foreign_bytes = 0
+    line = b""
+    try:
+        with open_binary(path) as file:
+            for line in file:
+                if line.isascii():
+                    continue
+                if WHOLE_CHARACTER.search(line):
+                    return ", and other characters of the file are: it is damaged, or of two encodings; mend this line"
+                if NOT_WESTERN.search(line):
+                    return f", nor Windows-1252; {OTHER}"
+                own = [letter for letter in line.decode("cp1252") if letter.isalpha()]
+                letters += len(own)
+                foreign += sum(not letter.isascii() for letter in own)
+                foreign_bytes += sum(byte > 127 for byte in line)
+    except DAMAGE:
+        return ", and the file is damaged"
+    if (cut := CUT_OFF.search(line)) and foreign_bytes == len(cut[0]):
+        return ", and the file may have been cut off within a character; mend its end"
+    return f", nor, by its letters, Windows-1252; {OTHER}" if 3 * foreign > letters else None
 
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
@@ -134,7 +195,7 @@ def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
             for line in _split_lines(file):
                 number += line is not None
                 yield None if line is None else (number, line)
-        except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:  # an error of the disk, not of the file
                 raise
             message = f"{_name(path)}: the compressed file is damaged after line {number}: {error}"
@@ -212,7 +273,7 @@ def read_items(
             continue
         place = f"{shown}:{item[0]}"
         try:
-            line = decode_line(path, *item)
+            line = decode_line(path, *item, notes if is_line else None)
             if is_line or line.strip():
                 yield Item(place, line if is_line else parse_record(line, place), is_line)
         except ValueError as error:
@@ -224,21 +285,23 @@ def count_items(file: str) -> int | None:
     if file == "-" or is_stream(file):
         return None
     with contextlib.suppress(ValueError, OSError):
-        return sum(item is not None for item in read_items(file))
+        return sum(item is not None for item in read_items(file, notes=[]))
     return None
 
 
 def read_batches(files: Sequence[str], most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[tuple[str, Item]]]:
     """(file, item) of all files, `most` at a time, fewer where the next item has not come yet.
 
-    Raises `ValueError` for the first item that cannot be read.
+    How a file was read is printed on standard error at its end. Raises `ValueError` for the first item that cannot be
+    read.
     """
     batch: list[tuple[str, Item]] = []
     for file in files:
         if batch and is_stream(file):  # opening it may take long
             yield batch
             batch = []
-        for item in read_items(file, keys=keys):
+        notes: list[Note] = []
+        for item in read_items(file, keys=keys, notes=notes):
             if item is not None:
                 if item.problem:
                     raise ValueError(item.problem)
@@ -246,6 +309,7 @@ def read_batches(files: Sequence[str], most: int = 256, keys: Sequence[str] = KE
             if batch and (item is None or len(batch) == most):
                 yield batch
                 batch = []
+        print_notices(Counter(note.what for note in notes))
     if batch:
         yield batch
 

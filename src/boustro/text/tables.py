@@ -83,7 +83,7 @@ def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
     """The names of the columns of a table, without blank ones; raises as `read_table`."""
     if not is_separated(path):
         return [*next((row for _, row in islice(read_table(path), 1)), {})]
-    separator, lines = _separated(path, delimiter)
+    separator, lines = _separated(path, delimiter, [])
     head = next((pair for pair in lines if pair[1].strip()), None)
     if head is None:
         return []
@@ -98,7 +98,7 @@ def maybe_texts(path: Path) -> list[str]:
         return []
     from boustro.text.documents import read_lines
 
-    lines = [line.strip() for _, line in read_lines(path)]
+    lines = [line.strip() for _, line in read_lines(path, [])]
     return [] if "" in lines[:-1] else columns_of(path)
 
 
@@ -125,7 +125,7 @@ def _sheet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _separated_rows(path: Path, delimiter: str | None, notes: list[Note]) -> Iterator[tuple[str, dict[str, Any]]]:
-    separator, lines = _separated(path, delimiter)
+    separator, lines = _separated(path, delimiter, notes)
     head, *rows = _read(path, lines, separator, notes) or [Row(1, (), ())]
     columns = _names(head)
     _refuse_twice(columns, f"{path}:{head.line}")
@@ -149,13 +149,13 @@ def _refuse_twice(columns: Sequence[str], where: str) -> None:
         raise ValueError(f"{where}: several columns are named {shown}; give each column its own name")
 
 
-def _separated(path: Path, delimiter: str | None) -> tuple[str, Lines]:
+def _separated(path: Path, delimiter: str | None, notes: list[Note]) -> tuple[str, Lines]:
     """What separates the cells, and the lines from the head on."""
     if delimiter == "":
         raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
     from boustro.text.documents import read_lines
 
-    declared, rest = after_declaration(read_lines(path))
+    declared, rest = after_declaration(read_lines(path, notes))
     lines = list(rest)
     if delimiter is not None:
         return SEPARATORS.get(delimiter, delimiter), lines

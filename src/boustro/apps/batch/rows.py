@@ -156,7 +156,7 @@ def form_of(file: str | Path) -> Form | None:
     path, known = Path(file), WORDS.get(file_ending(Path(file)))
     if known is None and str(file) != "-" and path.is_file():
         with contextlib.suppress(OSError, ValueError):  # which is said when the file is read
-            return columns_form(list(islice(read_lines(path), LOOKED_AT)))
+            return columns_form(list(islice(read_lines(path, []), LOOKED_AT)))
     return known
 
 
@@ -196,7 +196,7 @@ def read_rows(
             yield None
         kind = form or form_of(file)
         if kind in ("conll", "conllu"):
-            yield from _sentences(file, kind)
+            yield from _sentences(file, kind, notes)
         elif kind == "xml":
             yield from (Row(file, str(value.pop("where")), value, kind) for value in corpus_records(Path(file)))
         else:
@@ -223,10 +223,10 @@ def _has_document(row: Row) -> bool:
     return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
-def _sentences(file: str, form: Form) -> Iterator[Row | None]:
+def _sentences(file: str, form: Form, notes: list[Note] | None) -> Iterator[Row | None]:
     words: list[str] = []
     place, problem, document, opens, columns = "", "", 0, False, 0
-    for item in _ended(file):
+    for item in _ended(file, notes if form == "conll" else None):
         if item is None:
             yield None
             continue
@@ -251,7 +251,7 @@ def _sentences(file: str, form: Form) -> Iterator[Row | None]:
             words.append(cells[column].strip())
 
 
-def _ended(file: str) -> Iterator[tuple[int, str, str] | None]:
+def _ended(file: str, notes: list[Note] | None) -> Iterator[tuple[int, str, str] | None]:
     """(line number, line, why it cannot be read), with a blank line at the end."""
     number = 0
     for item in read_raw(Path(file)):
@@ -260,7 +260,7 @@ def _ended(file: str) -> Iterator[tuple[int, str, str] | None]:
             continue
         number, raw = item
         try:
-            yield number, decode_line(Path(file), number, raw), ""
+            yield number, decode_line(Path(file), number, raw, notes), ""
         except ValueError as error:
             yield number, "", str(error)
     yield number + 1, "", ""

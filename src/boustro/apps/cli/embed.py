@@ -6,6 +6,7 @@ torch is imported when a command runs, so that its help does not wait for it.
 import io
 import shlex
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_fil
 from boustro.store import write_file
 from boustro.tasks.config import VectorOptions
 from boustro.text.places import LM, Model, TextPath
+from boustro.types import Note
 
 if TYPE_CHECKING:
     from boustro.tasks.embed.task import SentenceEncoder
@@ -124,8 +126,10 @@ def _open(
 
     if model is not None and (options != DEFAULT_OPTIONS or fit is not None):
         raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
-    if not (texts := list(read_rows(file, column))):  # said before torch is imported
+    notes: list[Note] = []
+    if not (texts := list(read_rows(file, column, notes))):  # said before torch is imported
         raise ValueError(f"{file}: there is no text in this file")
+    print_notices(Counter(note.what for note in notes))
     from boustro.tasks.embed.task import SentenceEncoder
 
     if model is not None:
@@ -135,5 +139,5 @@ def _open(
     options = options.suited(is_table(encoder))
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
     if options.needs_texts:
-        made.fit(texts if fit is None else islice(read_rows(fit, column), FIT_TEXTS))
+        made.fit(texts if fit is None else islice(read_rows(fit, column, notes), FIT_TEXTS))
     return texts, made

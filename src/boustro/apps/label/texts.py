@@ -122,8 +122,8 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
     """The form of a file, and (place, record or line) of all that it holds, the text under its own key."""
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
+    notes: list[Note] = []
     if form == "auto" and _is_table(path, options):
-        notes: list[Note] = []
         rows = list(read_table(path, options.delimiter, notes))
         print_notices(Counter(note.what for note in notes))
         named = under_names(rows, options, TEXT_KEYS[:1], "label")
@@ -132,9 +132,12 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
             advice = f"name the column of the texts, such as --text-column {columns[-1]}"
             raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
         return "table", [(where, _plain(record)) for where, record in named]
-    lines = list(read_lines(path))
+    lines = list(read_lines(path, notes))
     kind = _form(path, lines) if form == "auto" else form
-    if kind == "jsonl":
+    if kind == "text":
+        print_notices(Counter(note.what for note in notes))
+    elif kind == "jsonl":
+        lines = list(read_lines(path)) if notes else lines  # which says that they are not UTF-8
         records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
         return "json", under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
     return kind, [(f"{path}:{number}", line) for number, line in lines]

@@ -9,6 +9,7 @@ Each format has a reader in its own file, which returns `RawData` and is importe
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -103,7 +104,7 @@ def _is_running_text(path: Path) -> bool:
 
     if is_table(path):
         return False
-    lines = [line.split() for _, line in islice(read_lines(path), 50) if line.strip()]
+    lines = [line.split() for _, line in islice(read_lines(path, []), 50) if line.strip()]
     lengths = [len(words) for words in lines]
     tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
     return not tagged and len(set(lengths)) > 1 and sum(lengths) >= 4 * len(lengths)
@@ -196,11 +197,14 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
         rows = ((number, row) for number, (_, row) in enumerate(read_table(path), start=1))
         return read_records(rows, str(path), "table", options)
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
-    lines = list(read_lines(path))  # once, because a stream cannot be read again
-    reader = READERS.get(suffixes[-1].lower() if suffixes else "") or sniff(lines)
+    named, notes = READERS.get(suffixes[-1].lower() if suffixes else ""), []
+    lines = list(read_lines(path, None if named else notes))  # once, because a stream cannot be read again
+    reader = named or sniff(lines)
     if reader is not read_columns:
         refuse_delimiter(options, path)
-    return reader(path, options, lines)
+        lines = list(read_lines(path)) if notes else lines  # which says that they are not UTF-8
+    raw = reader(path, options, lines)
+    return replace(raw, notes=[*notes, *raw.notes])
 
 
 def _sentence(item: Any, number: int) -> Sentence:

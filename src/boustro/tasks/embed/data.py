@@ -59,9 +59,9 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
     """
     name = str(data) if isinstance(data, (str, Path)) else ""
     if name.startswith(NEIGHBOURS):
-        return neighbours(read_rows(name.removeprefix(NEIGHBOURS)), where=name)
+        return neighbours(read_rows(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
     if name and not (name.startswith(PREFIX) or is_table(Path(name)) or _holds_json(Path(name))):
-        return [alone(text, f"{name}:{n}") for n, text in enumerate(read_rows(name), start=1)]
+        return [alone(text, f"{name}:{n}") for n, text in enumerate(read_rows(name, notes=notes), start=1)]
     reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
     plain = partial(under_names, options=options, texts=KEYS[0], gold=SCORE_KEY)
     return read_named(data, "text or pair", _example, plain, options, notes, reads)
@@ -70,7 +70,7 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
 def _holds_json(path: Path) -> bool:
     if file_ending(path) in (*JSON_LINES, JSON) or not path.is_file():
         return file_ending(path) in (*JSON_LINES, JSON)
-    first = next(filter(None, read_items(str(path), keys=(*TEXT_KEYS, *TEXTS))), None)
+    first = next(filter(None, read_items(str(path), keys=(*TEXT_KEYS, *TEXTS), notes=[])), None)
     return first is not None and not first.is_line
 
 
@@ -89,11 +89,12 @@ def _example(record: Any, where: str) -> Pair:
     return replace(pair, score=as_score(record[SCORE_KEY], where))
 
 
-def read_rows(file: str | Path, column: str | None = None) -> Iterator[str]:
+def read_rows(file: str | Path, column: str | None = None, notes: list[Note] | None = None) -> Iterator[str]:
     """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines or of rows of a table.
 
     Args:
         column: The key or column of the text; by default text or sentence.
+        notes: What to say of how the file was read.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text.
     """
@@ -103,7 +104,7 @@ def read_rows(file: str | Path, column: str | None = None) -> Iterator[str]:
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
     tabular = is_table(path)
-    for item in filter(None, read_items(str(path), keys=TEXT_KEYS)):
+    for item in filter(None, read_items(str(path), keys=TEXT_KEYS, notes=notes)):
         if item.problem:
             raise ValueError(item.problem)
         text = item.value
