@@ -22,7 +22,7 @@ from boustro.tasks.data.schemes import (
     tags_to_entities,
     to_bio,
 )
-from boustro.text.words import split_text
+from boustro.text.words import split_text, word_rule
 from boustro.types import Entity, Sentence
 from labelled import UD, spans
 
@@ -44,6 +44,42 @@ def write(path, text):
 
 def words_of(text):
     return [" ".join(p.sentence.words) for p in split_text(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Call Tom,he knows", "Call Tom , he knows"),
+        ("Cc:Peter Novak", "Cc : Peter Novak"),
+        ("Tom/Maria/Lee and/or 3,Tom,4", "Tom / Maria / Lee and / or 3 , Tom , 4"),
+        ("Tom.He left.I know", "Tom . He left . I know"),
+        ("1.Tom 2.Maria 30.AUG.96", "1 . Tom 2 . Maria 30.AUG.96"),
+        ("Jose\u0301,he Jose\u0301.He", "Jose\u0301 , he Jose\u0301 . He"),
+        ("1,000 10:30 1/2 3.5 10:30am", "1,000 10:30 1/2 3.5 10:30am"),
+        ("AT&T O'Neill U.S. Ph.D J.Smith e.g.,he node.js", "AT&T O'Neill U.S. Ph.D J.Smith e.g. , he node.js"),
+        ("Mr.Tom's,he St.Petersburg", "Mr. Tom 's , he St. Petersburg"),
+        ("to:Ada.Brandt@example.org,Tom@x.org.He", "to : Ada.Brandt@example.org , Tom@x.org . He"),
+        ("(https://example.org/a,b?c=d#e).", "( https://example.org/a,b?c=d#e ) ."),
+        ("www.Example.org/Tom example.org/a,b x.org:80", "www.Example.org/Tom example.org/a,b x.org:80"),
+    ],
+)
+def test_marks_between_letters_end_a_word_and_join_digits_and_addresses(text, words):
+    assert " ".join(words_of(text)).split() == words.split()
+
+
+def test_what_was_trained_by_an_earlier_rule_of_words_splits_by_it():
+    with word_rule(1):
+        before = split_text("Tom,he saw https://x.org/a")
+    assert [p.sentence.words for p in before] == [("Tom,he", "saw", "https", ":", "/", "/", "x.org/a")]
+    with (
+        pytest.raises(ValueError, match="the rule of words is 99, and this version knows 1 to 2; update"),
+        word_rule(99),
+    ):
+        pass
+
+
+def test_a_long_text_without_spaces_takes_linear_time():
+    assert sum(len(p.places) for p in split_text("Peter,Maria/Tom:x.He." * 5_000)) == 50_000
 
 
 def test_columns_are_read_with_document_starts_left_out(tmp_path):

@@ -1,6 +1,8 @@
 """Tagger: train, save, load, agree; texts in, character offsets out; what it must refuse."""
 
 import json
+import pickle
+import shutil
 import warnings
 
 import numpy as np
@@ -18,7 +20,9 @@ from boustro.heads.registry import HEADS, make_head
 from boustro.heads.training import Dev, train_head
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
+from boustro.text.words import RULE
 from boustro.types import Sentence
+from damage import vouch
 
 # The type hangs on the word after the name: what only a backward LM can see.
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
@@ -57,6 +61,26 @@ def test_saved_and_opened_taggers_agree(tagger, tmp_path):
     assert opened.predict(text) == tagger.predict(text)
     assert opened.evaluate(DATA) == tagger.evaluate(DATA)
     assert sum(f.stat().st_size for f in (tmp_path / "ner").iterdir()) < 2**20
+
+
+def test_a_folder_keeps_the_rule_of_words_that_it_was_trained_by(tagger_folder, tmp_path):
+    text, old = "Ada Brandt,Vellmar said boats cost.", tmp_path / "old"
+    shutil.copytree(tagger_folder, old)
+    config = json.loads((old / "config.json").read_text())
+    assert config.pop("words") == RULE
+    (old / "config.json").write_text(json.dumps(config))
+    vouch(old)
+    opened = boustro.load(old)
+    copied = pickle.loads(pickle.dumps(opened))
+    opened.save(tmp_path / "again")
+    for model in (opened, copied, boustro.load(tmp_path / "again")):
+        (part,) = model.split(text, "text")
+        assert part.example.words == ("Ada", "Brandt,Vellmar", "said", "boats", "cost", ".")
+        assert {e.end for e in model.predict(text)} & {10, 11} == set()
+        live = boustro.Live(model)
+        assert {e.end for e in [*live.feed(text), *live.end()]} & {10, 11} == set()
+        assert model.read([(text, {"entities": [[0, 3, "PER"]]})])[0].words == part.example.words
+    assert boustro.load(tagger_folder).plan.words == RULE
 
 
 def test_entities_carry_exact_character_offsets(tagger):

@@ -22,7 +22,6 @@ from boustro.heads.training import mix_all, predict_mixed
 from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.texts import whole_text
 
 LONGEST = 500
 """Words of an example whose words are left out one by one."""
@@ -43,11 +42,11 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
 
     Raises `ValueError` for an untrained model and for an unknown label.
     """
-    placed = whole_text(text)
-    by_word = effects(model, [placed.sentence], label)[0]
+    (part,) = model.split(text, "")
+    by_word = effects(model, [part.example], label)[0]
     return [
         WordEffect(word, start, end, effect)
-        for word, (start, end), effect in zip(placed.sentence.words, placed.places, by_word, strict=True)
+        for word, (start, end), effect in zip(part.example.words, part.places, by_word, strict=True)
     ]
 
 

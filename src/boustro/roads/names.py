@@ -45,6 +45,7 @@ from boustro.progress import Progress
 from boustro.roads.options import NamesConfig
 from boustro.store import fingerprint, read_json, write_file, write_folder
 from boustro.tasks.data import read_data
+from boustro.text.words import RULE
 from boustro.types import Sentence
 
 UNSURE, UNTYPED, UNKNOWN = "?", "*", -1
@@ -174,6 +175,7 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
             "reading": reading_facts(encoder),
             "text": fingerprint([[s.words, s.tags] for f in files for s in f.sentences]),
             "kinds": known,
+            "words": RULE,
             "record": record | {"by_type": dict(counts.most_common())},
         }
         with write_folder(config.out, NAMES) as folder:

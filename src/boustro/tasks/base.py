@@ -13,8 +13,9 @@ for itself is in `tasks.contract`; here is what is common to all.
 import copy
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from inspect import signature
 from itertools import islice
 from pathlib import Path
@@ -35,6 +36,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import Note, warn_of
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
+from boustro.text.words import RULE, word_rule
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from boustro.metrics.score import Score
 
 PREDICT_INPUTS = 1024
+READ_TEXTS = ("read", "collect", "as_input", "parse_line", "parse_value", "split")
+"""Functions of a task's class that split texts into words."""
 SHOWN = (
     "classes_",
     "config",
@@ -60,6 +64,11 @@ SHOWN = (
     "types",
 )
 """What completion offers of every task; what extends a task, or serves the package, is in the documentation."""
+
+
+def _by_rule(rule: int, read: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    with word_rule(rule):
+        return read(*given, **options)
 
 
 class Task(Contract[Input, Result]):
@@ -109,6 +118,7 @@ class Task(Contract[Input, Result]):
         """The same by a plan."""
         made = cls.__new__(cls)
         made.plan, made._fitted, made._values = plan, None, {}
+        made._read_by_rule()
         how = {"preset": "default", "cache": plan.reader.cache, "device": plan.reader.device}
         made._params = {"encoder": plan.reader.spec, "head": plan.head_kind, **how, **made.settings()}
         return made
@@ -124,6 +134,14 @@ class Task(Contract[Input, Result]):
     @fitted.setter
     def fitted(self, fitted: Fitted) -> None:
         self._fitted, self.plan = fitted, fitted.plan
+        self._read_by_rule()
+
+    def _read_by_rule(self) -> None:
+        """Let all that reads texts split them by the rule of words of the plan, where this is not the present one."""
+        for name in READ_TEXTS:
+            vars(self).pop(name, None)
+            if self.plan.words != RULE:
+                vars(self)[name] = partial(_by_rule, self.plan.words, getattr(type(self), name))
 
     @property
     def is_trained(self) -> bool:
@@ -286,7 +304,7 @@ class Task(Contract[Input, Result]):
 
     def _check_reading(self, reading: Iterable[str]) -> None:
         """`OptionError` for what is no option of `read`."""
-        known = signature(self.read).parameters
+        known = signature(type(self).read).parameters
         for name in (name for name in reading if name not in known):
             made = f"; options of the model are given when it is made: {type(self).__name__}({name}=…)"
             raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")

@@ -25,7 +25,7 @@ from boustro.heads.factored import factored_tags
 from boustro.heads.registry import make_head
 from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import TrainLog
-from boustro.names import EXTENDED, NAMES, locate_extended
+from boustro.names import EXTENDED, NAMES, is_shipped, locate_extended
 from boustro.store import kind_of, read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.fitting import head_facts
@@ -33,6 +33,7 @@ from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Fitted, load_beside, make_plan, plan_of, save_beside
+from boustro.text.words import RULE
 
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
@@ -43,6 +44,7 @@ def save_fitted(fitted: Fitted, path: str | Path) -> None:
         "task": plan.task.name,
         **plan.reader.to_dict(),
         "head": plan.head_kind,
+        "words": plan.words,
         "config": asdict(plan.config),
         "streams": head.streams,
         "head_options": asdict(plan.head_options),
@@ -80,7 +82,7 @@ def load_fitted(
         kind = TASKS[task.name].config.check_head(saved["head"])
         options = TASKS[task.name].config.make(**saved["config"]), kind.options(**saved["head_options"])
         plan = plan_of(task, encoder or saved["encoder"], saved["head"], *options, cache=cache, device=device)
-        plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]))
+        plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]), words=saved.get("words", 1))
         if given_states:
             plan = replace(plan, reader=plan.reader.with_given_states())
         labelling = open_labelling(**saved["labelling"])
@@ -109,6 +111,7 @@ def names_fitted(task: Any, path: Path, encoder: str | None = None, **how: Any) 
         raise ValueError(f"{path}: its names have no kinds; give boustro names the option --kinds, or train a tagger")
     spec = encoder or next((name for name in EXTENDED if locate_extended(name) == str(path)), f"{NAMES}:{path}")
     plan = make_plan(task, spec, "linear", layers="last", **how)
+    plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
     reader = plan.reader.encoder()
     labelling = TagLabelling("bio", factored_tags(facts["kinds"]))
     streams = [stream.shape for stream in reader.streams]

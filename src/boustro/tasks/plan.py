@@ -25,6 +25,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling
+from boustro.text.words import RULE
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +49,7 @@ class Plan(Generic[Config]):
         head_options: What is chosen about it, of its own class.
         reader: From examples to features.
         device: Where the head is trained, and answers.
+        words: The rule by which texts are split into words (`text.words`).
     """
 
     task: Any
@@ -56,6 +58,7 @@ class Plan(Generic[Config]):
     head_options: HeadOptions
     reader: "Reader"
     device: "torch.device"
+    words: int = RULE
 
     @property
     def beside(self) -> "tuple[Beside, ...]":

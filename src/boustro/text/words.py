@@ -3,6 +3,13 @@
     "Dr. Ana Ruiz's U.S. tour (1996-97) didn't end."
     Dr. | Ana | Ruiz | 's | U.S. | tour | ( | 1996-97 | ) | did | n't | end | .
 
+A comma, a colon and a slash join digits alone (1,000; 10:30; 1/2), and a full stop joins no small letter to a capital
+one, nor a digit to a word with a capital. Web addresses are one word, and so is an e-mail address. What was trained by
+another rule keeps it (`RULE`).
+
+    "Tom,he met Cc:Maria.She/they saw https://example.org/a,b (10:30)"
+    Tom | , | he | met | Cc | : | Maria | . | She | / | they | saw | https://example.org/a,b | ( | 10:30 | )
+
 By rules: a line break ends a sentence, and so does `.`, `!` or `?` before a capital, a digit or a letter of a script
 without capitals, unless the word before it is an abbreviation or an initial; `。` always does. A letter and its
 combining marks stay together, and so does an emoji sequence. Of scripts without spaces, such as Chinese, every
@@ -19,6 +26,8 @@ Such text is split into characters, the unit of most labelled data in these lang
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from boustro.types import Sentence
@@ -62,21 +71,49 @@ LETTER = rf"(?:[^\W{UNSPACED}]|[{EXTENDERS}])"  # of a word of several
 CODE = "[A-Za-z0-9+/=_-]"  # what base64 is written with
 LONGEST = 128
 """Letters of a word that is read whole (`alignment`), and of a run of `CODE` that is not yet one word."""
-WORD = re.compile(
+MARKS_INSIDE = "-/.,:&@_’'"
+"""The marks that may join letters, by one rule or another."""
+UPPER, LOWER = ("".join(filter(of_case, map(chr, range(0x20000)))) for of_case in (str.isupper, str.islower))
+ADDRESS = r"(?:[Hh][Tt]{2}[Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww]{3}\.)"  # how an address of the web begins
+IN_ADDRESS = rf"(?:{LETTER}|[-./?#@$&+,=%:~])"
+HOST = r"(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}[a-z]{2,24}(?=/|:[0-9])"
+BEFORE_AT = rf"(?=[-\w.&’']{{1,64}}@){LETTER}+(?:[-.&’']{LETTER}+)*@(?={LETTER})"  # at most 64, by RFC 5321
+JOINING = (  # what joins letters and digits, by rule
+    f"[{MARKS_INSIDE}]",
+    rf"""(?:[-&@_’']|(?<=\d)[,:/](?=\d)
+          |\.(?!(?<=[{LOWER}{EXTENDERS}]\.)(?:[IA]\b|[{UPPER}]{LETTER}))(?!(?<=\d\.)[{UPPER}][{LOWER}]))""",
+)
+JOINING_CODE = ("[-/.,:&@’'+=]", "[-/+=]")
+ADDRESSES = (
+    "",
     rf"""
+    | {ADDRESS}{IN_ADDRESS}*(?:{LETTER}|/)        # https://example.org/a?b=1
+    | {HOST}(?:[{MARKS_INSIDE}]{LETTER}+)*        # example.org/a, example.org:80
+    | {BEFORE_AT}{LETTER}+(?:{JOINING[1]}{LETTER}+)*  # Ada.Brandt@example.org
+    """,
+)
+WORDS = tuple(
+    re.compile(
+        rf"""
       [{UNSPACED}][{EXTENDERS}]*                  # 中 | 国
-    | (?={CODE}{{{LONGEST + 1}}}){LETTER}+(?:[-/.,:&@’'+=]+{LETTER}+(?<!['’]s)(?<!['’]S))*=*  # encoded data
+    | (?={CODE}{{{LONGEST + 1}}}){LETTER}+(?:{in_code}+{LETTER}+(?<!['’]s)(?<!['’]S))*=*  # encoded data
+    {addresses}
     | (?:[^\W\d_][{EXTENDERS}]*\.){{2,}}          # U.S.
     | [^\W\d_{UNSPACED}]+(?=n['’]t\b)            # did | n't
     | n['’]t\b
     | ['’](?:s|S|m|d|ll|re|ve)\b                 # 's
-    | {LETTER}+(?:[-/.,:&@_’']{LETTER}+(?<!['’]s)(?<!['’]S))*  # 1996-97, O'Neill, 1,000, example.org
+    | {LETTER}+(?:{joining}{LETTER}+(?<!['’]s)(?<!['’]S))*  # 1996-97, O'Neill, 1,000, example.org
     | [\U0001f1e6-\U0001f1ff]{{2}}                # two letters are a flag
     | \.{{2,}} | -{{2,}}
     | [^\w\s](?:[{EXTENDERS}]|(?<=\u200d)[^\w\s])*  # an emoji, or a mark of punctuation
     """,
-    re.VERBOSE,
+        re.VERBOSE,
+    )
+    for joining, in_code, addresses in zip(JOINING, JOINING_CODE, ADDRESSES, strict=True)
 )
+RULE = len(WORDS)
+"""The rule of words by which texts are split: 1, that of folders that name none, joins letters at every mark."""
+_rule: ContextVar[int] = ContextVar("rule of words", default=RULE)
 LINE_BREAKS = "\r\n\v\f\x85\u2028\u2029"
 FULL_WIDTH = frozenset("。！？")
 ENDERS = frozenset({".", "!", "?", "...", "…", "؟", "۔", "।"}) | FULL_WIDTH
@@ -91,10 +128,31 @@ class Placed:
     places: tuple[tuple[int, int], ...]
 
 
+@contextmanager
+def word_rule(rule: int) -> Iterator[None]:
+    """Split texts by this rule within the block, for what was trained by it; `ValueError` for an unknown one."""
+    if type(rule) is not int or not 1 <= rule <= RULE:
+        raise ValueError(f"the rule of words is {rule!r}, and this version knows 1 to {RULE}; update boustro")
+    token = _rule.set(rule)
+    try:
+        yield
+    finally:
+        _rule.reset(token)
+
+
+def current_rule() -> int:
+    """The rule by which texts are split here."""
+    return _rule.get()
+
+
 def split_text(text: str, document: str = "") -> Iterator[Placed]:
     """The sentences of a text, all of `document`; only white space is outside their words."""
+    return _sentences(text, document, _rule.get())  # the rule of the caller, however late the sentences are asked for
+
+
+def _sentences(text: str, document: str, rule: int) -> Iterator[Placed]:
     for line in re.finditer(f"[^{LINE_BREAKS}]+", text):
-        words = list(_words(text, line.start(), line.end()))
+        words = list(_words(text, line.start(), line.end(), rule))
         begin = 0
         for i in range(len(words)):
             if i + 1 == len(words) or ends_sentence(text, words, i):
@@ -102,23 +160,23 @@ def split_text(text: str, document: str = "") -> Iterator[Placed]:
                 begin = i + 1
 
 
-def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _words(text: str, start: int, end: int, rule: int) -> Iterator[tuple[int, int]]:
     position = start
     while position < end:
         if text[position].isspace():
             position += 1
             continue
-        stop = word_end(text, position, end)
+        stop = word_end(text, position, end, rule)
         yield position, stop
         position = stop
 
 
-def word_end(text: str, position: int, end: int) -> int:
+def word_end(text: str, position: int, end: int, rule: int = RULE) -> int:
     """Where the word ends that begins at a position, in a text that goes on to `end`.
 
     What stands before the position has no effect, nor what stands behind the next white space.
     """
-    match = WORD.match(text, position, end)
+    match = WORDS[rule - 1].match(text, position, end)
     stop = match.end() if match and match.end() > position else position + 1
     word = text[position:stop]
     if text[stop : stop + 1] == "." and stop < end:  # of an abbreviation, or of an initial?

@@ -366,6 +366,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
         "tables": [table.spec for table in parts.tables],
         "spacing": plan.reader.reading.spacing,
         "head": plan.head_kind,
+        "words": plan.words,
         "config": asdict(replace(plan.config, dtype="float32")),
         "head_options": asdict(plan.head_options),
         "inputs": list(inputs),

@@ -71,6 +71,8 @@ CHARACTERS: dict[str, str | Callable[[str], bool]] = {
     "unspaced": f"[{UNSPACED}]",
     "extender": f"[{EXTENDERS}]",
     "upper": str.isupper,
+    "lower": str.islower,
+    "decimal": r"\d",
     "digit": str.isdigit,
     "caseless": lambda c: c.isalpha() and c.lower() == c.upper(),
 }
@@ -157,6 +159,7 @@ def model_file(export: Path, title: str) -> bytes:
         "memories": [_memory(memory, n, blobs) for n, memory in enumerate(memories)],
         "folds": folds() if memories else {},
         "words": {
+            "rule": fitted.plan.words,
             "classes": classes(),
             "abbreviations": sorted(ABBREVIATIONS),
             "enders": sorted(ENDERS),

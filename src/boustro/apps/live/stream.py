@@ -22,12 +22,23 @@ from typing import Any, Literal
 from boustro.apps.live.engine import Engine, Found
 from boustro.encoders.arriving import LEFT_WORDS, States, Word
 from boustro.errors import shorten
-from boustro.text.words import EXTENDERS, LINE_BREAKS, UNSPACED, ends_sentence, word_end
+from boustro.text.words import (
+    ADDRESS,
+    EXTENDERS,
+    IN_ADDRESS,
+    LINE_BREAKS,
+    MARKS_INSIDE,
+    RULE,
+    UNSPACED,
+    ends_sentence,
+    word_end,
+)
 from boustro.types import Entity
 
 MOST_WORD = 1_000_000
-RUN = re.compile(rf"[\w{EXTENDERS}\-/.,:&@_’'+=]*")  # what a rule for a word of letters may read
-BREAK = re.compile(rf"[\s{UNSPACED}]|[^\w{EXTENDERS}\-/.,:&@_’'+=]")  # without one of these no word becomes certain
+_MARKS = f"{MARKS_INSIDE}+="  # a class of characters, which begins with the hyphen
+RUN = re.compile(rf"{ADDRESS}{IN_ADDRESS}*|[{_MARKS}\w{EXTENDERS}]*")  # what a rule for a word of letters may read
+BREAK = re.compile(rf"[\s{UNSPACED}]|[^{_MARKS}\w{EXTENDERS}]")  # without one of these no word becomes certain
 SPACE = re.compile(r"\s")
 SINGLE = re.compile(rf"[{UNSPACED}]")
 WORDLIKE = re.compile(rf"[\w{EXTENDERS}]")
@@ -152,7 +163,7 @@ class Live:
         self.delay, self.safe, self._wait = delay, 0, wait
         self._engine = Engine(fitted, DELAY if delay is None else delay, states)
         self._predict = tagger.predict
-        self._characters, self._segmenter, self._standing = Characters(), Segmenter(), Standing()
+        self._characters, self._segmenter, self._standing = Characters(), Segmenter(fitted.plan.words), Standing()
         self._text, self._base = "", 0
         self._ended = False
         self._almost: list[Entity] = []  # without a delay, what the engine takes for final
@@ -297,7 +308,8 @@ class Segmenter:
     words, which decide whether a sentence ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rule: int = RULE) -> None:
+        self._rule = rule
         self._text, self._base = "", 0  # what is not forgotten, and where in the whole text it begins
         self._at = 0  # in the whole text: before it all is certain
         self._coming: list[str] = []
@@ -350,7 +362,7 @@ class Segmenter:
                 at += 1
                 continue
             space = SPACE.search(text, at)
-            stop = word_end(text, at, space.start() if space else len(text))
+            stop = word_end(text, at, space.start() if space else len(text), self._rule)
             if not (final or space or _is_certain(text, at, stop)):
                 break
             yield from self._word(at, stop)

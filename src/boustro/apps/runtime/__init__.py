@@ -47,9 +47,11 @@ from boustro.tasks.plan import Fitted, Plan, load_beside
 FORMAT = 1
 CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
 KEYS = frozenset(
-    "format version task precision encoder parts memory tables spacing head config head_options inputs labelling "
+    "format version task precision encoder parts memory tables spacing head words config head_options inputs labelling "
     "temperature record checked".split()
 )
+LATER = frozenset({"words"})
+"""Keys that earlier versions did not write."""
 PART_KEYS = frozenset(
     "graph tokenizer special roles backward centred places prefix suffix window lengths rows width spec".split()
 )
@@ -127,7 +129,7 @@ def load_exported(folder: str | Path) -> Any:
         given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, tables, known)}
         reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
-        plan = Plan(task, config, saved["head"], options, reader, None)  # type: ignore[arg-type]
+        plan = Plan(task, config, saved["head"], options, reader, None, saved.get("words", 1))  # type: ignore[arg-type]
         plan, extras = load_beside(plan, path)
         labelling = open_labelling(**saved["labelling"])
         inputs = tuple(saved["inputs"])
@@ -161,7 +163,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     for given, keys in [(saved, KEYS), *((part, PART_KEYS) for part in saved["parts"])]:
         if unknown := sorted(given.keys() - keys):
             raise ValueError(f"{path / CONFIG}: unknown key {unknown[0]!r}{suggestion(unknown[0], sorted(keys))}")
-        if missing := sorted(keys - given.keys()):
+        if missing := sorted(keys - given.keys() - LATER):
             raise ValueError(f"{path / CONFIG}: no {missing[0]!r}; export it again")
     choose(saved["head"], GRAPHS, "head of an export")
     return saved

@@ -10,17 +10,16 @@ more than 5% do not, the file is refused.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import as_list
 from boustro.tasks.data.reading import Note, missing_file, note_unread, unread_fields
-from boustro.tasks.data.texts import whole_text
+from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
 from boustro.text.documents import read_lines
 from boustro.text.rows import parse_record, records_of
@@ -31,7 +30,6 @@ MOVED = "answers that do not stand at their offset, not learned from"
 READ = ("context", "question", "answers", "is_impossible")
 MOST_MOVED = 0.05
 LISTED = 3
-CACHED_TEXTS = 4096
 QuestionData: TypeAlias = str | Path | Iterable[Any]
 
 
@@ -230,11 +228,7 @@ def _text(record: Mapping[str, Any], key: str, where: str) -> Placed:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"{where}: the {key} contains half a character ({error.reason})") from None
-    placed = _split(text)
+    placed = whole_text_once(text)
     if not placed.places:
         raise ValueError(f"{where}: the {key} is empty; expected a text with words")
     return placed
-
-
-_split: Callable[[str], Placed] = lru_cache(CACHED_TEXTS)(whole_text)
-"""A context is asked about several times, and split once."""

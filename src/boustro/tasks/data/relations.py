@@ -12,14 +12,13 @@ text or without a word, and a head and a tail that are the same words. Several r
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of
-from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text
+from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text_once
 from boustro.tasks.data.units import Offsets, Span, Unit, convert, to_words
 from boustro.text.words import Placed
 from boustro.types import Sentence
@@ -27,7 +26,6 @@ from boustro.types import Sentence
 PLACES = "head", "tail"
 KEYS = ("text", *PLACES)
 OVERLAPPING = "examples whose head and tail overlap"
-CACHED_TEXTS = 4096
 Words = tuple[int, int]
 
 
@@ -119,7 +117,7 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
         keys = ", ".join(map(str, record)) or "nothing"
         raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {keys})")
     text = as_text(record[KEYS[0]], f"{where}: the text")
-    spans, placed = [_span(record, key, where) for key in PLACES], _split(text, document_of(record))
+    spans, placed = [_span(record, key, where) for key in PLACES], whole_text_once(text, document_of(record))
     head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, Unit(), where, []))
     if head == tail:
         shown = shorten(" ".join(placed.sentence.words[slice(*head)]))
@@ -173,5 +171,3 @@ def _moved(record: Any, key: str, span: Span) -> Mapping[str, Any]:
 
 
 OFFSETS = Offsets(_marked, _moved)
-_split = lru_cache(CACHED_TEXTS)(whole_text)
-"""A text is asked about several times, and split once."""

@@ -13,6 +13,7 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -21,12 +22,13 @@ from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of
 from boustro.tasks.data.records import WORD_KEYS
-from boustro.text.words import Placed, split_text
+from boustro.text.words import Placed, current_rule, split_text
 from boustro.types import Sentence
 
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 WORDLESS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
+CACHED_TEXTS = 4096
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
@@ -82,6 +84,16 @@ def whole_text(text: str, document: str = "") -> Placed:
     words = tuple(word for part in parts for word in part.sentence.words)
     spaces = tuple(space for part in parts for space in part.sentence.spaces or ())
     return Placed(Sentence(words, spaces=spaces, document=document), tuple(p for part in parts for p in part.places))
+
+
+def whole_text_once(text: str, document: str = "") -> Placed:
+    """The same for a text that several examples share."""
+    return _whole_text(text, document, current_rule())
+
+
+@lru_cache(CACHED_TEXTS)
+def _whole_text(text: str, document: str, rule: int) -> Placed:
+    return whole_text(text, document)  # by this rule, the caller's
 
 
 def as_score(value: Any, where: str) -> float:

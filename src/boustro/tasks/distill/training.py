@@ -33,7 +33,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.distill.command import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import describe, head_facts, new_head, scores_of
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.plan import Fitted, Held
+from boustro.tasks.plan import Fitted, Held, make_plan
 
 KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
@@ -142,7 +142,8 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     kept = {name: settings[name] for name in KEPT if name in settings and name in names}
     if "hidden" not in names and options.hidden == DEFAULT_DISTILL.hidden:
         del how["hidden"]
-    return type(teacher)(encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
+    plan = make_plan(type(teacher), encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
+    return type(teacher).of(replace(plan, words=teacher.plan.words))
 
 
 def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:

@@ -5,18 +5,28 @@
 
 /** Splits texts by the classes of characters and the lists that a tagger's file names. */
 export class Splitter {
-  constructor({ classes, abbreviations, enders, closers, fullWidth, lineBreaks }) {
+  constructor({ rule, classes, abbreviations, enders, closers, fullWidth, lineBreaks }) {
     const c = classes;
     const extender = `[${c.extender}]`, letter = `(?:[${c.letterOfWord}]|${extender})`, ends = `(?![${c.word}])`;
     const mark = `[^${c.word}${c.space}]`;
+    const joining = rule === 1 ? "[-/.,:&@_’']" : "(?:[-&@_’']|" +
+      `(?<=[${c.decimal}])[,:/](?=[${c.decimal}])|` + // 1,000
+      `\\.(?!(?<=[${c.lower}${c.extender}]\\.)(?:[IA]${ends}|[${c.upper}]${letter}))(?!(?<=[${c.decimal}]\\.)[${c.upper}][${c.lower}]))`;
+    const code = rule === 1 ? "[-/.,:&@’'+=]" : "[-/+=]";
+    const addresses = rule === 1 ? [] : [
+      `(?:[Hh][Tt]{2}[Pp][Ss]?://|[Ff][Tt][Pp]://|[Ww]{3}\\.)(?:${letter}|[-./?#@$&+,=%:~])*(?:${letter}|/)`, // https://example.org/a?b=1
+      `(?:[A-Za-z0-9][A-Za-z0-9-]*\\.){1,8}[a-z]{2,24}(?=/|:[0-9])(?:[-/.,:&@_’']${letter}+)*`, // example.org/a
+      `(?=[-${c.word}.&’']{1,64}@)${letter}+(?:[-.&’']${letter}+)*@(?=${letter})${letter}+(?:${joining}${letter}+)*`, // Ada.Brandt@example.org
+    ];
     this.word = new RegExp([
       `[${c.unspaced}]${extender}*`, // 中 | 国
-      `(?=[A-Za-z0-9+/=_-]{129})${letter}+(?:[-/.,:&@’'+=]+${letter}+(?<!['’]s)(?<!['’]S))*=*`, // encoded data
+      `(?=[A-Za-z0-9+/=_-]{129})${letter}+(?:${code}+${letter}+(?<!['’]s)(?<!['’]S))*=*`, // encoded data
+      ...addresses,
       `(?:[${c.letter}]${extender}*\\.){2,}`, // U.S.
       `[${c.spacedLetter}]+(?=n['’]t${ends})`, // did | n't
       `n['’]t${ends}`,
       `['’](?:s|S|m|d|ll|re|ve)${ends}`, // 's
-      `${letter}+(?:[-/.,:&@_’']${letter}+(?<!['’]s)(?<!['’]S))*`, // 1996-97, O'Neill
+      `${letter}+(?:${joining}${letter}+(?<!['’]s)(?<!['’]S))*`, // 1996-97, O'Neill
       "[\\u{1f1e6}-\\u{1f1ff}]{2}", // two letters are a flag
       "\\.{2,}|-{2,}",
       `${mark}(?:${extender}|(?<=\\u200d)${mark})*`, // an emoji, or a mark of punctuation
