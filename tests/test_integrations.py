@@ -274,6 +274,27 @@ def test_names_can_be_chosen_and_labels_left_out(recogniser):
         recogniser({"PERS": "PERSON"})
 
 
+def test_presidio_gets_its_own_names_of_places_and_organisations_and_no_tagger_that_it_would_not_ask():
+    pytest.importorskip("presidio_analyzer")
+    from boustro.apps.integrations.presidio import BoustroRecognizer
+
+    own, text = BoustroRecognizer("names"), "Ada Brandt of Siemens left Oslo."
+    assert own.supported_entities == ["LOCATION", "ORGANIZATION", "OTHER", "PERSON"]
+    found = analyzer(own).analyze(text, language="en", entities=["LOCATION", "ORGANIZATION"])
+    assert shown(found, text) == [("LOCATION", "Oslo"), ("ORGANIZATION", "Siemens")]
+    assert shown(own.analyze(text, ["PLACE"]), text) == [("LOCATION", "Oslo")]
+
+    def trained(*labels):
+        sentence = [[(word, label) for word, label in zip(("Ada", "Oslo"), labels, strict=True)]]
+        return boustro.Tagger(head="ridge").fit(["Ada left Oslo."], sentence)
+
+    assert BoustroRecognizer(trained("person", "Gpe")).supported_entities == ["LOCATION", "PERSON"]
+    ships = trained("VESSEL", "HARBOUR")
+    with pytest.raises(OptionError, match=r"\(HARBOUR, VESSEL\) is one that Presidio asks for.*HARBOUR.: .PERSON"):
+        BoustroRecognizer(ships)
+    assert BoustroRecognizer(ships, {"VESSEL": "SHIP"}).supported_entities == ["HARBOUR", "SHIP"]
+
+
 def test_text_that_arrives_has_the_same_results_once_they_are_final(recogniser):
     own, found, safe = recogniser({"LOC": "CITY"}), [], []
     stream = own.live(delay=None)

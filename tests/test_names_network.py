@@ -1,6 +1,7 @@
 """`boustro names` and `names:DIR`: what a network learned of names from other people's labels, and a tagger of it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,19 @@ import pytest
 
 import boustro
 from boustro.apps.batch.labeller import model_fingerprint
+from boustro.apps.cli.check import DataReport, forgotten_names
 from boustro.apps.cli.main import main
 from boustro.apps.cli.roads import names as train
+from boustro.apps.label.background import Source, offered_labels
+from boustro.apps.live.redactor import Redactor
+from boustro.apps.live.structured import Checker
 from boustro.apps.serve.models import name_folders
 from boustro.encoders.extended import NamesNetwork, load_names
 from boustro.encoders.spec import load_encoder, with_cache
-from boustro.names import locate_extended
+from boustro.names import EXTENDED, PAIRS, SHIPPED, locate_extended
 from boustro.roads.names import UNKNOWN, read_file
 from boustro.roads.options import NamesConfig
+from boustro.text.places import _say_which
 from boustro.types import Sentence
 
 KINDS = {"PER": "PERSON", "city": "PLACE", "date": None}
@@ -173,3 +179,29 @@ def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp
     (tmp_path / "texts.txt").write_text("Ada left Vellmar.\n")
     assert main(["predict", "names", "texts.txt", "--out", "answers.jsonl"]) == 0
     assert "Vellmar" in (tmp_path / "answers.jsonl").read_text()
+
+
+def test_what_is_the_packages_own_never_goes_through_a_folder_of_the_user(tagger_folder, tmp_path, monkeypatch, capsys):
+    for name in ("names", *SHIPPED, *PAIRS, *EXTENDED):
+        shutil.copytree(tagger_folder, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    _say_which.cache_clear()
+    assert Redactor().labels == Checker().labels == {"PERSON", "PLACE", "ORGANISATION", "OTHER"}
+    labelled = [Sentence(("Ada", "left", "Oslo"), ("B-PER", "O", "O"), where="a:1")]
+    report = DataReport(file="a", scheme="bio")
+    assert forgotten_names(report, labelled) == ["a:1: 'Oslo' has no label, and is like 'Ada', PER"]
+    assert offered_labels(Source(encoder="starter-names", cache=False))[:2] == ["PERSON", "PLACE"]
+    for name in ("starter-forward", "starter", "starter-memory", "starter-names", "starter-words"):
+        assert load_encoder(name).spec.rpartition(":")[2] == name
+    said = "note: starter-names is the tagger of the package, not the folder "
+    assert capsys.readouterr().err.count(said) == 1
+
+    assert boustro.load("names").types == boustro.load(tagger_folder).types  # as `fit --out names` has just said
+    assert "not the tagger of the package, which starter-names always is" in capsys.readouterr().err
+    (tmp_path / "a.txt").write_text("Ada left Oslo.\n")
+    assert main(["predict", "starter-names", "a.txt"]) == 0
+    assert "PERSON" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "names")
+    (tmp_path / "names").write_text("Ada\n")  # a list of names is no tagger
+    assert main(["predict", "names", "a.txt"]) == 0
+    assert "PERSON" in capsys.readouterr().out

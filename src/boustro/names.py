@@ -2,7 +2,7 @@
 
     starter-forward      the forward half of the pair in the package
     starter-memory       its memory of words, which belongs to encoders
-    starter-names        the same, with what a network learned of names; `names` is a tagger of it
+    starter-names        the same, with what a network learned of names; also the name of the tagger that it is
     starter-words        a table of words for whole texts, made from a sentence encoder
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
@@ -32,6 +32,9 @@ EXTENDED = {
 FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE = "fusion", "elmo", "low-rank adaptation", "memory", "names", "table"
 """Kinds of folders that encoders are loaded from and that transformers does not know."""
 SHIPPED_TABLE = "starter-words"
+SHIPPED_TAGGER = "starter-names"
+"""The tagger of the package, whatever folders there are here. `names` (`NAMES`) is short for it where no trained folder
+is called so (`text.places.packaged_tagger`), so no default of ours may be that word."""
 SECONDS = 5.0
 
 

@@ -37,6 +37,7 @@ from boustro.tasks.config import (
     TaggerConfig,
     TaskConfig,
 )
+from boustro.text.places import packaged_tagger
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -244,6 +245,7 @@ def task_class(name: str) -> "type[Task[Any, Any]]":
 
 def task_of(folder: str | Path) -> str:
     """The name of the task that wrote a folder; the default where that cannot be read, so that opening it says why."""
+    folder = packaged_tagger(str(folder)) or folder
     kind = kind_of(folder)
     if kind == EXPORT:
         with suppress(OSError, ValueError, KeyError, TypeError):

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 from boustro.encoders.extended import POOLED, SPELLING
 from boustro.errors import reason
 from boustro.metrics.score import score_table
-from boustro.names import NAMES, locate_extended
 from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS, task_of
 from boustro.tasks.labellings import open_labelling
+from boustro.text.places import packaged_tagger
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
@@ -245,14 +245,14 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def download(name_or_path: str | Path, revision: str | None = None) -> Path:
-    """A trained folder: the path itself where it exists, else `names` of the package, or a snapshot of `owner/name` on
-    the Hub.
+    """A trained folder: the tagger of the package (`packaged_tagger`), the path itself where it exists, or a snapshot
+    of `owner/name` on the Hub.
 
     `revision` is a branch, a tag or a commit. Raises `FileNotFoundError` when there is neither.
     """
     name = str(name_or_path)
-    if name == NAMES and not Path(name).exists():
-        return Path(locate_extended(f"starter-{NAMES}"))
+    if packaged := packaged_tagger(name):
+        return packaged
     if Path(name).exists() or not HUB_NAME.fullmatch(name):
         return Path(name)  # `open_folder` refuses a missing one
     from huggingface_hub import snapshot_download

@@ -7,7 +7,9 @@ A type says what its values should be, as a range does of a number (`options`). 
 it; here it is only looked whether it is there, and whether it can be what is meant.
 """
 
+import functools
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +17,16 @@ from pathlib import Path
 from typing import Annotated
 
 from boustro.choose import nearest
-from boustro.names import NAMES, expand_home, is_path, is_shipped, locate_model, prepare_hub
+from boustro.names import (
+    NAMES,
+    SHIPPED_TAGGER,
+    expand_home,
+    is_path,
+    is_shipped,
+    locate_extended,
+    locate_model,
+    prepare_hub,
+)
 from boustro.store import MANIFEST, kind_of
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
@@ -36,10 +47,31 @@ class Place:
     """What help calls a value."""
 
 
+def packaged_tagger(name: str) -> Path | None:
+    """The folder of the package's tagger, where a name means that: `starter-names` does, and `names` unless a folder
+    that `boustro fit` wrote has that name here, for `boustro predict names` must go on from `fit --out names`."""
+    if name not in (SHIPPED_TAGGER, NAMES):
+        return None
+    is_here = (Path(name) / MANIFEST).is_file()
+    if is_here:
+        _say_which(name)
+    return None if is_here and name == NAMES else Path(locate_extended(SHIPPED_TAGGER))
+
+
+@functools.cache
+def _say_which(name: str) -> None:
+    """Say which of two models a name is, once in a process."""
+    here, packaged = f"the folder {Path(name).absolute()}", "the tagger of the package"
+    if name == NAMES:
+        print(f"note: {name} is {here}, not {packaged}, which {SHIPPED_TAGGER} always is", file=sys.stderr)
+    else:
+        print(f"note: {name} is {packaged}, not {here}, which only its whole path names", file=sys.stderr)
+
+
 def check_model(value: str) -> None:
-    """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub; `names` of the package."""
+    """A folder that `boustro fit` wrote, here or, as `owner/name`, on the Hub; or the tagger of the package."""
     path = Path(value)
-    if value == NAMES and not path.exists():
+    if packaged_tagger(value):
         return
     if path.is_dir() and not (path / MANIFEST).exists():
         raise ValueError(f"{value} has no {MANIFEST}: it is incomplete, or no folder that boustro fit wrote")

@@ -170,9 +170,9 @@ def forgotten_names(report: DataReport, sentences: Sequence[Sentence]) -> list[s
     if not report.scheme or report.scheme in WHOLE_WORDS:
         raise ValueError("names can be forgotten in data with entities, and these have none; leave --forgotten out")
     from boustro.apps.runtime import load
-    from boustro.names import NAMES
+    from boustro.names import SHIPPED_TAGGER
 
-    tagger = load(NAMES)
+    tagger = load(SHIPPED_TAGGER)
     gold = [gold_entities(sentence) for sentence in sentences]
     unlabelled = [
         [e for e in answer.entities if all(e.end <= g.start or g.end <= e.start for g in labelled)]

@@ -37,7 +37,7 @@ from boustro.apps.live.chat import ASKED, Conversation, Stream
 from boustro.apps.live.redactor import TooManyNames, Written
 from boustro.apps.live.structured import Checker, Unchecked
 from boustro.choose import suggestion
-from boustro.names import NAMES
+from boustro.names import SHIPPED_TAGGER
 from boustro.options import OptionError
 
 LOG = logging.getLogger("boustro.litellm")
@@ -78,7 +78,7 @@ class BoustroGuardrail(CustomGuardrail):
 
     def __init__(
         self,
-        tagger: Any = NAMES,
+        tagger: Any = SHIPPED_TAGGER,
         labels: Collection[str] | None = None,
         write: Written = "mask",
         delay: int = 8,

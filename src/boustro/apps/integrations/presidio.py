@@ -1,11 +1,11 @@
 """A recogniser for Presidio: a tagger's entities among those that its analyzer finds.
 
     analyzer = AnalyzerEngine(registry=registry, nlp_engine=engine)
-    analyzer.registry.add_recognizer(BoustroRecognizer("ner", {"PER": "PERSON", "LOC": "LOCATION"}))
+    analyzer.registry.add_recognizer(BoustroRecognizer("ner", {"MISC": None, "VESSEL": "SHIP"}))
     analyzer.analyze("Ada Brandt flew to Port Lisse.", language="en")
 
-Labels that the mapping does not name keep their names. The text is split into words as `Tagger.predict` does, whatever
-the analyzer's own NLP engine. Source: presidio_analyzer.EntityRecognizer (2.2).
+The usual labels have Presidio's names by themselves (`STANDARD`), and others keep their own. The text is split into
+words as `Tagger.predict` does, whatever the analyzer's own NLP engine. Source: presidio_analyzer.EntityRecognizer (2.2).
 
 Text that arrives in chunks has results too, which Presidio's own analyzer cannot give:
 
@@ -33,8 +33,18 @@ from boustro.choose import suggestion
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
 
-STANDARD = {"PER": "PERSON", "LOC": "LOCATION", "GPE": "LOCATION", "ORG": "ORGANIZATION"}
-"""Presidio's names for the labels of the usual data sets."""
+KNOWN = {
+    "PERSON": "PER PERS PERSON PEOPLE PATIENT STAFF HCW",
+    "LOCATION": "LOC LOCATION PLACE GPE FAC",
+    "ORGANIZATION": "ORG ORGANIZATION ORGANISATION CORPORATION COMPANY HOSP HOSPITAL PATORG",
+    "NRP": "NRP NORP",
+    "DATE_TIME": "DATE TIME DATE_TIME",
+    "PHONE_NUMBER": "PHONE PHONE_NUMBER TEL TELEPHONE",
+    "EMAIL_ADDRESS": "EMAIL E-MAIL EMAIL_ADDRESS",
+    **{name: name for name in "AGE CREDIT_CARD CRYPTO IBAN_CODE ID IP_ADDRESS MAC_ADDRESS URL".split()},
+}
+STANDARD = {label: name for name, labels in KNOWN.items() for label in labels.split()}
+"""Presidio's names for the labels of the usual data sets and of the package's tagger; letters' case does not count."""
 
 
 class BoustroRecognizer(EntityRecognizer):
@@ -48,7 +58,8 @@ class BoustroRecognizer(EntityRecognizer):
         options: Other arguments of `EntityRecognizer`: name, context, …
         encoder, device: See `Tagger.from_pretrained`.
 
-    Raises `OptionError` for a label that the tagger does not have, and what `Tagger.from_pretrained` raises.
+    Raises `OptionError` for a label that the tagger does not have, and for a tagger of whose labels neither `labels`
+    nor `STANDARD` names any: the analyzer would ask it for nothing; and what `Tagger.from_pretrained` raises.
     """
 
     def __init__(
@@ -71,7 +82,13 @@ class BoustroRecognizer(EntityRecognizer):
                     f"the tagger has no label {label!r}{suggestion(label, tagger.types)} (it has {known})"
                 )
         self.tagger = tagger if recall is None else tagger.with_recall(recall)
-        names = {label: label for label in tagger.types} | STANDARD | dict(labels or {})
+        names = {label: STANDARD.get(label.upper(), label) for label in tagger.types} | dict(labels or {})
+        if not labels and not any(label.upper() in STANDARD for label in tagger.types):
+            known, first = ", ".join(tagger.types), next(iter(tagger.types), "LABEL")
+            raise OptionError(
+                f"none of the tagger's labels ({known or 'none'}) is one that Presidio asks for; say what they are "
+                f'there: BoustroRecognizer(tagger, {{"{first}": "PERSON"}}), and None leaves a label out'
+            )
         self.names = {label: name for label in tagger.types if (name := names[label]) is not None}
         options = {"name": "BoustroRecognizer", "version": __version__, **options}
         super().__init__(sorted(set(self.names.values())), supported_language=supported_language, **options)
@@ -80,7 +97,7 @@ class BoustroRecognizer(EntityRecognizer):
         """Nothing: the tagger is open."""
 
     def analyze(self, text: str, entities: Collection[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
-        """The entities of a text whose names are among `entities`; offsets are code points."""
+        """The entities of a text whose names, here or in the tagger, are among `entities`; offsets are code points."""
         return self.results(self.tagger.predict(text), entities)
 
     def live(self, delay: int | None = 8, entities: Collection[str] = ()) -> "LiveRecognizer":
@@ -95,7 +112,7 @@ class BoustroRecognizer(EntityRecognizer):
         results = []
         for entity in found:
             name = self.names.get(entity.label)
-            if name is None or (entities and name not in entities):
+            if name is None or (entities and not {name, entity.label} & {*entities}):
                 continue
             score = entity.score or 0.0
             why = AnalysisExplanation(self.name, score, textual_explanation=f"{entity.label} by {self.tagger!r}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from boustro.choose import suggestion
-from boustro.names import NAMES
+from boustro.names import SHIPPED_TAGGER
 from boustro.options import OptionError
 
 MOST_NUMBER = 9999
@@ -168,7 +168,7 @@ class Redactor:
 
     def __init__(
         self,
-        tagger: Any = NAMES,
+        tagger: Any = SHIPPED_TAGGER,
         delay: int | None = 8,
         *,
         labels: Collection[str] | None = None,

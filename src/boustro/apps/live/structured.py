@@ -36,7 +36,7 @@ from boustro.apps.live.redactor import (
     rewrite,
 )
 from boustro.apps.live.redactor import whole_characters as whole
-from boustro.names import NAMES
+from boustro.names import SHIPPED_TAGGER
 
 PLAIN = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
 """What ids and names of models, roles and functions look like: no white space, and no address of a person."""
@@ -334,7 +334,7 @@ class Checker:
 
     def __init__(
         self,
-        tagger: Any = NAMES,
+        tagger: Any = SHIPPED_TAGGER,
         labels: Collection[str] | None = None,
         write: Written = "mask",
         delay: int | None = 8,

@@ -29,9 +29,9 @@ from boustro.names import NAMES
 from boustro.store import MANIFEST, kind_of
 from boustro.tasks import EXPORT, TASKS
 from boustro.tasks.base import Task
-from boustro.tasks.hub import download
 from boustro.tasks.render import page_colours
 from boustro.tasks.tagger import Tagger
+from boustro.text.places import packaged_tagger
 
 MOST_RECALLS = 32
 FIRST_RATE = 10_000.0  # characters per second, before anything is measured
@@ -137,8 +137,7 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
         name, equals, path = word.partition("=")
         folder = Path(path if equals and not Path(word).exists() else word)
         name = name if folder != Path(word) else folder.resolve().name
-        if folder == Path(NAMES):
-            folder = download(folder)
+        folder = packaged_tagger(str(folder)) or folder
         if name in folders:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
         if not folder.is_dir():
