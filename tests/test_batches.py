@@ -20,6 +20,7 @@ from boustro.apps.batch.rows import form_of, in_batches, read_rows
 from boustro.apps.cli.main import main
 from boustro.apps.label.texts import _form as label_form
 from boustro.tasks.tagger import Tagger
+from boustro.text.columns import ColumnReader
 from boustro.text.documents import read_lines
 from boustro.text.rows import column_rows
 from children import CONTEXT, finish, start
@@ -108,16 +109,27 @@ def test_columns_of_words_are_read_as_such_under_any_name(name, file, folder, ca
 
 
 def test_sentences_of_columns_with_their_documents(file):
-    conll = "-DOCSTART- -X- O\n\n# a comment\nAda NNP B-PER\nleft VBD O\n\nIt O O\n\n-DOCSTART- -X- O\n\n# O O\nEnd"
+    conll = "-DOCSTART- -X- O\n\n# a comment\nAda NNP B-PER\nleft VBD O\n\nIt O O\n\n-DOCSTART- -X- O\n\n# O O\nEnd O O"
     rows = list(read_rows([str(file("a.conll", conll))]))
     assert [row.value.words for row in rows] == [("Ada", "left"), ("It",), ("#", "End")]
     assert [row.opens for row in rows] == [True, False, True]
     documents = [row.value.document for row in rows]
     assert documents[0] == documents[1] != documents[2]
-    ud = "# newdoc\n1-2\tdon't\t_\n1\tdo\t_\n2\tn't\t_\n2.1\tx\t_\n\n1\tgo\t_\n"
-    assert [row.value.words for row in read_rows([str(file("a.conllu", ud))])] == [("do", "n't"), ("go",)]
+    ud = "# newdoc\n# global.columns = ID XPOS FORM\n1-2\t_\tdon't\n1\t_\tdo\n2\t_\tn't\n2.1\t_\tx\n\nx\t_\tgo\n"
+    whole, cut = read_rows([str(file("a.conllu", ud))])
+    assert whole.value.words == ("do", "n't") and whole.value.spaces == (True, False) and whole.opens
+    assert "a.conllu:8: expected 3 columns separated by tabs, first a word's number, got 'x" in cut.problem
     broken = list(read_rows([str(file("b.conll", b"Ada O\n\n\xff O\nx O\n\nIt O\n"))]))
     assert [bool(row.problem) for row in broken] == [False, True, False] and ":3: byte 0xff" in broken[1].problem
+
+
+def test_columns_that_arrive_are_answered_when_a_sentence_is_whole():
+    """Also the first one, which says what the columns are; a single number does not."""
+    lines = [(1, "1\tAda\tO", ""), (2, "", ""), None, (3, "1\tIt\tO", ""), (4, "2\thails\tO", ""), (5, "", ""), None]
+    read = [found and found.words for found in ColumnReader("a").read(lines)]
+    assert read == [None, ["Ada"], ["It", "hails"], None]
+    lines = [(1, "Ada\tO", ""), (2, "", ""), None, (3, "It\tO", "")]
+    assert [found and found.words for found in ColumnReader("a").read(lines)] == [["Ada"], None, ["It"]]
 
 
 def test_batches_end_where_documents_do(file):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boustro.apps.batch.rows import read_rows
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import load_data, read_data, read_raw
 from boustro.tasks.data.conll import format_conll
@@ -221,6 +222,51 @@ def test_a_hash_is_a_word_where_it_has_the_columns_of_one_and_else_a_comment(tmp
     with pytest.raises(ValueError, match="b:2: expected a word and a tag"):  # no comment amid a sentence
         read_data(write(tmp_path / "b", "a\tO\n# two\nc\tO\n"))
     assert read_data(write(tmp_path / "c", "#tag O\n# O\n"))[0].words == ("#tag", "#")
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "tags"),
+    [  # of numbered lines from 1 or 0 in each sentence, through the file, and as a line number
+        ("1\tNina\tB-PER\n2\tleft\tO\n\n1\tIn\tO\n", [("Nina", "left"), ("In",)], [("B-PER", "O"), ("O",)]),
+        ("0 Nina B-PER\n1 left O\n\n2 In O\n", [("Nina", "left"), ("In",)], [("B-PER", "O"), ("O",)]),
+        ("1 Nina B-PER\n2 left O\n\n4 In O\n", [("Nina", "left"), ("In",)], [("B-PER", "O"), ("O",)]),
+        ("#\tx [1]\n1\tNina\tB-PER\tO\n2\tRio\tI-PER\tB-PER\n", [("Nina", "Rio")], [("B-PER", "I-PER")]),  # outer
+        ("1\tNina\tB-PER\tO\n2\tleft\tO\tO\n", [("Nina", "left")], [("B-PER", "O")]),
+        ("x 0 0 In IN O\nx 0 1 Rio NN B-LOC\n", [("In", "Rio")], [("O", "B-LOC")]),  # CoNLL-2012
+        ("1 O\n2 O\n3 B-X\n", [("1", "2", "3")], [("O", "O", "B-X")]),  # numbers are words
+        ("word\ttag\nNina\tB-PER\n\nword\ttag\nIn\tO\n", [("Nina",), ("In",)], [("B-PER",), ("O",)]),
+        ("TOKEN\tNER_TAG\nNina\tB-PER\n", [("Nina",)], [("B-PER",)]),
+        ("\tword\ttag\n0\tNina\tB-PER\n1\tleft\tO\n", [("Nina", "left")], [("B-PER", "O")]),
+        ("label token\nB-PER Nina\n", [("Nina",)], [("B-PER",)]),
+        ("B-PER\tNina\nO\tleft\n", [("Nina", "left")], [("B-PER", "O")]),
+        ("word O\nB-52 B-X\n", [("word", "B-52")], [("O", "B-X")]),
+        ("#\tO\n# text = Nina\tO\n", [("#", "# text = Nina")], [("O", "O")]),
+        ("# id = 1\nNina NN O B-PER\n\n# id = 2\n# NN O O\n", [("Nina",), ("#",)], [("B-PER",), ("O",)]),
+    ],
+)  # fmt: skip
+def test_columns_are_what_their_first_lines_say_for_all_readers(file, text, words, tags):
+    path = file("a.conll", text)
+    sentences = read_data(path)
+    assert [s.words for s in sentences] == words and [s.tags for s in sentences] == tags
+    assert [row.value.words for row in read_rows([str(path)]) if row] == words
+
+
+def test_a_head_of_columns_is_no_word_under_io_unless_its_tag_is_one(file):
+    bare = DataOptions(scheme="io")
+    headed = load_data(file("a.conll", "Word Tag\nNina PER\nleft O\n"), bare)
+    assert headed.sentences[0].words == ("Nina", "left")
+    assert headed.counts() == {"lines that name the columns, left out": 1}
+    assert load_data(file("b.conll", "word label\nNina label\n"), bare).sentences[0].words == ("word", "Nina")
+    named = DataOptions(scheme="labels", tag_column="pos")
+    assert load_data(file("c.conll", "token pos ner\nNina NE B-PER\n"), named).sentences[0].tags == ("NE",)
+
+
+def test_numbers_before_words_without_tags_are_refused(file):
+    with pytest.raises(ValueError, match="column 0 counts the words, and no column of tags is left"):
+        load_data(file("a.conll", "1 Nina\n2 left\n"), DataOptions(scheme="io"))
+    assert read_data(file("b.conll", "1 CD\n2 CD\n"), "labels", word_column=0)[0].words == ("1", "2")
+    with pytest.raises(ValueError, match=r"c\.conll: column 0 has tags; put the words first"):
+        read_data(file("c.conll", "B-PER Nina NN\nO left VB\n"), "labels")
 
 
 tag_lists = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=1, max_size=15)

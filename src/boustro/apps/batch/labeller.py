@@ -44,9 +44,9 @@ from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
-from boustro.tasks.data.conll import DOCUMENT_START
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
+from boustro.text.columns import DOCUMENT_START
 from boustro.text.tables import is_table
 from boustro.text.words import join_words
 from boustro.types import Sentence

@@ -22,13 +22,13 @@ from typing import Any, Literal, NamedTuple
 from boustro.choose import suggestion
 from boustro.options import OptionError
 from boustro.tasks.contract import Contract
-from boustro.tasks.data import LOOKED_AT, columns_form
-from boustro.tasks.data.conll import COMMENT, DOCUMENT_START, NEW_DOCUMENT
+from boustro.tasks.data import columns_form
 from boustro.tasks.data.reading import TEXT_KEYS, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
-from boustro.text.documents import Item, decode_line, is_stream, read_items, read_lines, read_raw
+from boustro.text.columns import COMMENTS, LOOKED_AT, ColumnReader, read_arriving_lines
+from boustro.text.documents import Item, is_stream, read_items, read_lines
 from boustro.text.rows import file_ending
 from boustro.text.tables import SHEET, columns_of, is_separated, is_table
 from boustro.types import Sentence
@@ -224,43 +224,17 @@ def _has_document(row: Row) -> bool:
 
 
 def _sentences(file: str, form: Form, notes: list[Note] | None) -> Iterator[Row | None]:
-    words: list[str] = []
-    place, problem, document, opens, columns = "", "", 0, False, 0
-    for item in _ended(file, notes if form == "conll" else None):
-        if item is None:
+    reader = ColumnReader(file, "conllu" if form == "conllu" else None)
+    opens = False
+    for read in reader.read(read_arriving_lines(Path(file), notes if form == "conll" else None)):
+        if notes is not None:
+            notes += [note for note in reader.notes if note.what != COMMENTS]
+        reader.notes.clear()
+        if read is None:
             yield None
             continue
-        number, line, trouble = item
-        cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
-        is_comment = not words and bool(COMMENT.match(line)) and len(cells) != columns
-        begins = line.startswith(DOCUMENT_START) or (is_comment and bool(NEW_DOCUMENT.match(line)))
-        if (begins or is_comment or not line.strip()) and not trouble:
-            if words or problem:
-                sentence = Sentence(tuple(words), document=f"{file} {document}" if document else "", where=place)
-                yield Row(file, place, sentence, form, problem, opens)
-                words, problem, opens = [], "", opens and bool(problem)
-            if begins:
-                document, opens = document + 1, True
-            continue
-        place = place if words or problem else f"{file}:{number}"
-        columns = len(cells)
-        column = 1 if form == "conllu" else 0
-        if trouble or len(cells) <= column or not cells[column].strip():
-            problem = problem or trouble or f"{file}:{number}: expected a word in column {column}, got {line!r}"
-        elif form != "conllu" or cells[0].isdigit():  # not the line of a multiword token, nor an empty node
-            words.append(cells[column].strip())
-
-
-def _ended(file: str, notes: list[Note] | None) -> Iterator[tuple[int, str, str] | None]:
-    """(line number, line, why it cannot be read), with a blank line at the end."""
-    number = 0
-    for item in read_raw(Path(file)):
-        if item is None:
-            yield None
-            continue
-        number, raw = item
-        try:
-            yield number, decode_line(Path(file), number, raw, notes), ""
-        except ValueError as error:
-            yield number, "", str(error)
-    yield number + 1, "", ""
+        document = f"{file} {read.document}" if read.document else ""
+        sentence = Sentence(tuple(read.words), spaces=read.spaces, document=document, where=read.where)
+        opens = opens or read.opens
+        yield Row(file, read.where, sentence, form, read.problem, opens)
+        opens = opens and bool(read.problem)  # of a sentence that has no answer, the next one opens the document

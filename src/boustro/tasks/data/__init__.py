@@ -33,6 +33,7 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import ALL_LETTERS, Scheme, respell
+from boustro.text.columns import LOOKED_AT, ColumnLayout, is_conllu, split_cells
 from boustro.types import Sentence
 
 
@@ -51,7 +52,6 @@ read_conllu: Reader = later("boustro.tasks.data.conllu:read_conllu")
 READERS: dict[str, Reader] = dict.fromkeys((".jsonl", ".ndjson", ".json"), read_jsonl)
 READERS |= dict.fromkeys((".conllu", ".conllup"), read_conllu)
 """By suffix; `sniff` chooses for any other file."""
-LOOKED_AT = 200  # lines
 
 
 def read_data(
@@ -160,28 +160,32 @@ def sniff(lines: Lines) -> Reader:
     for _, line in lines:
         if begins_rows(line.strip()):
             return read_jsonl
-        cells = line.split("\t")
-        if len(cells) == 10 and cells[0].replace("-", "").isdigit() and cells[6].replace("_", "0").isdigit():
-            return read_conllu
         if line.strip() and not line.startswith("#"):
             break
-    return read_columns
+    return read_conllu if is_conllu(lines) else read_columns
 
 
 def columns_form(lines: Lines) -> Literal["conll", "conllu"] | None:
     """Columns of words and their tags, as the first lines of a file of any name say; `None` for anything else.
 
-    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag.
+    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag, or which a head names.
     """
     if sniff(lines) is read_conllu:
         return "conllu"
-    full = [line for _, line in lines[:LOOKED_AT] if line.strip() and not line.startswith(("-DOCSTART-", "#"))]
-    rows = [line.split("\t") if "\t" in line else line.split() for line in full]
-    tags, sizes = {row[-1].strip() for row in rows}, {*map(len, rows)}
+    lines = lines[:LOOKED_AT]
+    layout = ColumnLayout.of(lines)
+    if layout is None or layout.num_columns < 2:
+        return None
+    head = layout.head[1] if layout.head else None
+    full = [line for _, line in lines if line.strip() and not line.startswith(("-DOCSTART-", "#")) and line != head]
+    rows = [split_cells(line, layout.delimiter) for line in full]
+    if {*map(len, rows)} != {layout.num_columns}:
+        return None
+    tags = {row[layout.tag].strip() for row in rows}
     bare = "O" in tags and all("\t" in line and " " not in line for line in full)  # types without letters
     are_tags = bare or all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
     known = tags != {"O"} or len(rows) > 1  # not the text "blood type O"
-    return "conll" if len(sizes) == 1 and min(sizes) > 1 and are_tags and known else None
+    return "conll" if layout.names or (are_tags and known) else None
 
 
 def _read_file(path: Path, options: DataOptions) -> RawData:

@@ -1,83 +1,71 @@
-"""CoNLL columns, read and written: one word per line, a blank line between sentences.
+"""CoNLL columns with tags, read (`text.columns`) and written: one word per line, a blank line between sentences.
 
-    EU NNP B-NP B-ORG        the first column is the word and the last the tag, unless options name others
-    rejects VBZ B-VP O
+    EU NNP B-NP B-ORG        the first column is the word and the last the tag, unless a head or options say others
+    1 Nina B-PER O           of two columns with tags, outer and inner ones, the outer
 
-Columns are separated as Excel's first line `sep=;` says, by tabs where the file has tabs, else by runs of spaces (no
-other white space, so a word may contain a no-break space). All lines have the same number of columns.
-`-DOCSTART-` lines (and `#begin document`, `# newdoc`) separate documents; in a file without them every sentence is its
-own document. A line that starts with `#` and white space is a comment only before a sentence's first word and with
-another number of columns than the words.
+A column of tags is an inner one where it stands beside the outer, right after the words, and has entities of the same
+types only within those of the outer.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from boustro.metrics.spans import is_span_tag
-from boustro.tasks.data.reading import DataOptions, Lines, Note, RawData, note_unread
-from boustro.text.rows import SEPARATORS, after_declaration
+from boustro.metrics.spans import is_span_tag, parse_tag
+from boustro.tasks.data.reading import DataOptions, Lines, RawData, note_unread
+from boustro.text.columns import COUNTED, DOCUMENT_START, ColumnLayout, ColumnReader, ColumnSentence
 from boustro.types import Sentence
-
-DOCUMENT_START = "-DOCSTART-"
-COMMENT = re.compile(r"#(\s|begin document|end document)")
-NEW_DOCUMENT = re.compile(r"#\s*(begin document|newdoc)")
 
 
 def read_columns(path: Path, options: DataOptions, lines: Lines) -> RawData:
     """Sentences with their tags unchanged; `ValueError` with file:line for a line without a word or a tag."""
-    declared, rest = after_declaration(lines)
-    lines = list(rest)
-    full = [(n, line) for n, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
-    if not full:
+    expected = "a word and a tag"
+    reader = ColumnReader(str(path), "conll", options.delimiter, options.word_column, expected, tagged=True)
+    read = [sentence for sentence in reader.read((*line, "") for line in lines) if sentence]
+    layout = reader.layout
+    if layout is None:
         raise ValueError(f"{path}: the file has no sentences; expected one word and its tag per line")
-    first, line = next((pair for pair in full if not pair[1].startswith("#")), full[0])  # gives the number of columns
-    if options.delimiter == "":
-        raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
-    wanted = options.delimiter or declared or ("tab" if "\t" in line else "space")
-    delimiter = SEPARATORS.get(wanted, wanted)
-    num_columns = len(_split(line, delimiter))
-    if num_columns < 2:
-        raise ValueError(f"{path}:{first}: expected a word and a tag, got {line!r}")
-    word = _column(path, "word", options.word_column, 0, num_columns)
-    tag = _column(path, "tag", options.tag_column, -1, num_columns)
+    if layout.num_columns < 2:
+        line = layout.sentences[0][0][0]
+        raise ValueError(f"{path}:{layout.first}: expected {expected}, got {line!r}")
+    for sentence in read:
+        if sentence.problem:
+            raise ValueError(sentence.problem)
+    word = layout.column(str(path), "word", options.word_column, layout.word)
+    counted = any(note.what == COUNTED for note in reader.notes)
+    outer = layout.tag - 1 if _is_inner(read, layout, word, counted) else layout.tag
+    tag = layout.column(str(path), "tag", options.tag_column, outer)
+    if word == tag and counted:
+        only = f"column {word - 1} counts the words, and no column of tags is left beside column {word}"
+        raise ValueError(f"{path}: {only}; --word-column {word - 1} reads the numbers as words")
     if word == tag:
         raise ValueError(f"{path}: words and tags cannot both be in column {word}")
-    raw = RawData(name=str(path), form="CoNLL columns")
-    others: dict[int, set[str]] = {n: set() for n in range(num_columns) if n not in (word, tag)}
-    words: list[str] = []
-    tags: list[str] = []
-    document, start = 0, first
-
-    for number, line in (*lines, (0, "")):
-        columns = _split(line, delimiter)
-        begins_document = line.startswith(DOCUMENT_START) or columns[word:][:1] == [DOCUMENT_START]
-        is_comment = not words and len(columns) != num_columns and bool(COMMENT.match(line))
-        if begins_document or is_comment or not line.strip():
-            if words:
-                name = f"document {document}" if document else ""
-                raw.sentences.append(Sentence(tuple(words), tuple(tags), document=name, where=f"{path}:{start}"))
-                raw.lines.append(range(start, start + len(words)))
-                words, tags = [], []
-            document += begins_document or (is_comment and bool(NEW_DOCUMENT.match(line)))
-            if is_comment:
-                raw.notes.append(Note("comment lines", f"{path}:{number}", f"comment: {line}"))
-            continue
-        if len(columns) > 1 and len(columns) != num_columns:
-            shown = {"\t": "tabs", " ": "spaces"}.get(delimiter, repr(delimiter))
-            separated = f"separated by {shown}; see --delimiter"
-            expected = f"{len(columns)} columns, but line {first} has {num_columns}"
-            raise ValueError(f"{path}:{number}: {expected} ({separated}): {line!r}")
-        if len(columns) < 2 or not columns[word].strip() or not columns[tag].strip():
-            raise ValueError(f"{path}:{number}: expected a word and a tag, got {line!r}")
-        start = start if words else number
-        words.append(columns[word])
-        tags.append(columns[tag].strip())
-        for other, values in others.items():
-            values.add(columns[other].strip())
+    raw = RawData(name=str(path), form="CoNLL columns", notes=reader.notes)
+    others: dict[int, set[str]] = {n: set() for n in range(layout.num_columns) if n not in (word, tag)}
+    for sentence in read:
+        for line, row in zip(sentence.lines, sentence.rows, strict=True):
+            if not row[tag].strip():
+                raise ValueError(f"{path}:{line}: expected {expected}, got {layout.delimiter.join(row)!r}")
+            for other, values in others.items():
+                values.add(row[other].strip())
+        tags = tuple(row[tag].strip() for row in sentence.rows)
+        raw.sentences.append(Sentence(tuple(sentence.words), tags, document=sentence.document, where=sentence.where))
+        raw.lines.append(sentence.lines)
     left = [f"column {n}" for n, values in others.items() if values - {"O"} and all(map(is_span_tag, values))]
     note_unread(((sentence.where, left) for sentence in raw.sentences), raw.notes)
     return raw
+
+
+def _is_inner(sentences: Sequence[ColumnSentence], layout: ColumnLayout, word: int, counted: bool) -> bool:
+    """Whether the last of two columns of tags has the inner entities of the first; without any, where words are
+    counted, as in GermEval's files."""
+    outer, inner = word + 1, word + 2
+    if layout.names or layout.num_columns != inner + 1:
+        return False
+    pairs = {(row[outer].strip(), row[inner].strip()) for sentence in sentences for row in sentence.rows}
+    types = [{parse_tag(tag)[1] for tag in tags} - {""} for tags in zip(*pairs, strict=True)]
+    are_tags = all(map(is_span_tag, (tag for pair in pairs for tag in pair)))
+    within = all(a != "O" or b == "O" for a, b in pairs)
+    return are_tags and within and bool(types) and types[1] <= types[0] and bool(types[1] or (counted and types[0]))
 
 
 def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> str:
@@ -98,19 +86,3 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
 def format_document(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
     """The same, as one document; empty without sentences."""
     return f"{DOCUMENT_START}\tO\n\n{format_conll(sentences)}" if sentences else ""
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    return [c for c in line.split(" ") if c] if delimiter == " " else line.split(delimiter)
-
-
-def _column(path: Path, name: str, given: int | str | None, default: int, num_columns: int) -> int:
-    """The index of a column, from 0."""
-    known = f"0 to {num_columns - 1}"
-    try:
-        number = default if given is None else int(given)
-    except ValueError:
-        raise ValueError(f"{path}: --{name}-column {given!r}: CoNLL columns are numbered, {known}") from None
-    if not -num_columns <= number < num_columns:
-        raise ValueError(f"{path}: no column {number}: the lines have {num_columns} columns, {known}")
-    return number % num_columns

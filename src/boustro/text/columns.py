@@ -1,0 +1,522 @@
+"""Words in columns, one a line, read as they arrive: CoNLL columns and CoNLL-U, with labels or without.
+
+    EU NNP B-NP B-ORG        CoNLL columns: a word and what is said of it; a blank line ends a sentence
+    1  EU  EU  PROPN  …      CoNLL-U: ten columns, or those that a line `# global.columns = ID FORM …` names
+
+CoNLL columns are separated as Excel's first line `sep=;` says, by tabs where the file has tabs, else by runs of spaces
+(no other white space, so a word may contain a no-break space). All lines have the same number of columns. `-DOCSTART-`
+lines (and `#begin document`, `# newdoc`) separate documents; in a file without them every sentence is its own document.
+The first lines of a file decide what its columns are (`ColumnLayout`), each with a note:
+
+- a head such as `word⇥tag` is left out, and names the columns;
+- a column that counts the words, from each sentence's first or through the file, is not read as words, nor is what
+  stands before it and is the same in a whole sentence: the words are in the next column;
+- of two columns of which the first has tags, the second has the words.
+
+A line that starts with `#` and white space is a comment only before a sentence's first word, and only where it has
+another number of columns than the words, has the form `# key = value` (between spaces), or has no tag in the column
+of the tags.
+
+Words of CoNLL-U are the syntactic words (integer ids). The line of a multiword token (`1-2`) gives their spaces: none
+where the words together spell the token, else one between words, so French `du` is read as `de le`. Empty nodes (`8.1`)
+are left out and counted. Source: universaldependencies.org/format.html.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from boustro.choose import suggestion
+from boustro.text.documents import decode_line, read_raw
+from boustro.text.rows import DECLARED, SEPARATORS
+from boustro.types import Note
+
+DOCUMENT_START = "-DOCSTART-"
+LOOKED_AT = 200
+"""Lines that decide what the columns are: some sentences, and little enough to wait for."""
+UD_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+KEYED = ("feats", "misc")
+HEADED = "lines that name the columns, left out"
+COMMENTS = "comment lines"
+EMPTY_NODES = "empty nodes left out"
+COUNTED = "columns of numbers that count the words, which are read from the next column"
+TAGS_FIRST = "columns of tags before the words, which are read from the last column"
+_COMMENT = re.compile(r"#(\s|begin document|end document)")
+_SURE_COMMENT = re.compile(r"#\s*([\w.:-]+\s*=|newdoc|newpar|begin document|end document)")
+_NEW_DOCUMENT = re.compile(r"#\s*(?:begin document|newdoc(?:\s+id\s*=\s*(.*\S))?)")
+_GLOBAL_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
+_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
+_TAG = re.compile(r"O|[BIESULMW]-\S+")
+_WORD_NAMES = {"word", "words", "token", "tokens", "form", "forms", "wordform", "surface", "wort"}
+_TAG_NAMES = {
+    *("tag", "tags", "label", "labels", "gold", "class", "type", "category", "bio", "iob", "iob2", "bioes", "bilou"),
+    *("ner", "nertag", "nertags", "nerlabel", "ne", "netag", "entity", "entities", "entitytag", "biotag", "iobtag"),
+    *("pos", "postag", "postags", "upos", "xpos", "chunk", "chunktag", "goldlabel", "goldtag"),
+}
+_NUMBER_NAMES = {"", "id", "idx", "index", "no", "nr", "num", "number", "wordid", "tokenid", "position"}
+
+Arriving = Iterable[tuple[int, str, str] | None]
+"""Lines, each with its number and why it cannot be read, and `None` whenever the next one has not arrived yet."""
+
+
+class MultiwordToken(NamedTuple):
+    """A token that CoNLL-U has as several words, the half-open range [start, end)."""
+
+    start: int
+    end: int
+    form: str
+    space_after: bool
+    line: int
+    cells: Sequence[str]
+
+
+@dataclass(slots=True)
+class ColumnSentence:
+    """A sentence as it stands in the file.
+
+    Attributes:
+        where: file:line of its first word.
+        words: Its words, unchanged.
+        rows: All cells of each word.
+        lines: The line of each word.
+        names: What the file calls its columns; empty where they have no names.
+        document: The document that it is of; "" where the file parts none.
+        opens: Whether it is the first one of a document.
+        spaces: Whether a space is before each word, where the file says it.
+        tokens: The multiword tokens.
+        problem: Why it cannot be read, with the place.
+    """
+
+    where: str = ""
+    words: list[str] = field(default_factory=list)
+    rows: list[Sequence[str]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    names: Sequence[str] = ()
+    document: str = ""
+    opens: bool = False
+    spaces: tuple[bool, ...] | None = None
+    tokens: list[MultiwordToken] = field(default_factory=list)
+    problem: str = ""
+
+    def add(self, where: str, word: str, line: int, row: Sequence[str]) -> None:
+        """Append a word."""
+        self.begin(where)
+        self.words.append(word)
+        self.rows.append(row)
+        self.lines.append(line)
+
+    def begin(self, where: str, problem: str = "") -> None:
+        """Note the place of the first line, and the first problem."""
+        self.where, self.problem = self.where or where, self.problem or problem
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLayout:
+    """What the columns of a CoNLL file are, as its first lines say.
+
+    Attributes:
+        delimiter: What separates them; a space stands for runs of spaces.
+        first: The number of the line that gives their number.
+        num_columns: How many there are.
+        names: What the head calls them.
+        head: The line with these names, and its number.
+        word: The column of the words.
+        notes: What was decided, for people.
+        sentences: The cells of the lines that were looked at.
+    """
+
+    delimiter: str
+    first: int
+    num_columns: int
+    names: tuple[str, ...]
+    head: tuple[int, str] | None
+    word: int
+    tags_first: bool
+    notes: tuple[tuple[str, int, str], ...]
+    sentences: Sequence[Sequence[Sequence[str]]]
+
+    @classmethod
+    def of(cls, lines: Sequence[tuple[int, str]], delimiter: str | None = None) -> "ColumnLayout | None":
+        """That of a file with these first lines; `None` where they hold no word.
+
+        `delimiter` separates the columns, or is its name in `SEPARATORS`; by default it is as the file has it.
+        """
+        full = [(number, line) for number, line in lines if line.strip() and not line.startswith(DOCUMENT_START)]
+        declared = DECLARED.fullmatch(full[0][1].strip()) if full else None
+        full = full[1:] if declared else full
+        if not full:
+            return None
+        plain = [pair for pair in full if not pair[1].startswith("#")] or full
+        wanted = delimiter or (declared and (declared[1] or "\t")) or ("tab" if "\t" in plain[0][1] else "space")
+        separator = SEPARATORS.get(wanted, wanted)
+        head = next((pair for pair in (full[0], plain[0]) if _is_head(pair[1], plain, separator)), None)
+        names = _names(split_cells(head[1], separator)) if head else ()
+        body = [pair for pair in plain if head is None or pair[1] != head[1]]
+        if not body:
+            return None
+        first, line = body[0]
+        num_columns = len(split_cells(line, separator))
+        names = names if len(names) == num_columns else ()
+        sentences = _sample([pair for pair in lines if not pair[1].strip() or pair in body], separator, num_columns)
+        notes = [(HEADED, head[0], f"not read as a word: {head[1]}")] if head else []
+        word, counter = 0, _counter(sentences, num_columns)
+        tags_first = False
+        if names:
+            word = next(n for n, name in enumerate(names) if _plain(name) in _WORD_NAMES)
+        elif counter is not None:
+            word = counter + 1
+            notes.append((COUNTED, first, f"column {counter} counts the words, which are read from column {word}"))
+        two = not names and num_columns - word == 2
+        if two and _have_tags(sentences, word) and not _have_tags(sentences, word + 1):
+            tags_first, word = True, word + 1
+            notes.append((TAGS_FIRST, first, f"column {word - 1} has the tags, column {word} the words"))
+        return cls(separator, first, num_columns, names, head, word, tags_first, tuple(notes), sentences)
+
+    @property
+    def tag(self) -> int:
+        """The column of the tags: the last that the head names so, else the last."""
+        named = [n for n, name in enumerate(self.names) if _plain(name) in _TAG_NAMES]
+        return named[-1] if named else self.word - 1 if self.tags_first else self.num_columns - 1
+
+    def holds_tags(self, column: int) -> bool:
+        """Whether a column has tags of entities, with some words outside of them."""
+        return _have_tags(self.sentences, column)
+
+    def column(self, path: str, name: str, given: int | str | None, default: int) -> int:
+        """The number of a column that an option names; `ValueError` for one that is not there."""
+        if given is not None and str(given) in self.names:
+            return self.names.index(str(given))
+        known = f"0 to {self.num_columns - 1}"
+        try:
+            number = default if given is None else int(given)
+        except ValueError:
+            named = f" ({', '.join(self.names)}){suggestion(str(given), self.names)}" if self.names else ""
+            raise ValueError(f"{path}: --{name}-column {given!r}: CoNLL columns are numbered, {known}{named}") from None
+        if not -self.num_columns <= number < self.num_columns:
+            raise ValueError(f"{path}: no column {number}: the lines have {self.num_columns} columns, {known}")
+        return number % self.num_columns
+
+
+class ColumnReader:
+    """From the lines of a file to its sentences.
+
+    Args:
+        path: The file, for messages.
+        form: CoNLL-U, or CoNLL columns; by default, as the first lines say.
+        delimiter: What separates CoNLL columns, see `ColumnLayout.of`.
+        word_column: The column of the words: a number, or a name where columns have names.
+        expected: What a line is to hold, for messages.
+        tagged: Whether each word has a tag.
+
+    Attributes:
+        layout: Of CoNLL columns; `None` before the first sentence, and for CoNLL-U.
+        notes: What was left out or decided so far; whoever reads may empty it.
+
+    Raises `ValueError` for a delimiter or a column that cannot be.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        form: Literal["conll", "conllu"] | None = None,
+        delimiter: str | None = None,
+        word_column: int | str | None = None,
+        expected: str = "a word",
+        tagged: bool = False,
+    ) -> None:
+        if delimiter == "":
+            raise ValueError("--delimiter is empty; give tab, space, or the text that separates the columns")
+        self.path, self.form, self.delimiter, self.word_column = path, form, delimiter, word_column
+        self.expected, self.tagged = expected, tagged
+        self._word: tuple[Sequence[str], int] = ((), 0)
+        self.layout: ColumnLayout | None = None
+        self.notes: list[Note] = []
+
+    def read(self, lines: Arriving) -> Iterator[ColumnSentence | None]:
+        """The sentences in order, those that cannot be read too, and `None` whenever the next line is not there yet."""
+        begun: list[tuple[int, str, str]] = []
+        rest, num_full = iter(lines), 0
+        for item in rest if self.form != "conllu" else ():
+            if item is None:
+                if self._begins(begun):
+                    rest = chain([None], rest)  # the caller waits after the sentences that are here
+                    break
+                yield None
+                continue
+            begun.append(item)
+            num_full += bool(item[2]) or _is_full(item[1])
+            if num_full >= LOOKED_AT:
+                break
+        seen = [(number, line) for number, line, _ in begun]
+        if self.form == "conllu" or (self.form is None and is_conllu(seen)):
+            yield from self._read_conllu(chain(begun, rest))
+            return
+        self.layout = ColumnLayout.of(seen, self.delimiter)
+        if self.layout is not None:
+            yield from self._read_columns(chain(begun, rest), self.layout)
+        else:
+            yield from (ColumnSentence(self._place(number), problem=problem) for number, _, problem in begun if problem)
+
+    def _begins(self, begun: Sequence[tuple[int, str, str]]) -> bool:
+        """Whether a sentence has come that says what the columns are, which a single number does not."""
+        lines = [(number, line) for number, line, _ in begun]
+        full = [_is_full(line) for _, line in lines]
+        if not any(a and not b for a, b in pairwise(full)):
+            return False
+        one = sum(full) == 1 and next(line for _, line in lines if _is_full(line))[:1].isdecimal()
+        return not one and ColumnLayout.of(lines, self.delimiter) is not None
+
+    def _place(self, number: int) -> str:
+        return f"{self.path}:{number}"
+
+    def _read_columns(self, lines: Arriving, layout: ColumnLayout) -> Iterator[ColumnSentence | None]:
+        word = layout.column(self.path, "word", self.word_column, layout.word)
+        chosen = self.word_column is not None
+        if not chosen and layout.holds_tags(word) and not layout.holds_tags(-1):
+            raise ValueError(f"{self.path}: column {word} has tags; put the words first, or name their column")
+        notes = (note for note in layout.notes if note[0] == HEADED or not chosen)
+        self.notes += [Note(what, self._place(number), detail) for what, number, detail in notes]
+        sentence, documents, opens = ColumnSentence(names=layout.names), 0, False
+        declares = True
+        for item in chain(lines, [(0, "", "")]):
+            if item is None:
+                yield None
+                continue
+            number, line, problem = item
+            if declares and line.strip():
+                declares = False
+                if DECLARED.fullmatch(line.strip()):
+                    continue
+            cells = split_cells(line, layout.delimiter)
+            begun = bool(sentence.where)
+            is_comment = not begun and self._is_comment(line, cells, layout)
+            is_head = not begun and layout.head is not None and line == layout.head[1]
+            begins = line.startswith(DOCUMENT_START) or cells[word:][:1] == [DOCUMENT_START]
+            if not problem and (begins or is_comment or is_head or not line.strip()):
+                if begun:
+                    yield sentence
+                    opens = False
+                if begins or (is_comment and _NEW_DOCUMENT.match(line)):
+                    documents, opens = documents + 1, True
+                named = f"document {documents}" if documents else ""
+                sentence = ColumnSentence(names=layout.names, document=named, opens=opens)
+                if is_comment:
+                    self.notes.append(Note(COMMENTS, self._place(number), f"comment: {line}"))
+                elif is_head and layout.head and number != layout.head[0]:
+                    self.notes.append(Note(HEADED, self._place(number), f"not read as a word: {line}"))
+                continue
+            if problem := problem or self._problem(number, line, cells, word, layout):
+                sentence.begin(self._place(number), problem)
+            else:
+                sentence.add(self._place(number), cells[word], number, cells)
+
+    def _is_comment(self, line: str, cells: Sequence[str], layout: ColumnLayout) -> bool:
+        if not _COMMENT.match(line):
+            return False
+        if len(cells) != layout.num_columns:
+            return True
+        if layout.delimiter == " " and _SURE_COMMENT.match(line):
+            return True
+        tag = cells[layout.tag].strip()
+        return len(cells) > 1 and (" " in tag or (layout.holds_tags(layout.tag) and not _TAG.fullmatch(tag)))
+
+    def _problem(self, number: int, line: str, cells: Sequence[str], word: int, layout: ColumnLayout) -> str:
+        if len(cells) != layout.num_columns and (len(cells) > 1 or not self.tagged):
+            shown = {"\t": "tabs", " ": "spaces"}.get(layout.delimiter, repr(layout.delimiter))
+            expected = f"{len(cells)} columns, but line {layout.first} has {layout.num_columns}"
+            return f"{self._place(number)}: {expected} (separated by {shown}; see --delimiter): {line!r}"
+        if len(cells) <= word or not cells[word].strip() or (len(cells) < 2 and self.tagged):
+            return f"{self._place(number)}: expected {self.expected}, got {line!r}"
+        return ""
+
+    def _read_conllu(self, lines: Arriving) -> Iterator[ColumnSentence | None]:
+        names: Sequence[str] = UD_COLUMNS
+        documents, space_after = 0, list[bool]()
+        sentence, opens = ColumnSentence(names=names), False
+        for item in chain(lines, [(0, "", "")]):
+            if item is None:
+                yield None
+                continue
+            number, line, problem = item
+            where = self._place(number)
+            if not line.strip() and not problem:
+                if sentence.where:
+                    self._end(sentence, space_after, where if number else f"{self.path}: the last line")
+                    yield sentence
+                    opens = False
+                sentence, space_after = ColumnSentence(names=names, document=sentence.document, opens=opens), []
+                continue
+            cells = line.split("\t")
+            if line.startswith("#") and not problem and (names[0] == "id" or len(cells) != len(names)):
+                if plus := _GLOBAL_COLUMNS.match(line):
+                    names = sentence.names = plus[1].lower().split() or UD_COLUMNS
+                if new := _NEW_DOCUMENT.match(line):
+                    documents, opens = documents + 1, True
+                    sentence.document, sentence.opens = new[1] or f"document {documents}", True
+                continue
+            if problem := problem or self._add_ud(sentence, space_after, where, number, line, cells):
+                sentence.begin(where, problem)
+
+    def _add_ud(
+        self, sentence: ColumnSentence, space_after: list[bool], where: str, number: int, line: str, cells: list[str]
+    ) -> str:
+        """Why a line of CoNLL-U cannot be read; else it is added."""
+        names, words = sentence.names, sentence.words
+        column = cells[names.index("id")] if "id" in names and len(cells) == len(names) else str(len(words) + 1)
+        if len(cells) != len(names) or not (identifier := _ID.fullmatch(column)):
+            first = ", first a word's number" if names[0] == "id" else ""
+            return f"{where}: expected {len(names)} columns separated by tabs{first}, got {line!r}"
+        if names is not self._word[0]:
+            word, key = ud_column(self.path, "form" if self.word_column is None else self.word_column, names)
+            if key:
+                raise ValueError(f"{self.path}: words must be a whole column, not a key in one: {self.word_column}")
+            self._word = names, word
+        word = self._word[1]
+        first, mark, last = identifier.groups()
+        space = "misc" not in names or "SpaceAfter=No" not in cells[names.index("misc")].split("|")
+        if mark == ".":
+            self.notes.append(Note(EMPTY_NODES, where, f"empty node {column} left out"))
+        elif int(first) != len(words) + 1 or (mark and int(last) < int(first)):
+            return f"{where}: word {column} does not follow word {len(words)}"
+        elif mark:
+            sentence.begin(where)
+            sentence.tokens.append(MultiwordToken(int(first) - 1, int(last), cells[word], space, number, cells))
+        elif not cells[word].strip():
+            return f"{where}: expected {self.expected}, got {line!r}"
+        else:
+            if not words:
+                sentence.where = where if not sentence.problem else sentence.where
+            sentence.add(where, cells[word], number, cells)
+            space_after.append(space)
+        return ""
+
+    @staticmethod
+    def _end(sentence: ColumnSentence, space_after: Sequence[bool], where: str) -> None:
+        """Find the spaces of a whole sentence of CoNLL-U, and a token that goes on after it."""
+        before = [True, *space_after]
+        for start, end, form, after, *_ in sentence.tokens:
+            if end > len(sentence.words):
+                problem = f"{where}: the sentence ends before the token {start + 1}-{end} {form!r} does"
+                sentence.begin(where, problem)
+                return
+            before[start + 1 : end] = ["".join(sentence.words[start:end]) != form] * (end - start - 1)
+            before[end] = after
+        sentence.spaces = tuple(before[: len(sentence.words)])
+
+
+def read_arriving_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str, str] | None]:
+    """The lines of a file or a stream, see `Arriving`; raises as `documents.read_raw`, and notes as `decode_line`."""
+    for item in read_raw(path):
+        if item is None:
+            yield None
+            continue
+        number, raw = item
+        try:
+            yield number, decode_line(path, number, raw, notes), ""
+        except ValueError as error:
+            yield number, "", str(error)
+
+
+def split_cells(line: str, delimiter: str) -> list[str]:
+    """The cells of a line; a space stands for runs of spaces."""
+    return [cell for cell in line.split(" ") if cell] if delimiter == " " else line.split(delimiter)
+
+
+def is_conllu(lines: Iterable[tuple[int, str]]) -> bool:
+    """Whether the first line with a word is one of CoNLL-U, or a line before it names CoNLL-U's columns."""
+    for _, line in lines:
+        if _GLOBAL_COLUMNS.match(line):
+            return True
+        cells = line.split("\t")
+        if len(cells) == len(UD_COLUMNS) and cells[6].replace("_", "0").isdigit():
+            return cells[0].replace("-", "").isdigit()
+        if line.strip() and not line.startswith("#"):
+            return False
+    return False
+
+
+def ud_column(path: str, wanted: int | str, names: Sequence[str]) -> tuple[int, str | None]:
+    """The number of a column of CoNLL-U, and the key in it: `feats:Number`; `ValueError` for one that is not there."""
+    if str(wanted).lower() in names:
+        return names.index(str(wanted).lower()), None
+    name, _, key = str(wanted).partition(":")
+    if name.lstrip("-").isdigit() and -len(names) <= int(name) < len(names):
+        return int(name) % len(names), None
+    if key and name.lower() in names and name.lower() in KEYED:
+        return names.index(name.lower()), key
+    hint = "" if name.lower() in names else suggestion(name.lower(), names)
+    raise ValueError(f"{path}: no column {wanted!r} (known: {', '.join(names)}, feats:KEY, misc:KEY){hint}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_#-]+", "", name.lower())
+
+
+def _names(cells: Sequence[str]) -> tuple[str, ...]:
+    return tuple(cell.strip().lstrip("#").strip() for cell in cells)
+
+
+def _is_full(line: str) -> bool:
+    """Whether a line may have a word."""
+    return bool(line.strip()) and not line.startswith((DOCUMENT_START, "#"))
+
+
+def _is_head(line: str, plain: Sequence[tuple[int, str]], delimiter: str) -> bool:
+    """Whether a line names the columns of those after it: one is of words, another of tags or, before it, of numbers;
+    and no word below has the same there."""
+    cells = split_cells(line, delimiter)
+    names = [*map(_plain, _names(cells))]
+    words = [n for n, name in enumerate(names) if name in _WORD_NAMES]
+    if len(words) != 1:
+        return False
+    others = [n for n, name in enumerate(names) if name in _TAG_NAMES or (name in _NUMBER_NAMES and n < words[0])]
+    below = [split_cells(other, delimiter) for _, other in plain if other != line]
+    same = (len(row) == len(cells) and row[n] == cells[n] for n in others for row in below)
+    return bool(others) and bool(below) and not any(same)
+
+
+def _sample(lines: Sequence[tuple[int, str]], delimiter: str, num_columns: int) -> list[list[Sequence[str]]]:
+    """The cells of the words among lines, by sentence; lines with other numbers of columns are left out."""
+    sentences: list[list[Sequence[str]]] = [[]]
+    for _, line in lines:
+        cells = split_cells(line, delimiter)
+        if not line.strip():
+            sentences.append([])
+        elif len(cells) == num_columns:
+            sentences[-1].append(cells)
+    return [sentence for sentence in sentences if sentence]
+
+
+def _counter(sentences: Sequence[Sequence[Sequence[str]]], num_columns: int) -> int | None:
+    """The column that counts the words of each sentence from 0 or 1, or through the file, while those before it are
+    the same in a whole sentence; `None` where none does, or where no words would be left."""
+    for column in range(num_columns - 1):
+        if _counts([[row[column] for row in sentence] for sentence in sentences]):
+            values = {row[column + 1].strip() for sentence in sentences for row in sentence}
+            are_tags = "O" in values or all(map(_TAG.fullmatch, values))
+            return None if column + 2 == num_columns and are_tags else column  # numbers that are words, with tags
+        if any(row[column] != sentence[0][column] for sentence in sentences for row in sentence):
+            return None
+    return None
+
+
+def _counts(sentences: Sequence[Sequence[str]]) -> bool:
+    """Whether cells are numbers, each one more than the one before it in its sentence, in two lines at least."""
+    if sum(map(len, sentences)) < 2 or not all(cell.strip().isdecimal() for cells in sentences for cell in cells):
+        return False
+    last = -1
+    for cells in sentences:
+        numbers = [int(cell) for cell in cells]
+        if any(b != a + 1 for a, b in pairwise(numbers)) or not (numbers[0] in (0, 1) or numbers[0] > last >= 0):
+            return False
+        last = numbers[-1]
+    return True
+
+
+def _have_tags(sentences: Sequence[Sequence[Sequence[str]]], column: int) -> bool:
+    """Whether a column has tags of entities, with some words outside of them."""
+    values = {row[column].strip() for sentence in sentences for row in sentence}
+    return "O" in values and len(values) > 1 and all(map(_TAG.fullmatch, values))
