@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data, read_data, units
 from boustro.tasks.data.reading import OVERLAPPING
-from boustro.tasks.data.records import REJECTED, WORDLESS
+from boustro.tasks.data.records import REJECTED, WORDLESS, labelled_text
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
@@ -194,6 +194,32 @@ def test_a_list_of_records_knows_its_lines(file):
 
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "entities", "places"),
+    [
+        ("Alexandria: Alex left.", [("Alex", "P")], [(12, 16)]),
+        ("Alex-Street: Alex left.", [("Alex", "P")], [(13, 17)]),
+        ("Alexandria in Alex-Street", [("Alex", "P")], [(14, 18)]),
+        ("Anna saw Ann, and Ann Anna.", [("Ann", "P"), ("Ann", "P")], [(9, 12), (18, 21)]),
+        ("New York and York", [("York", "P"), ("New York", "P")], [(0, 8), (13, 17)]),
+        ("New York, York", [(0, 8, "P"), ("York", "P")], [(0, 8), (10, 14)]),
+        ("AT&T's U.S. unit AT&T", [("AT&T", "P"), ("U.S.", "P"), ("AT&T", "P")], [(0, 4), (7, 11), (17, 21)]),
+        ("Budapesten Budapest", [("Budapest", "P"), ("Budapest", "P")], [(0, 8), (11, 19)]),  # one inside a word
+        ("中国人在中国", [("中国", "P"), ("中国", "P")], [(0, 2), (4, 6)]),
+    ],
+)
+def test_entities_given_by_their_words_are_whole_words_first(text, entities, places):
+    found = labelled_text(text, entities, "text 1")["entities"]
+    assert sorted((e["start"], e["end"]) for e in found) == places
+
+
+def test_labels_of_one_name_are_in_the_order_of_the_text():
+    found = labelled_text("Jordanian: Jordan met Jordan.", [("Jordan", "A"), ("Jordan", "B")], "text 1")["entities"]
+    assert sorted((e["start"], e["label"]) for e in found) == [(11, "A"), (22, "B")]
+    with pytest.raises(ValueError, match="text 1: 'Ann' does not stand in 'Anna' once more"):
+        labelled_text("Anna", [("Ann", "P"), ("Ann", "P")], "text 1")
 
 
 @st.composite

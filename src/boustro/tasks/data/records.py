@@ -16,12 +16,18 @@ Python lists of texts and their entities become such records; an entity is given
     labelled_text(["Ada", "left"], ["B-PER", "O"])                                 words and their tags
 
 Entities that are given by their words stand in the order of the text: of a text that is there twice, the first one is
-meant, the next time the second.
+meant, the next time the second. Whole words come first, then places inside words, which are widened and noted; and what
+no other entity has before what is inside another.
+
+    labelled_text("Alexandria: Alex left.", [("Alex", "PER")])                 the second word
+    labelled_text("New York, York", [("York", "ORG"), ("New York", "LOC")])    the last word, and the first two
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from boustro.errors import shorten
@@ -35,6 +41,7 @@ from boustro.tasks.data.units import (
     convert,
     distinct,
     find_unit,
+    is_edge,
     join_sentences,
     parse_spans,
     read_spans,
@@ -298,23 +305,43 @@ def labelled_text(given: Any, label: Any, place: str) -> Any:
     return {"text": given, "entities": entities}
 
 
-def _places(text: str, labels: Any, place: str) -> Iterator[tuple[str, int, int]]:
-    begin: dict[str, int] = {}  # where to look for the next one of a text
+def _places(text: str, labels: Any, place: str) -> list[tuple[str, int, int]]:
+    named: dict[str, list[str]] = {}  # the labels of a text, in order
+    found = []
     for item in as_list(labels, f"the entities of {place}, as a list"):
         if _is_named(item):
-            words, label = item
-            start = text.find(words, begin.get(words, 0)) if words else -1
-            if start < 0:
-                more = " once more" if words in begin else ""
-                raise ValueError(f"{place}: {shorten(words)} does not stand in {shorten(text)}{more}")
-            begin[words] = start + len(words)
-            yield label, start, start + len(words)
-        else:
-            try:
-                ((label, start, end, _),) = parse_spans([item], place)
-            except ValueError:
-                raise ValueError(f"{place}: {EXPECTED}, got {shorten(item)}") from None
-            yield label, start, end
+            named.setdefault(item[0], []).append(item[1])
+            continue
+        try:
+            ((label, start, end, _),) = parse_spans([item], place)
+        except ValueError:
+            raise ValueError(f"{place}: {EXPECTED}, got {shorten(item)}") from None
+        found.append((label, start, end))
+    words = [span for part in split_text(text) for span in part.places] if named else []
+    for name in sorted(named, key=len, reverse=True):  # a name inside of another is then known as such
+        starts = _occurrences(text, name)
+        if len(starts) < len(named[name]):
+            more = " once more" if starts else ""
+            raise ValueError(f"{place}: {shorten(name)} does not stand in {shorten(text)}{more}")
+        rank = partial(_rank, text, name, ({start for start, _ in words}, {end for _, end in words}), tuple(found))
+        chosen = sorted(sorted(starts, key=rank)[: len(named[name])])
+        found += [(label, start, start + len(name)) for label, start in zip(named[name], chosen, strict=True)]
+    return sorted(found, key=lambda entity: entity[1])
+
+
+def _rank(text: str, name: str, edges: Any, found: Iterable[tuple[str, int, int]], start: int) -> tuple[bool, ...]:
+    """The order of places of a name: whole words, parts of words that marks part, parts of words; of each kind, those
+    first that no other entity has."""
+    first = start + len(name) - len(name.lstrip())
+    last = first + len(name.strip())
+    inside = any(begin < last and first < end for _, begin, end in found)
+    whole = first in edges[0] and last in edges[1]
+    return not whole, not (is_edge(text, first) and is_edge(text, last)), inside
+
+
+def _occurrences(text: str, name: str) -> list[int]:
+    """Where a name begins in a text, without those that overlap one before them."""
+    return [match.start() for match in re.finditer(re.escape(name), text)] if name.strip() else []
 
 
 def _is_named(item: Any) -> bool:

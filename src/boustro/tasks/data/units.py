@@ -162,10 +162,10 @@ def _place(span: Span, text: str, unit: str) -> tuple[int, int] | None:
 def _fits(span: Span, text: str, start: int, end: int) -> bool:
     if span.text is not None:
         return same_letters(text[start:end], span.text)
-    return not text[start].isspace() and _is_edge(text, start) and _is_edge(text, start + len(text[start:end].rstrip()))
+    return not text[start].isspace() and is_edge(text, start) and is_edge(text, start + len(text[start:end].rstrip()))
 
 
-def _is_edge(text: str, place: int) -> bool:
+def is_edge(text: str, place: int) -> bool:
     """Whether no word goes on from one character to the next: between them in `"a b"`, `"a."` and `"中国"`."""
     return not place or not IN_WORD.match(text, place - 1)
 
