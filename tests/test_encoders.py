@@ -344,6 +344,24 @@ def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, laye
     np.testing.assert_allclose(*bit_by_bit, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("moved", "dtype", "equal"),
+    [
+        (1e-5, torch.float32, True),
+        (6e-3, torch.float32, False),
+        (6e-3, torch.bfloat16, True),
+        (0.3, torch.bfloat16, False),
+    ],
+)
+def test_states_are_compared_one_by_one_whatever_the_largest_of_them_is(moved, dtype, equal):
+    generator = torch.Generator().manual_seed(1)
+    states, noise = (torch.randn(2, 6, 64, generator=generator) for _ in range(2))
+    states[:, 0] *= 5000  # massive values of the first state
+    noise[:, 0] = 0
+    assert nearly_equal(states + moved * noise, states, dtype) == equal
+    assert nearly_equal(states, states, dtype)
+
+
 def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
     config = plain_config(str(our_llama))
     assert config is not None
@@ -357,7 +375,7 @@ def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
     assert [states[-1].dtype for states in parts] == [torch.bfloat16, torch.float32, torch.bfloat16]
     for layer, states in enumerate(whole):
         joined = torch.cat([part[layer].float() for part in parts], 1)
-        assert nearly_equal(joined, states)
+        assert nearly_equal(joined, states, torch.bfloat16)
 
 
 def test_a_run_up_is_computed_once_by_an_lm_of_ours_too(our_llama):

@@ -45,8 +45,10 @@ from boustro.types import Direction
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-TRIED_PIECES, NEAR = 12, 0.05
-"""Pieces of a trial whether an LM's cache gives the same states, and how near they are then."""
+TRIED_PIECES = 12
+"""Pieces of a trial whether an LM's cache gives the same states."""
+NEAR = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 0.1}
+"""Of the length of a state, by what it is computed in: how far rounding alone moves it."""
 
 
 class LMEncoder(TransformerEncoder):
@@ -164,7 +166,7 @@ class LMEncoder(TransformerEncoder):
             begun = {n: states[n].clone() for n in self._layers}
             whole = self._states(input_ids=ids, use_cache=False)
             on = self._after_run_up(ids, cache, begun)
-            if all(nearly_equal(on[n], whole[n]) for n in self._layers):
+            if all(self.nearly_equal(on[n], whole[n]) for n in self._layers):
                 return cache, begun
         return None
 
@@ -173,11 +175,19 @@ class LMEncoder(TransformerEncoder):
         """What the model calls its key–value cache."""
         return "cache" if "cache" in inspect.signature(self.model.forward).parameters else "past_key_values"
 
+    def nearly_equal(self, states: Tensor, others: Tensor) -> bool:
+        """Whether two computations of a layer's states (…, D) differ by this LM's rounding alone."""
+        return nearly_equal(states, others, self._compute)
 
-def nearly_equal(states: Tensor, others: Tensor) -> bool:
-    """Whether two computations of a layer's states (…, D) differ by rounding alone."""
-    gap = (states - others).float().abs().max()
-    return bool(gap < NEAR * others.float().abs().max())
+
+def nearly_equal(states: Tensor, others: Tensor, dtype: torch.dtype) -> bool:
+    """Whether two computations of states (…, D) in a dtype differ by rounding alone.
+
+    State by state: some LMs have one whose values are thousands of times as large as all others, by which nothing else
+    can be measured.
+    """
+    gaps, lengths = (part.float().norm(dim=-1) for part in (states - others, others))
+    return bool((gaps <= NEAR[dtype] * lengths).all())
 
 
 class UnmaskedEncoder(LMEncoder):
