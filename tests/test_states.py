@@ -60,6 +60,16 @@ def test_states_computed_elsewhere_give_what_predict_gives(reading):
     assert [e.score for e in found] == pytest.approx([e.score for e in wanted], abs=0.02)
 
 
+@pytest.mark.parametrize("more", [1, 2])
+def test_any_number_of_start_pieces_may_stand_before_a_text(reading, more):
+    folder, lm, before = reading
+    tagger = Tagger.from_pretrained(folder, given_states=True)
+    ids, states = computed(lm, TEXT, [*before[:1] * more, *before])
+    found = from_states(tagger, ids, states)
+    assert all(TEXT[e.start : e.end] == e.text for e in found)
+    assert [(e.start, e.end) for e in from_states(tagger, ids, states, text=TEXT)] == [(e.start, e.end) for e in found]
+
+
 def test_the_lm_is_not_loaded_and_cannot_read(reading):
     folder, _, _ = reading
     if folder.name == "memory":

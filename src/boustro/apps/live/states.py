@@ -175,12 +175,17 @@ def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
 def text_begin(lm: LMEncoder, pieces: Sequence[int], name: str) -> int:
     """How many pieces stand before a text, as in training: the start piece and the run-up, which are no part of it.
 
-    `ValueError` where they are not there, unless a special piece is, such as those of a chat: the first word of a text
-    right behind the start piece would be read otherwise than in training.
+    Any number of start pieces, or other special ones, may stand before the run-up: a template and a tokenizer may each
+    have put one there. `ValueError` where they are not there, unless a special piece is, such as those of a chat: the
+    first word of a text right behind the start piece would be read otherwise than in training.
     """
     ids, start = [int(piece) for piece in pieces], lm.start
-    if ids[: len(lm.before)] == lm.before:
-        return len(lm.before)
+    run_up, apart = lm.before[len(start) :], {*start, *lm.tokenizer.all_special_ids}
+    first = next((n for n, piece in enumerate(ids) if piece not in apart), len(ids))
+    if run_up and ids[first : first + len(run_up)] == run_up and (first or not start):
+        return first + len(run_up)
+    if not run_up and ids[: len(start)] == start:
+        return len(start)
     begin = len(start) if ids[: len(start)] == start else 0
     if ids[begin : begin + 1] and ids[begin] in lm.tokenizer.all_special_ids:
         return begin
