@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boustro.apps.export import check
-from boustro.apps.export.check import agreement
+from boustro.apps.export.check import Agreement, agreement
 from boustro.apps.export.command import ExportOptions
 from boustro.apps.export.folder import export_folder, open_exact
 from boustro.apps.live.stream import Live
@@ -79,7 +79,8 @@ def test_an_export_whose_texts_change_each_other_is_not_written(tagger_folder, t
     read_tags = GraphHead.read_tags
 
     def beside(head, scores, lengths, candidates):
-        return [(tags, given / len(lengths)) for tags, given in read_tags(head, scores, lengths, candidates)]
+        found = read_tags(head, scores, lengths, candidates)
+        return found if candidates else [(tags, given / len(lengths)) for tags, given in found]
 
     monkeypatch.setitem(GRAPHS, "mlp", Graph(beside))
     with pytest.raises(ValueError, match="depend on the texts that stand beside a text"):
@@ -88,7 +89,9 @@ def test_an_export_whose_texts_change_each_other_is_not_written(tagger_folder, t
 
 
 def test_an_export_that_answers_otherwise_is_not_written(tagger_folder, tmp_path, monkeypatch):
-    nothing = lambda head, scores, lengths, candidates: [(np.zeros(n, int), np.ones(n)) for n in lengths]  # noqa: E731
+    def nothing(head, scores, lengths, candidates):
+        return [[] if candidates else (np.zeros(n, int), np.ones(n)) for n in lengths]
+
     monkeypatch.setitem(GRAPHS, "mlp", Graph(nothing))
     examples = tmp_path / "data.jsonl"
     examples.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
@@ -97,15 +100,42 @@ def test_an_export_that_answers_otherwise_is_not_written(tagger_folder, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def test_answers_are_compared_on_the_texts_of_training(tagger_folder, tiny_lm, tmp_path):
+    data = tmp_path / "train.jsonl"
+    data.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
+    trained = task_class("tag")(str(tiny_lm("llama")), **with_options()).fit(data, seed=1)
+    assert check.check_examples(trained, None, 3) == list(read(data))[:3]
+    data.unlink()
+    assert check.check_examples(trained, None, 3) == list(check._sample(trained, 3))
+
+
 def test_agreement_by_hand():
     one = [Answer(("B-X", "O"), (0.9, 0.8), (Entity("X", 0, 1),)), Answer(("O",), (0.5,))]
     other = [Answer(("B-Y", "O"), (0.7, 0.8), (Entity("Y", 0, 1),)), Answer(("O",), (0.5,))]
     found = agreement(one, other)
-    assert (found.tags, found.entities, found.numbers, found.least) == (2 / 3, 0.0, None, 0.0)
+    assert found.shares == {"tags": pytest.approx(2 / 3), "entities": 0.0} and found.ties == 0
     assert found.score_difference == pytest.approx(0.2)
-    assert agreement(one, one).least == 1
+    assert agreement(one, one).shares == {"tags": 1, "entities": 1}
     numbers = agreement([Answer(value=0.0), Answer(value=10.0)], [Answer(value=0.05), Answer(value=11.0)])
-    assert numbers.numbers == 0.5 and numbers.entities is None
+    assert numbers.shares == {"numbers": 0.5}
+
+
+def test_near_ties_are_the_same():
+    """Where both models say nearly the same of two answers, which one they give says nothing."""
+    person, place, nothing = (Entity("PER", 0, 1),), (Entity("LOC", 0, 1),), ()
+    for score, other, ties in ((0.501, 0.502, 1), (0.501, 0.55, 0), (0.9, 0.9, 0)):
+        found = agreement([Answer(("B-PER",), (score,), person)], [Answer(("B-LOC",), (other,), place)])
+        assert (found.ties, found.counts["tags"], found.counts["entities"]) == (ties, (1 - ties, 1), (1 - ties, 1))
+    one, other = [Answer(("B-PER", "O"), (0.6, 1.0), person)], [Answer(("O", "O"), (0.4, 1.0), nothing)]
+    for scores, ties in (((0.503, 0.499), 1), ((0.503, 0.2), 0)):  # of the same entity, by model
+        found = agreement(one, other, [[{("PER", 0, 1): score}] for score in scores])
+        assert (found.ties, found.counts["tags"]) == (ties, (1 - ties, 2))
+    assert agreement(one, other, [[{("PER", 0, 1): 0.6}], [{}]]).ties == 0  # the other does not know it at all
+
+
+def test_a_share_is_too_low_where_it_says_anything():
+    for differ, of, enough in ((1, 700, True), (5, 700, False), (0, 3, True), (3, 3, False), (4, 4000, True)):
+        assert Agreement(of, {"tags": (0, 9000), "entities": (differ, of)}, 0.0).reaches(0.999) is enough
 
 
 @pytest.mark.parametrize("name", TASKS)

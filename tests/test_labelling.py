@@ -11,6 +11,7 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.apps.export.check import check_examples
 from boustro.apps.label.answers import Answer, AnswerFile
 from boustro.apps.label.background import Background, Source, make_source, next_command, offered_labels
 from boustro.apps.label.command import LabelOptions
@@ -74,6 +75,8 @@ def test_the_live_tagger_is_an_ordinary_folder(work, tmp_path, capsys):
     tagger, what = work.best_tagger()
     tagger.save_pretrained(tmp_path / "ner")
     assert what == "live, 12 answers"
+    (known,) = check_examples(tagger, None, 1)
+    assert known.words == next(iter(work.session.answers.values())).sentence.words
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.types == ["LOC", "PER"] and opened.config.spelling == work.source.spelling
     assert opened.config.context == ("document" if work.session.texts[0].sentence.document else "sentence")

@@ -73,7 +73,8 @@ def export(
     Args:
         folder: A folder that boustro fit wrote.
         out: Folder to write, or file of the page.
-        data: Labelled examples to compare answers on, such as the training set; by default a sample of the package.
+        data: Labelled examples to compare answers on; by default those that the folder was trained on, where their file
+            is still there, else a sample of the package.
         encoder: Where the encoder is now, if it has moved.
         onnxruntime_web: The folder of the npm package, which a page holds.
         overwrite: Replace an older export.

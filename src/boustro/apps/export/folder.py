@@ -88,7 +88,7 @@ def export_folder(
         write_manifest(staging, EXPORT)
         exported = load(staging)
         checked = compare(model, exported, examples)
-        if checked.least < options.least:
+        if not checked.reaches(options.least):
             raise ValueError(
                 f"{folder}: the export answers otherwise, so it was not written: the same are {checked}, of "
                 f"{checked.answers:,} examples, and {100 * options.least:g}% are asked for (--agreement)"

@@ -174,13 +174,16 @@ class Background:
         return make_tagger(live, self.reader, self.source.encoder, train, **options)
 
     def best_tagger(self) -> tuple[Task[Any, Any], str]:
-        """The one to save, and what it is: the finished one where it was kept."""
+        """The one to save, and what it is: the finished one where it was kept. Its record names the file of answers."""
         if self.finished is not None and self.finished.better:
-            return (
-                self.finished.tagger,
-                f"{self.finished.tagger.head_kind}, trained on {self.finished.sentences} answers",
-            )
-        return self.live_tagger(), f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
+            tagger = self.finished.tagger
+            what = f"{tagger.head_kind}, trained on {self.finished.sentences} answers"
+        else:
+            tagger = self.live_tagger()
+            what = f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
+        named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
+        tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
+        return tagger, what
 
     def _run(self) -> None:
         try:
