@@ -1,6 +1,7 @@
 """Comparison: a grid of cells that survives a kill, tables that follow from the cells, and how each unit is judged."""
 
 import json
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ import children
 from boustro.apps.cli.main import main
 from boustro.apps.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
 from boustro.apps.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
+from boustro.apps.studies.report.blocks import ExampleSentence, to_html
 from boustro.metrics.labels import score_text_labels
 from boustro.metrics.questions import score_answers
 from boustro.metrics.significance import bootstrap
@@ -20,6 +22,7 @@ from boustro.tasks.data.conll import format_conll
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import AnswerUnits, EntityUnits, LabelSetUnits, LabelUnits, NumberUnits, WordUnits
+from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "<b>Calloway"]
@@ -384,9 +387,17 @@ def test_examples_that_two_systems_answer_differently_are_fixed_or_broken():
 
 
 def test_a_long_context_is_cut_around_the_answer():
-    words = [f"w{i}" for i in range(200)]
+    words, left_out = [(f"w{i}", i % 2 == 0) for i in range(200)], ("…", True)
     shown, spans = cut(words, [(150, 152), (3, 4)], MOST_WORDS)
-    assert shown[0] == shown[-1] == "…" and len(shown) == MOST_WORDS + 2
-    assert spans == [[spans[0][0], spans[0][0] + 2]] and shown[spans[0][0]] == "w150"
+    assert shown[0] == shown[-1] == left_out and len(shown) == MOST_WORDS + 2
+    assert spans == [[spans[0][0], spans[0][0] + 2]] and shown[spans[0][0]] == ("w150", True)
     assert cut(words[:5], [(0, 5)], MOST_WORDS) == (words[:5], [[0, 5]])
-    assert cut(words, [(199, 200)], 10)[0] == ["…", *words[190:]] and cut(words, [], 3)[0] == [*words[:3], "…"]
+    assert cut(words, [(199, 200)], 10)[0] == [left_out, *words[190:]]
+    assert cut(words, [], 3)[0] == [*words[:3], left_out]
+
+
+def test_an_example_is_shown_as_its_text_was_given():
+    text = "(Ada's) boats,sold"
+    (part,) = split_text(text, "the text")
+    block = ExampleSentence("x", part.sentence.words, [Entity("PER", 1, 2)], [], EntityUnits().spaces(part.sentence))
+    assert re.sub("<[^>]+>", "", to_html(block)).replace("&#x27;", "'") == "xreference(Ada PER's) boats,sold"

@@ -27,6 +27,7 @@ from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts
 from boustro.heads.base import Head
 from boustro.heads.inputs import Inputs
+from boustro.heads.mix import LayerConcat
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import Job, Run, Solved, solve, solve_many
@@ -276,8 +277,14 @@ def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
         "losses": [round(x, 5) for x in log.losses],
         "dev_curve": [round(x, 3) for x in log.scores],
         **head.facts(),
-        "layer_weights": {stream.name: mix.layer_weights() for stream, mix in shapes},
+        "layer_weights": {stream.name: _learned_shares(mix) for stream, mix in shapes},
     }
+
+
+def _learned_shares(mix: LayerConcat) -> list[float]:
+    """The shares of the layers in a mix; none of a mix that did not learn, whose shares are equal."""
+    shares = mix.layer_weights()
+    return shares if len({*shares}) > 1 else []
 
 
 def describe(examples: Sequence[Any]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TypeVar
 
-from boustro.text.words import gap, join_words
+from boustro.text.words import apart, join_words
 from boustro.types import Entity
 
 T = TypeVar("T")
@@ -171,11 +171,13 @@ def html_head(title: str, labels: Iterable[str]) -> str:
     )
 
 
-def word_entities(words: Sequence[str], spans: Sequence[Entity]) -> tuple[str, list[Entity]]:
-    """Words joined as their script is written, and the entities over words as entities over this text's characters."""
-    gaps = ["", *(gap(*pair) for pair in pairwise(words))]
-    ends = list(accumulate(len(space) + len(word) for space, word in zip(gaps, words, strict=False)))
-    text = join_words(words)
+def word_entities(
+    words: Sequence[str], spans: Sequence[Entity], spaces: Sequence[bool] | None = None
+) -> tuple[str, list[Entity]]:
+    """Words joined as `join_words` does, and the entities over words as entities over this text's characters."""
+    given = apart(words) if spaces is None else spaces
+    ends = list(accumulate(len(word) + (n > 0 and given[n]) for n, word in enumerate(words)))
+    text = join_words(words, given)
     placed = [(ends[s.start] - len(words[s.start]), ends[s.end - 1], s) for s in spans]
     return text, [Entity(s.label, start, end, text[start:end], s.score) for start, end, s in placed]
 

@@ -25,6 +25,7 @@ from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
+from boustro.text.words import apart, join_words
 from boustro.types import NO_ANSWER, Entity, label_set
 
 FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
@@ -70,6 +71,15 @@ class Units(ABC):
     def words(self, example: Any) -> Sequence[str]:
         """The words that entities are over."""
         return example.words or ("",)
+
+    def spaces(self, example: Any) -> list[bool]:
+        """Whether a space stands before each of the words, as the text was given where that is known."""
+        parts = getattr(example, "parts", (example,))
+        words, given = self.words(example), [part.spaces for part in parts]
+        if any(spaces is None for spaces in given):
+            return apart(words)
+        joined = [space for n, spaces in enumerate(given) for space in (*[True] * (n > 0), *spaces)]  # a bar between
+        return joined if len(joined) == len(words) else apart(words)
 
     def title(self, example: Any) -> str:
         """What is said above the words."""
@@ -198,8 +208,11 @@ class AnswerUnits(Units):
     def words(self, example: Any) -> Sequence[str]:
         return example.context.words
 
+    def spaces(self, example: Any) -> list[bool]:
+        return super().spaces(example.context)
+
     def title(self, example: Any) -> str:
-        return " ".join(example.question.words)
+        return join_words(example.question.words, example.question.spaces)
 
     def gold(self, example: Any) -> list[Entity]:
         return [Entity("answer", start, end) for start, end in sorted(set(example.spans))]

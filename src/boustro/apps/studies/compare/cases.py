@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from boustro.apps.studies.report.buckets import Training
+from boustro.text.words import apart
 from boustro.types import Entity, Sentence
 
 JOINERS = frozenset({"and", "And", "AND", "&"})
@@ -167,6 +168,7 @@ def _shown(change: Change, sentence: Sentence, answers: Mapping[str, Answers]) -
         "entity": [change.entity.label, change.entity.start, change.entity.end],
         "score": change.score,
         "words": list(reference.words[index]),
+        "spaces": apart(sentence.words) if sentence.spaces is None else list(sentence.spaces),
         "gold": [[e.label, e.start, e.end] for e in reference.gold[index]],
         "answers": {
             name: [[e.label, e.start, e.end, p] for e, p in zip(a.predicted[index], a.scores[index], strict=True)]

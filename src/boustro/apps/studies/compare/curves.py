@@ -17,14 +17,13 @@ MANY = 6
 Systems = list[dict[str, Any]]
 
 
-def layers(results: Results) -> Section:
-    """The learned share of every layer, for each stream (one language model) that has several."""
+def layers(results: Results) -> Section | None:
+    """The learned share of every layer, for each stream (one language model) that learns a mix of several."""
     several = ({n: mixes for n, mixes in s["layer_weights"].items() if len(mixes[0]) > 1} for s in results["systems"])
     pairs = zip(results["systems"], several, strict=True)
     systems = [{**s, "layer_weights": mixed} for s, mixed in pairs if mixed]
     if not systems:
-        text = "No system learns a mix of several layers, so there is nothing to show."
-        return Section("layers", "Learned layer weights", [Prose(text)])
+        return None
     caption = (
         "Shares of the layers in the learned mix; layer 0 is the embeddings. Bars: mean over seeds; one dot per seed; "
         "dashed line: equal shares."
@@ -34,11 +33,11 @@ def layers(results: Results) -> Section:
     return Section("layers", "Learned layer weights", [*figures, _layer_table(systems)])
 
 
-def curves(results: Results) -> Section:
-    """The dev score after every epoch."""
-    systems = [s for s in results["systems"] if any(s["dev_curves"])]
+def curves(results: Results) -> Section | None:
+    """The dev score after every epoch of the systems that train in several."""
+    systems = [s for s in results["systems"] if any(len(curve) > 1 for curve in s["dev_curves"])]
     if not systems:
-        return Section("curves", "Learning curves", [Prose("No system trains in epochs, so there is no curve.")])
+        return None
     metric = results["task"]["metric"]
     caption = f"Dev {metric} after every epoch: one dot per seed, a line through their means."
     rows = []
@@ -139,14 +138,14 @@ def by_examples(results: Results, points: Points) -> Section:
     measure = f"{results['judged_on']} {results['task']['metric']}"
     columns, lines = _shots(points), _lines(points)
     what = "by the number of training examples (logarithmic): one dot per draw, lines at the means"
-    figure = Figure(curve_figure(points, measure), f"{measure} {what}.")
+    figures = [Figure(curve_figure(points, measure), f"{measure} {what}.")] if len(columns) > 1 else []
     rows = [[x, *(numbers.spread(line[k]["score"]) if k in line else "" for k in columns)] for x, line in lines.items()]
     best = {i for i, line in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in line.values())}
     rules = " at entity level by conlleval's rules" if results["task"]["has_spans"] else ""
     caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
     protocol = Details("How examples were drawn", [Prose(EXPLAINED[results["drawing"]])])
-    return Section("shots", "Scores by the number of examples", [figure, table, protocol])
+    return Section("shots", "Scores by the number of examples", [*figures, table, protocol])
 
 
 def curve_figure(points: Points, measure: str) -> str:

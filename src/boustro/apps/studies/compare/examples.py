@@ -78,13 +78,15 @@ def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers],
     """An example, its reference and the systems' answers; of a long text a part around what is marked."""
     answers = next(iter(systems.values()))
     marked = [] if units.has_labels else answers.gold[index]  # a label is of all words
-    words, marked = cut(answers.words[index], [(e.start, e.end) for e in marked], MOST_WORDS)
+    given = [*zip(answers.words[index], units.spaces(example), strict=True)]
+    shown, marked = cut(given, [(e.start, e.end) for e in marked], MOST_WORDS)
     return {
         "number": index + 1,
         "where": example.where.rpartition("/")[2],
         "kind": kind,
         "title": units.title(example),
-        "words": words,
+        "words": [word for word, _ in shown],
+        "spaces": [space for _, space in shown],
         "marked": marked,
         "reference": units.reference(example),
         "answers": {
@@ -99,13 +101,18 @@ def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers],
     }
 
 
-def cut(words: Sequence[str], spans: Sequence[tuple[int, int]], most: int) -> tuple[list[str], list[list[int]]]:
+Spaced = tuple[str, bool]
+"""A word, and whether a space stands before it."""
+LEFT_OUT: Spaced = ("…", True)
+
+
+def cut(words: Sequence[Spaced], spans: Sequence[tuple[int, int]], most: int) -> tuple[list[Spaced], list[list[int]]]:
     """At most so many words around the first span, with … for what is left out, and the spans among them."""
     begin = 0
     if len(words) > most and spans:
         middle = sum(spans[0]) // 2
         begin = max(0, min(middle - most // 2, len(words) - most))
-    end, before = min(len(words), begin + most), ["…"] * (begin > 0)
+    end, before = min(len(words), begin + most), [LEFT_OUT] * (begin > 0)
     inside = [(max(a, begin), min(b, end)) for a, b in spans if a < end and b > begin]
     shift = len(before) - begin
-    return [*before, *words[begin:end], *["…"] * (end < len(words))], [[a + shift, b + shift] for a, b in inside]
+    return [*before, *words[begin:end], *[LEFT_OUT] * (end < len(words))], [[a + shift, b + shift] for a, b in inside]

@@ -250,11 +250,13 @@ def _example(shown: dict[str, Any], results: Results) -> ExampleSentence | Examp
         ]
         heading = " · ".join(part for part in (shown["kind"], shown["title"], where) if part)
         marked = [Entity("answer", *span) for span in shown["marked"]]
-        return ExampleAnswers(heading, shown["words"], marked, shown["reference"], answers, shown["effects"])
+        return ExampleAnswers(
+            heading, shown["words"], marked, shown["reference"], answers, shown["effects"], shown["spaces"]
+        )
     right = first if shown["kind"] == "broken" else second
     label, start, end = shown["entity"]
-    name = join_words(shown["words"][start:end])
+    name = join_words(shown["words"][start:end], shown["spaces"][start:end])
     heading = f"{shown['kind']}: {right} has “{name}” as {label}, with score {shown['score']:.2f} ({where})"
     answers = [(str(who), [Entity(*place, score=p) for *place, p in spans]) for who, spans in shown["answers"].items()]
     answers = [(short.get(who, who), entities) for who, entities in answers]
-    return ExampleSentence(heading, shown["words"], [Entity(*e) for e in shown["gold"]], answers)
+    return ExampleSentence(heading, shown["words"], [Entity(*e) for e in shown["gold"]], answers, shown["spaces"])

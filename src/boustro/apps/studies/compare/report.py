@@ -159,6 +159,8 @@ def compared(results: Results) -> Section:
         notes = ["The dev set also selected each run's best epoch, so these scores are optimistic for all systems."]
     elif len(systems) > 1:
         notes = ["The best system was selected on dev; nothing was selected on test."]
+    if same := [s["name"] for s in systems if s["num_seeds"] > 1 and len({*s[judged]["values"]}) == 1]:
+        notes.append(f"Every seed gives the same score with {', '.join(same)}, which therefore has no spread.")
     if min(there) == 2:
         notes.append("Two seeds give a poor estimate of the spread: use at least three.")
     if min(there) == 1:

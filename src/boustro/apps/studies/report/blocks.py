@@ -74,6 +74,7 @@ class ExampleSentence:
     words: Sequence[str]
     gold: Sequence[Entity]
     answers: Sequence[tuple[str, Sequence[Entity]]]
+    spaces: Sequence[bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class ExampleAnswers:
     reference: str
     answers: Sequence[tuple[str, str, float | None, bool | None]]
     effects: Sequence[tuple[str, float]] = ()
+    spaces: Sequence[bool] | None = None
 
     @property
     def lines(self) -> list[tuple[str, str, str]]:
@@ -157,7 +159,9 @@ def to_html(block: Block) -> str:
                 for who, what, sure in block.lines
             ]
             return _framed(
-                block.heading, f"<div dir=auto>{as_html(*word_entities(block.words, block.marked))}</div>", said
+                block.heading,
+                f"<div dir=auto>{as_html(*_placed(block, block.marked))}</div>",
+                said,
             )
 
 
@@ -183,13 +187,18 @@ def to_markdown(block: Block) -> str:
         case ExampleSentence():
             answers = [("reference", block.gold), *block.answers]
             width = max(len(who) for who, _ in answers)
-            lines = [f"    {who:{width}}  {as_text(*word_entities(block.words, e))}" for who, e in answers]
+            lines = [f"    {who:{width}}  {as_text(*_placed(block, e))}" for who, e in answers]
             return "\n".join([f"{block.heading}\n", *lines]) + "\n"
         case ExampleAnswers():
             width = max(len(who) for who, *_ in block.lines)
             lines = [f"    {who:{width}}  {what} {sure}".rstrip() for who, what, sure in block.lines]
-            text = as_text(*word_entities(block.words, block.marked))
+            text = as_text(*_placed(block, block.marked))
             return "\n".join([f"{block.heading}\n", f"    {text}", *lines]) + "\n"
+
+
+def _placed(block: ExampleSentence | ExampleAnswers, spans: Sequence[Entity]) -> tuple[str, list[Entity]]:
+    """The text of an example as it was given, and entities over its characters."""
+    return word_entities(block.words, spans, block.spaces)
 
 
 def _html_table(table: Table) -> str:
@@ -216,10 +225,10 @@ def _html_cell(cell: TableCell) -> str:
 
 
 def _html_example(example: ExampleSentence) -> str:
-    lines = [("reference", as_html(*word_entities(example.words, example.gold)))]
+    lines = [("reference", as_html(*_placed(example, example.gold)))]
     for who, entities in example.answers:
         right = entity_keys(entities) == entity_keys(example.gold)
-        lines.append((f"{who} {'✓' if right else '✗'}", _marked(example.words, entities, example.gold)))
+        lines.append((f"{who} {'✓' if right else '✗'}", _marked(example, entities)))
     return _framed(example.heading, "", lines)
 
 
@@ -229,13 +238,14 @@ def _framed(heading: str, text: str, lines: Sequence[tuple[str, str]]) -> str:
     return f"<div class=example><p>{html.escape(heading)}</p>{text}<dl>{body}</dl></div>"
 
 
-def _marked(words: Sequence[str], entities: Sequence[Entity], gold: Sequence[Entity]) -> str:
+def _marked(example: ExampleSentence, entities: Sequence[Entity]) -> str:
     """A sentence with its entities and scores; wrong ones are marked, and missed ones that no wrong one overlaps."""
+    gold = example.gold
     wanted, predicted = entity_keys(gold), entity_keys(entities)
     wrong = [e for e in entities if (e.label, e.start, e.end) not in wanted]
     missed = [g for g in gold if not any(g.start < w.end and w.start < g.end for w in wrong)]
     shown = [*entities, *(g for g in missed if (g.label, g.start, g.end) not in predicted)]
-    text, placed = word_entities(words, shown)
+    text, placed = _placed(example, shown)
     original = dict(zip(placed, shown, strict=True))
 
     def show(entity: Entity) -> tuple[str, str, str]:

@@ -8,8 +8,8 @@ from boustro.metrics.spans import SpanCounts
 
 
 def spread(values: Mapping[str, Any]) -> TableCell:
-    """Mean and standard deviation; one seed has no deviation."""
-    return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len(values["values"]) > 1 else "")
+    """Mean and standard deviation; none where there is one seed, or where every seed gives the same."""
+    return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len({*values["values"]}) > 1 else "")
 
 
 def signed(points: float) -> str:
