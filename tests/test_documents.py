@@ -199,7 +199,9 @@ def test_damaged_utf8_is_never_taken_for_windows_1252(tmp_path):
         assert WESTERN not in {note.what for note in notes}
 
 
-@pytest.mark.parametrize("broken", ['{"text": "tw', "[" * 9999])
+@pytest.mark.parametrize(
+    "broken", ['{"text": "tw', "[" * 9999, '{"text": "a", "text": "b"}', '{"text": "a", "n": {"x": 1, "x": 2}}', "NaN"]
+)
 def test_a_line_that_is_not_json_is_named(tmp_path, broken):
     path = write(tmp_path / "a.jsonl", jsonl({"text": "one"}) + f"\n{broken}\n")
     with pytest.raises(ValueError, match=rf"{path}:3: not a JSON object"):

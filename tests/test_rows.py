@@ -171,6 +171,9 @@ def test_an_empty_file_of_rows_has_no_document(tmp_path):
     ("name", "content", "message"),
     [
         ("a.json", '[{"text": "one"},\n{"text": ]', r"a\.json:2: not a JSON list"),
+        ("a.json", '[{"text": "one"},\n]', r"a\.json:2: not a JSON list of records .a comma before"),
+        ("a.json", '[{"text": "one"},\n{"text": "a",\n"text": "b"}]', r"a\.json:2: .* .the key 'text' comes twice"),
+        ("a.json", '{\n"text": "one",\n"n": -Infinity}', r"a\.json:1: .*-Infinity is no JSON; write null"),
         ("a.json", '{"text": "one"}\n{"text": \n', r"a\.json:2: not a JSON object"),
         (
             "a.json",

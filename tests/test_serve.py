@@ -142,7 +142,7 @@ def test_min_score_leaves_out_entities(client):
         ({"inputs": ["Ada"], "model": "tga"}, (404, "unknown_model")),
         ({"inputs": ["Ada"], "model": None}, (400, "unknown_model")),
         ({"inputs": ["Ada"], "min_score": 2}, (422, "not_valid")),
-        (b'{"model": "tag", "inputs": ["Ada"], "min_score": NaN}', (422, "not_valid")),
+        (b'{"model": "tag", "inputs": ["Ada"], "min_score": NaN}', (400, "not_json")),
         ({"inputs": ["Ada"], "model": "tag", "recall": 0.9}, (400, "no_recall")),
         ({"inputs": ["Ada"], "model": "classify", "recall": 0.9}, (400, "no_recall")),
         ({"inputs": ["Ada"], "model": "tag", "recall": 1}, (422, "not_valid")),
@@ -159,6 +159,21 @@ def test_bad_requests_are_refused_in_one_shape(body, expected, client):
     content = body if isinstance(body, bytes) else json.dumps({"model": "tag"} | body).encode()
     answer = client.post("/v1/predict", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 200 if expected == 200 else error(answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"model": "tag",\n "inputs": [}', "the body is not JSON: expecting value (line 2, column 13)"),
+        (b'{"inputs": ["Ada"], "inputs": ["x"]}', "the body is not JSON: the key 'inputs' comes twice"),
+        (b'{"inputs": ["Ada",], "model": "tag"}', "(line 1, column 1"),
+        (b'{"inputs": ["\xfc"]}', "the body is not JSON: byte 14 is not UTF-8"),
+        (b"", "the body is empty; send a JSON object"),
+    ],
+)
+def test_a_body_that_is_no_json_is_refused_with_its_place(body, message, client):
+    answer = client.post("/v1/predict", content=body, headers={"content-type": "application/json"})
+    assert message in answer.json()["error"]["message"]
 
 
 def test_messages_say_where_and_what_to_do(client):

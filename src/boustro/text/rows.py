@@ -35,17 +35,44 @@ BATCH_ROWS = 1000
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 OPENS = re.compile(r'[\[{]\s*[{"]')
 """How JSON begins that is more than one line: not `[1] Ada left.`"""
-SPACE, END = re.compile(r"\s*"), (re.compile(r"\Z"), re.compile(r"\]\s*\Z"))
+SPACE, END = re.compile(r"[ \t\r\n]*"), (re.compile(r"\Z"), re.compile(r"\]\s*\Z"))
 DECLARED = re.compile(r'"?sep=(.?)"?', re.IGNORECASE)
 """Excel's first line of a table, which says what separates the cells."""
+
+
+class JsonFault(ValueError):
+    """What Python reads as JSON, and would lose or make up a value for."""
+
+
+def object_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; `JsonFault` for a key that comes twice, whose first value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise JsonFault(f"the key {shorten(twice)} comes twice in one object; remove one of them")
+    return found
+
+
+def refuse_constant(name: str) -> Any:
+    """`JsonFault` for NaN, Infinity and -Infinity, which Python writes and JSON does not have."""
+    raise JsonFault(f"{name} is no JSON; write null for a missing value")
+
+
+STRICT: dict[str, Any] = {"object_pairs_hook": object_once, "parse_constant": refuse_constant}
+"""How JSON of strangers is read."""
 
 
 def parse_record(line: str, where: str) -> Any:
     """The value of a line of JSON; `ValueError`, with its place, where it is none."""
     try:
-        return json.loads(line)
+        return json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:
-        why = error if line.lstrip()[:1] in tuple("{[") else f"it begins with {shorten(line.strip())}"
+        why = (
+            error
+            if line.lstrip()[:1] in tuple("{[") or isinstance(error, JsonFault)
+            else f"it begins with {shorten(line.strip())}"
+        )
         raise ValueError(f"{where}: not a JSON object ({why})") from None
 
 
@@ -72,6 +99,8 @@ def _numbered(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[in
         lines = list(lines)
         try:
             items = list(_items("\n".join(line for _, line in lines), path, first=0))
+        except JsonFault:
+            raise
         except ValueError:  # lines, of which the first is broken
             items = []
         yield from items
@@ -102,6 +131,8 @@ def sniffed_rows(
     """Of JSON over several lines; None where it is none, and, unless it is `named` so, none with one of `keys`."""
     try:
         rows = list(json_rows(path, lines))
+    except JsonFault:
+        raise
     except ValueError:
         return None
     return iter(rows) if named or (rows and has_key(rows[0][1], keys)) else None
@@ -114,7 +145,7 @@ def file_ending(path: Path) -> str:
 
 def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
     """(line, place, value) of an array, with `first` 1, or of values that follow each other, with 0."""
-    decoder, position, counted, line = json.JSONDecoder(), text.find("[") + 1 if first else 0, 0, 1
+    decoder, position, counted, line = json.JSONDecoder(**STRICT), text.find("[") + 1 if first else 0, 0, 1
     for number in count(1):
         position = _past_space(text, position)
         line, counted = line + text.count("\n", counted, position), position
@@ -124,11 +155,15 @@ def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
             value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             fault_line = error.lineno if isinstance(error, json.JSONDecodeError) else line
-            raise ValueError(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
+            kind = JsonFault if isinstance(error, JsonFault) else ValueError
+            raise kind(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
         yield line, f"{path}:{line}, item {number}" if first else f"{path}:{line}", value
         position = _past_space(text, position)
         if first and text[position : position + 1] == ",":
-            position += 1
+            position = _past_space(text, position + 1)
+            if text[position : position + 1] == "]":
+                fault_line = text.count("\n", 0, position) + 1
+                raise ValueError(f"{path}:{fault_line}: not a JSON list of records (a comma before ])")
         elif first and text[position : position + 1] != "]":
             fault_line = text.count("\n", 0, position) + 1
             raise ValueError(f"{path}:{fault_line}: not a JSON list of records (expected a comma or ])")

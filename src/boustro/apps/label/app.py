@@ -23,7 +23,7 @@ from boustro.apps.drawing import DARK, LIGHT, STYLE, variables
 from boustro.apps.label.background import Background, folder_beside
 from boustro.apps.label.session import Session, Stale
 from boustro.apps.label.taggers import session_curve
-from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app
+from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app, read_body
 from boustro.metrics.spans import entity_keys, score_entities
 from boustro.tasks.render import css, css_class
 from boustro.text.words import apart, join_words
@@ -269,17 +269,12 @@ def _refusing(act: Callable[[], Any]) -> Any:
 
 async def _body(request: Any) -> dict[str, Any]:
     """The JSON object of a request; an empty body is an empty one."""
-    import json
-
     raw = bytearray()
     async for part in request.stream():
         raw += part
         if len(raw) > MOST_BYTES:
             raise Refused(413, "too_large", f"a request has at most {MOST_BYTES:,} bytes")
-    try:
-        given = json.loads(bytes(raw) or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise Refused(400, "not_json", "the body is not JSON") from error
+    given = read_body(bytes(raw) or b"{}")
     if not isinstance(given, dict):
         raise Refused(422, "not_valid", "the body is not a JSON object")
     return given

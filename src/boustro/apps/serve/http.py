@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import errno
 import hmac
+import json
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Collection
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from boustro.options import Count, Positive, PositiveOrZero, Range, check_options
+from boustro.text.rows import STRICT
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -165,11 +167,30 @@ def make_app(
     require_serve(title)
     from fastapi import FastAPI
     from fastapi.exceptions import RequestValidationError
+    from fastapi.routing import APIRoute
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
+    from starlette.requests import Request
+
+    class StrictRequest(Request):
+        async def json(self) -> Any:
+            try:
+                return read_body(await self.body())
+            except Refused as error:  # FastAPI lets no other exception through
+                raise HTTPException(error.status, str(error)) from None
+
+    class StrictRoute(APIRoute):
+        def get_route_handler(self) -> Any:
+            handler = super().get_route_handler()
+
+            async def handle(request: Request) -> Any:
+                return await handler(StrictRequest(request.scope, request.receive))
+
+            return handle
 
     # FastAPI's own page of documentation loads scripts from another address.
     app = FastAPI(title=title, docs_url=None, redoc_url=None, **options)
+    app.router.route_class = StrictRoute
 
     async def refused(_: Any, error: Any) -> "Response":
         return error.response()
@@ -394,11 +415,26 @@ def run_app(
         Server(config).run([bound])
 
 
+def read_body(raw: bytes) -> Any:
+    """The JSON of a request; `Refused`, with the line and the column, for what is none, as files of JSON are read."""
+    try:
+        return json.loads(raw.decode("utf-8-sig"), **STRICT)
+    except json.JSONDecodeError as error:
+        why = f"{error.msg[:1].lower()}{error.msg[1:]} (line {error.lineno}, column {error.colno})"
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start + 1} is not UTF-8"
+    except RecursionError:
+        why = "it is nested too deeply"
+    except ValueError as error:
+        why = str(error)
+    raise Refused(400, "not_json", f"the body is not JSON: {why}")
+
+
 def _invalid(problems: Any) -> Refused:
-    """Why a body does not fit: 400 where it is no JSON, else 422 with the first place that is wrong."""
+    """Why a body does not fit, with the first place that is wrong."""
     first = problems[0]
     said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-    if first["type"] == "json_invalid":
-        return Refused(400, "not_json", f"the body is not JSON: {first.get('ctx', {}).get('error', said)}")
+    if first["type"] == "missing" and first["loc"] == ("body",):
+        return Refused(422, "not_valid", "the body is empty; send a JSON object, see /docs for an example")
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     return Refused(422, "not_valid", f"{place}: {said}")

@@ -22,7 +22,7 @@ from boustro.tasks.data.reading import Note, missing_file, note_unread, unread_f
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
 from boustro.text.documents import read_lines
-from boustro.text.rows import parse_record, records_of
+from boustro.text.rows import STRICT, JsonFault, parse_record, records_of
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
@@ -143,7 +143,9 @@ def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
 def _file_records(path: Path) -> Iterable[tuple[str, Any]]:
     lines = list(read_lines(path))
     try:
-        whole = json.loads("\n".join(line for _, line in lines))
+        whole = json.loads("\n".join(line for _, line in lines), **STRICT)
+    except JsonFault as error:
+        raise ValueError(f"{path}: {error}") from None
     except (ValueError, RecursionError):
         whole = None  # several records, one a line
     if isinstance(whole, Mapping) and "data" in whole:
