@@ -1,5 +1,7 @@
 """CSV and TSV files: which separator, whether quotes are letters, which columns; nothing is taken in silence."""
 
+import json
+
 import pandas as pd
 import pytest
 
@@ -134,6 +136,14 @@ def test_a_cell_of_any_length_is_read(write):
     long = 'He said ""no"", ' * 20_000
     (text,) = read_texts(write("a.csv", f'text,label\n"{long}",x\n'))
     assert len(text) == 6 * 20_000 and len(long) > 131_072
+
+
+def test_the_task_is_guessed_from_several_records(file):
+    named = ({"text": "Rain fell.", "label": label} for label in ("", None, "weather"))
+    assert guess_task(file("a.jsonl", "".join(f"{json.dumps(record)}\n" for record in named))) == "classify"
+    topics = '{"text": "It is late.", "label": []}\n{"text": "It broke.", "label": ["delivery", "quality"]}\n'
+    assert guess_task(file("b.jsonl", topics)) == "classify"
+    assert guess_task(file("c.jsonl", '{"text": "Ada left.", "label": [[0, 3, "PER"]]}\n')) == "tag"
 
 
 # Columns

@@ -57,6 +57,69 @@ def test_scikit_learns_tools_take_the_classes(name, make):
     assert np.isfinite(search.fit(X, y).cv_results_["mean_test_score"]).all()
 
 
+FORMS = {
+    "lists": lambda texts, labels: (texts, labels),
+    "records": lambda texts, labels: ([{"text": t, "label": label} for t, label in zip(texts, labels, strict=True)],),
+    "arrays": lambda texts, labels: (texts, np.array(labels)),
+    "sets": lambda texts, labels: ([(t, [label]) for t, label in zip(texts, labels, strict=True)],),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "values"),
+    [
+        ("records", (0, 10, 2)),
+        ("arrays", (False, True, False)),
+        ("lists", (0.5, 1.0, 2.0)),
+        ("sets", (0, 10, 2)),
+        ("lists", ("a", "b", "c")),
+    ],
+)
+def test_labels_keep_their_types_in_the_folder(form, values, make, tmp_path):
+    """Whole numbers, numbers and booleans are labels in every form."""
+    y = [values[[0, 10, 2].index(label)] for label in LABELS]
+    made = make("classify").fit(*FORMS[form](TEXTS, y))
+    made.save(tmp_path / "folder")
+    for each in (made, boustro.load(tmp_path / "folder")):
+        assert each.classes_.tolist() == sorted(set(values)) and each.classes_.dtype == np.array(values).dtype
+        if form != "sets":
+            assert np.asarray(each.predict(TEXTS)).dtype == np.array(values).dtype
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([1, "1", 2], r"labels of several types, .*; write all as text, or all as numbers"),
+        ([True, 1, 0], "labels of several types"),
+        ([1, 1.0, 2], "labels of several types"),
+        ([1, "a", 2], r"labels of several types, .*'a' \(str\)"),
+        ([1.0, float("nan"), 2.0], r"the label under 'label' is nan"),
+        ([[1, 0], [0, 1], [1, 1]], r"a row of 2 times 0 or 1, which name no labels; .*MultiLabelBinarizer.inverse"),
+        (np.array([[1, 0], [0, 1], [1, 1]]), r"the labels have the shape \(3, 2\).*inverse_transform"),
+        (np.array([[True], [False], [True]]), r"the labels have the shape \(3, 1\); give one label for each text"),
+    ],
+)
+def test_labels_that_are_mixed_or_flags_are_refused(labels, message, make):
+    with pytest.raises(ValueError, match=message):
+        make("classify").fit(TEXTS[:3], labels)
+
+
+def test_tables_of_flags_are_refused(make, file):
+    frame, sparse = pytest.importorskip("pandas").DataFrame, pytest.importorskip("scipy.sparse").csr_matrix
+    flags = np.array([[1, 0], [0, 1], [1, 1]])
+    for labels in (sparse(flags), frame(flags, columns=["sport", "rain"])):
+        with pytest.raises(ValueError, match="inverse_transform"):
+            make("classify").fit(TEXTS[:3], labels)
+    for given in (
+        frame({"text": TEXTS[:3], "sport": [1, 0, 1], "rain": [0, 1, 1]}),
+        file("a.csv", "text,x,y\nHi,1,0\n"),
+    ):
+        with pytest.raises(ValueError, match="have 0 and 1 alone, which name no labels"):
+            make("classify").fit(given)
+    lists = [(text, [0, 1] if n else [0]) for n, text in enumerate(TEXTS[:3])]
+    assert len(task_class("classify").read(lists)) == 3  # names that are numbers
+
+
 @pytest.mark.parametrize("name", ["classify", "pair"])
 def test_labels_are_an_array_as_they_were_given(name, make, tmp_path):
     X, y = KINDS[name]
@@ -74,7 +137,7 @@ def test_labels_are_an_array_as_they_were_given(name, make, tmp_path):
         assert wanted is None or score == pytest.approx(wanted, abs=1e-5)
     made.save(tmp_path / "made")
     opened = boustro.load(tmp_path / "made")
-    assert opened.classes_.tolist() == opened.types == ["0", "10", "2"]
+    assert opened.classes_.tolist() == [0, 2, 10] and opened.types == ["0", "10", "2"]
     assert clone(opened).get_params() == opened.get_params() and clone(opened).settings() == opened.settings()
     assert made.predict_proba([]).shape == (0, 3)
 

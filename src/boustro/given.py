@@ -12,6 +12,10 @@ from boustro.errors import shorten
 from boustro.types import Sentence
 
 T = TypeVar("T")
+INDICATORS = (
+    "which name no labels; give each text the list of its labels: MultiLabelBinarizer.inverse_transform(y) of "
+    "scikit-learn, or [[name for name, has in zip(names, row) if has] for row in y]"
+)
 SPLITS = {"train", "training", "dev", "valid", "validation", "test"}
 """Names that a dict of data sets has."""
 
@@ -124,6 +128,17 @@ def plain_value(value: Any) -> Any:
     return value.item() if hasattr(value, "dtype") and not getattr(value, "shape", True) else value
 
 
+def plain_labels(labels: Any) -> list[Any]:
+    """Labels, one for each text, as Python's own; `ValueError` for rows of 0 and 1, and for what is no list."""
+    shape, kind = getattr(labels, "shape", ()), getattr(getattr(labels, "dtype", None), "kind", "")
+    if len(shape) > 1 and (hasattr(labels, "toarray") or hasattr(labels, "columns") or kind in "biuf"):
+        one = "give one label for each text, such as a single column"
+        raise ValueError(f"the labels have the shape {tuple(shape)}; {one}. Rows of 0 and 1 are flags, {INDICATORS}")
+    plain = [plain_value(label) for label in iterate(labels, "labels, one for each text")]
+    refuse_indicators(plain)
+    return plain
+
+
 def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str], Any]) -> list[Any]:
     """Texts with their labels as examples: what `join` makes of a text, its label and their place.
 
@@ -136,6 +151,16 @@ def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str
     if len(texts) != len(golds):
         raise ValueError(f"{len(texts):,} texts, but {len(golds):,} labels; give one for each text")
     return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, golds, strict=True), start=1)]
+
+
+def refuse_indicators(rows: Sequence[Any], place: str = "the labels") -> None:
+    """`ValueError` where the labels of all texts are rows of 0 and 1, as many for each: they say of each label whether
+    a text has it, and not its name. A list of names that are 0 and 1 is shorter or longer for some text."""
+    lists = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
+    if not lists or not all(isinstance(row, (list, tuple)) and len(row) == len(lists[0]) > 1 for row in lists):
+        return
+    if all(isinstance(cell, (bool, int, float)) and cell in (0, 1) for row in lists for cell in row):
+        raise ValueError(f"{place}: each text has a row of {len(lists[0])} times 0 or 1, {INDICATORS}")
 
 
 def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:

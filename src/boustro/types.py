@@ -14,6 +14,25 @@ NO_ANSWER = "no answer"
 """The label of a question that its context does not answer."""
 
 
+class TypedLabel(str):
+    """A label that was given as a number or a boolean, under the name that it has in files.
+
+    Attributes:
+        value: As it was given.
+    """
+
+    value: bool | int | float
+
+    def __new__(cls, value: bool | int | float, name: str = "") -> "TypedLabel":
+        """The label of a value, by default named as Python writes it."""
+        made = super().__new__(cls, name or value)
+        made.value = value
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.value, str(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Entity:
     """A labelled span `[start, end)`; `text` and `score` (a probability) when a tagger made it.

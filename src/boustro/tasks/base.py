@@ -26,7 +26,7 @@ import numpy as np
 from boustro.choose import later, suggestion
 from boustro.errors import require_torch
 from boustro.features.reader import within_memory
-from boustro.given import are_inputs, is_by_text, iterate, plain_value, with_labels
+from boustro.given import are_inputs, is_by_text, iterate, plain_labels, with_labels
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
@@ -109,7 +109,6 @@ class Task(Contract[Input, Result]):
         check_options(Task.__init__, locals())
         require_torch()
         self._params = {"encoder": encoder, "head": head, "preset": preset, "cache": cache, "device": device, **options}
-        self._values: dict[str, Any] = {}
         self.plan = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
         self._fitted: Fitted | None = None
 
@@ -117,7 +116,7 @@ class Task(Contract[Input, Result]):
     def of(cls, plan: Plan) -> Self:
         """The same by a plan."""
         made = cls.__new__(cls)
-        made.plan, made._fitted, made._values = plan, None, {}
+        made.plan, made._fitted = plan, None
         made._read_by_rule()
         how = {"preset": "default", "cache": plan.reader.cache, "device": plan.reader.device}
         made._params = {"encoder": plan.reader.spec, "head": plan.head_kind, **how, **made.settings()}
@@ -291,7 +290,7 @@ class Task(Contract[Input, Result]):
             raise OptionError("weak_weight is not read without weak examples; leave it out")
         if labels is None and dev is not None and are_inputs(train, dev, self.in_documents):
             labels, dev = dev, None
-        train, self._values = self._joined(train, labels)
+        train = self._joined(train, labels)
         examples = Examples(
             train=self.read(train, *how, **reading, **self.lenient),
             dev=self.read(dev, *how, **reading) if dev is not None else (),
@@ -309,20 +308,13 @@ class Task(Contract[Input, Result]):
             made = f"; options of the model are given when it is made: {type(self).__name__}({name}=…)"
             raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
 
-    def _joined(self, given: Any, labels: Any) -> tuple[Any, dict[str, Any]]:
-        """Texts with their labels, also of a dict of both, as examples, and labels by their names."""
+    def _joined(self, given: Any, labels: Any) -> Any:
+        """Texts with their labels, also of a dict of both, as examples."""
         if labels is None and is_by_text(given):
             given, labels = list(given), list(given.values())
         if labels is None:
-            return given, {}
-        plain = (
-            [plain_value(label) for label in iterate(labels, "labels, one for each text")]
-            if not isinstance(labels, str)
-            else labels
-        )
-        known = {str(raw): raw for raw in plain if isinstance(raw, (str, int))}
-        named = [str(raw) if isinstance(raw, bool) else raw for raw in plain] if not isinstance(plain, str) else plain
-        return with_labels(given, named, self.labelled), known
+            return given
+        return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), self.labelled)
 
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
         """The features of examples; a sentence that several examples share is encoded once."""
@@ -384,7 +376,7 @@ class Task(Contract[Input, Result]):
         if self.is_input(given):
             return next(self.stream([given]))
         found: list[Any] = list(self.stream(given))
-        return Labels(found, self._values) if found and type(found[0]) is Label else found
+        return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
 
     def evaluate(self, data: Any, *how: Any, labels: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
@@ -395,7 +387,7 @@ class Task(Contract[Input, Result]):
         self._check_reading(reading)
         if labels is None and how and are_inputs(data, how[0], self.in_documents):
             labels, how = how[0], how[1:]
-        data, _ = self._joined(data, labels)
+        data = self._joined(data, labels)
         examples = self.read(data, *how, **reading)
         for what, count in self.unknown_labels(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
@@ -414,7 +406,8 @@ class Task(Contract[Input, Result]):
             raise AttributeError(
                 f"this {type(self).__name__} is not trained yet, so it has no classes_; call fit first"
             )
-        return np.unique([self._values.get(label, label) for label in self.types])
+        values = self.fitted.labelling.values
+        return np.unique([values.get(label, label) for label in self.types])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What `__init__` was given, and its defaults, for scikit-learn's `clone`."""

@@ -38,6 +38,7 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
 from boustro.tasks.folds import left_out
+from boustro.tasks.labellings import values_of
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
@@ -151,6 +152,7 @@ class Classifier(Task[str, Label]):
             batch = inputs.batch(np.arange(len(inputs)))
             pooled = head.pool(batch.to_words(mix_all(head, inputs.streams)), batch.lengths)
         labelling = TextLabelling("class", labels)
+        labelling.values = {**self.fitted.labelling.values, **values_of(texts)}
         head.extend(labels, pooled, torch.from_numpy(labelling.ids(texts)))
         record = self.record | {"texts_added": self.record.get("texts_added", 0) + len(texts)}
         self.fitted = replace(self.fitted, labelling=labelling, record=record)

@@ -68,11 +68,8 @@ def parse_record(line: str, where: str) -> Any:
     try:
         return json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:
-        why = (
-            error
-            if line.lstrip()[:1] in tuple("{[") or isinstance(error, JsonFault)
-            else f"it begins with {shorten(line.strip())}"
-        )
+        is_json = isinstance(error, JsonFault) or line.lstrip()[:1] in tuple("{[")
+        why = error if is_json else f"it begins with {shorten(line.strip())}"
         raise ValueError(f"{where}: not a JSON object ({why})") from None
 
 

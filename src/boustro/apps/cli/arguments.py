@@ -14,9 +14,11 @@ boustro: there is no option --output; did you mean --out? `boustro fit --help` l
 Which task labelled data are for is guessed from a file as a whole, or from its first record.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -44,6 +46,7 @@ from boustro.tasks.data.named import under_names
 from boustro.tasks.data.pairs import KEYS
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
+from boustro.text.columns import LOOKED_AT
 from boustro.text.documents import read_lines
 from boustro.text.places import Place, check_lm, check_model, refuse_swapped
 from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
@@ -406,16 +409,19 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
             return whole[0]
         if not table and (wanted := guess_wanted(records_of(path, read_lines(path)))):
             return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
-        record = dict.fromkeys(columns_of(path), "1") if table else _first(path)
+        found = [dict.fromkeys(columns_of(path), "1")] if table else _first_records(path)
         keys = KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
         chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
-        ((_, record),) = under_names([(str(path), record)], chosen, keys, LABEL_KEY)
-    except (OSError, ValueError, StopIteration):
+        records = [record for _, record in under_names([(str(path), one) for one in found], chosen, keys, LABEL_KEY)]
+    except (OSError, ValueError):
         return named
-    suited = (name for name, entry in TASKS.items() if isinstance(record, Mapping) and entry.suits(record))
-    return next(suited, named)
+    records = [record for record in records if isinstance(record, Mapping)]
+    return next((name for name, entry in TASKS.items() if any(map(entry.suits, records))), named)
 
 
-def _first(path: Path) -> Any:
-    _, record = next(iter(records_of(path, read_lines(path))))
-    return record
+def _first_records(path: Path) -> list[Any]:
+    """Those of a file of JSON that the task is guessed from: the first may have no label; the rest may be damaged."""
+    found = []
+    with contextlib.suppress(ValueError):
+        found.extend(record for _, record in islice(records_of(path, read_lines(path)), LOOKED_AT))
+    return found

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from boustro.errors import shorten
-from boustro.given import as_text
+from boustro.given import as_text, plain_value
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
-from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, tidy_label, whole_text
+from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, Span
-from boustro.types import Sentence
+from boustro.types import Sentence, TypedLabel
 
 KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
 LABEL_KEYS = "label", "same"
@@ -162,8 +162,10 @@ def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> Pair:
         raise ValueError(f"{where}: expected two texts and their {gold}, got {shorten(record)}")
     if gold == SCORE_KEY:
         return replace(pair, score=as_score(record.get(SCORE_KEY), where))
-    label = next((record[key] for key in LABEL_KEYS if key in record), None)
-    if not isinstance(label, (str, int)) or not str(label).strip():
+    label = plain_value(next((record[key] for key in LABEL_KEYS if key in record), None))
+    if not is_label(label):
         names = " or ".join(map(repr, LABEL_KEYS))
         raise ValueError(f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool")
-    return replace(pair, label=str(label).lower() if isinstance(label, bool) else tidy_label(label, where, notes))
+    if isinstance(label, bool):  # named as JSON writes it
+        return replace(pair, label=TypedLabel(label, str(label).lower()))
+    return replace(pair, label=tidy_label(label, where, notes))

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
+from boustro.given import INDICATORS, plain_value, refuse_indicators
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.words import Placed, current_rule, split_text
-from boustro.types import Sentence
+from boustro.types import Sentence, TypedLabel
 
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 WORDLESS = "texts without a word"
@@ -51,7 +52,10 @@ def read_texts(
         if gold == "label" and named and tool_of(named[0][1]):
             chosen = DataOptions(word_column=next(iter(options.text_column), None), tag_column=options.label_column)
             return plain_records(named, "label", noted, chosen)
-        return under_names(named, options, TEXT_KEYS[:1], gold)
+        named = under_names(named, options, TEXT_KEYS[:1], gold)
+        if gold == "label":
+            refuse_indicators([_several(record) for _, record in named], named[0][0] if named else "")
+        return named
 
     def read(record: Any, where: str) -> Sentence:
         sentence = _sentence(record, where, gold, noted)
@@ -62,6 +66,14 @@ def read_texts(
     return read_named(data, "text", read, plain, options, noted, reads)
 
 
+def _several(record: Any) -> Any:
+    """What stands where a record has several labels."""
+    if isinstance(record, (list, tuple)):
+        return record[1] if len(record) == 2 else None
+    given = record if isinstance(record, Mapping) else {}
+    return given[LABELS_KEY] if given.get(LABEL_KEY) is None and LABELS_KEY in given else given.get(LABEL_KEY)
+
+
 def is_text(record: Mapping[str, Any]) -> bool:
     """Whether a record has a text that is not split into words."""
     return any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
@@ -69,8 +81,9 @@ def is_text(record: Mapping[str, Any]) -> bool:
 
 def suits_labels(record: Mapping[str, Any]) -> bool:
     """Whether this is a text with a label or several."""
-    labels = record.get(LABELS_KEY)
-    return is_text(record) and (is_label(record.get(LABEL_KEY)) or (bool(labels) and are_labels(labels)))
+    lists = (record.get(LABEL_KEY), record.get(LABELS_KEY))  # doccano has topics under `label`
+    one = is_label(record.get(LABEL_KEY))
+    return is_text(record) and (one or any(bool(labels) and are_labels(labels) for labels in lists))
 
 
 def suits_scores(record: Mapping[str, Any]) -> bool:
@@ -123,7 +136,10 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
     note_address(text, where, notes)
     sentence = replace(whole_text(text).sentence, document=document_of(record), where=where)
     if gold not in record and not (gold == LABEL_KEY and LABELS_KEY in record):
-        raise ValueError(f"{where}: no {gold} under {gold!r} ({keys}); name it with --label-column")
+        flags = [name for name, value in record.items() if str(plain_value(value)) in ("0", "1", "True", "False")]
+        advice = f"the columns {', '.join(map(str, flags))} have 0 and 1 alone, {INDICATORS}"
+        advice = advice if gold == LABEL_KEY and len(flags) > 1 else "name it with --label-column"
+        raise ValueError(f"{where}: no {gold} under {gold!r} ({keys}); {advice}")
     if gold == SCORE_KEY:
         return replace(sentence, score=as_score(record[SCORE_KEY], where))
     return _with_labels(sentence, record, where, notes)
@@ -142,16 +158,22 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
 
 
 def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
-    """A label as text, without white space around it, which is noted."""
-    tidy = str(label).strip()
-    if tidy != str(label):
+    """A label as text, without white space around it, which is noted; of a number or a boolean, with its value."""
+    label = plain_value(label)
+    if not isinstance(label, str):
+        return TypedLabel(label)
+    tidy = label.strip()
+    if tidy != label:
         notes.append(Note(PADDED_LABELS, where, f"the label {shorten(label)}"))
     return tidy
 
 
 def is_label(value: Any) -> bool:
-    """Whether this names a label: a text or a whole number."""
-    return isinstance(value, (str, int)) and not isinstance(value, bool) and bool(str(value).strip())
+    """Whether this names a label: a text, a number or a boolean."""
+    value = plain_value(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, (int, str)) and bool(str(value).strip())
 
 
 def are_labels(value: Any) -> bool:

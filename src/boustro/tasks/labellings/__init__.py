@@ -60,14 +60,40 @@ def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions) -> 
     learned = labelling_class(head_kind(kind).labelling, examples)
     if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
-    return learned.learn(examples, options)
+    labelling = learned.learn(examples, options)
+    labelling.values = values_of(examples)
+    return labelling
 
 
 def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
     """A saved labelling; `own` is what else its `to_dict` has. `ValueError` for an unknown scheme."""
     name = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
     refuse_no_texts(labels, "label")
-    return _class(name)(scheme, labels, **own)
+    values = own.pop("values", ())
+    labelling = _class(name)(scheme, labels, **own)
+    labelling.values = dict(zip(labels, values, strict=bool(values)))
+    return labelling
+
+
+def values_of(examples: Sequence[Any]) -> dict[str, Any]:
+    """The labels that are no texts, as they were given, by their names.
+
+    Raises `ValueError`, with two of them, where some are texts, numbers or booleans and others are not.
+    """
+    given = {
+        (str(label), getattr(label, "value", str(label)))
+        for example in examples
+        for label in (getattr(example, "label", None), *(getattr(example, "labels", None) or ()))
+        if label is not None
+    }
+    kinds = {float if type(value) is int else type(value): value for _, value in given}
+    equal = {value: [raw for _, raw in given if raw == value] for _, value in given}
+    for both in (list(kinds.values()), *equal.values()):
+        if len(both) > 1:
+            shown = " and ".join(f"{value!r} ({type(value).__name__})" for value in both[:2])
+            what = f"labels of several types, {shown}; write all as text, or all as numbers"
+            raise ValueError(f"{data_name(examples)}: {what}")
+    return {} if str in kinds else dict(given)
 
 
 def _class(place: str) -> type[Labelling]:

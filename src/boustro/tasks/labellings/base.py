@@ -5,7 +5,8 @@ answers, which it scores. Every kind is a file beside this one; `boustro.tasks.l
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -43,6 +44,8 @@ class Labelling(ABC):
     """What is counted in examples and answers, and how it is shown."""
     nested: ClassVar[bool] = False
     """Whether entities of an answer may be inside or across each other."""
+    values: Mapping[str, Any] = MappingProxyType({})
+    """The labels as they were given, by their names, where they are numbers or booleans."""
     by_label: ClassVar[bool] = False
     """Whether K examples can be drawn for each label, as those of one are known by it."""
 
@@ -66,7 +69,8 @@ class Labelling(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """What `open_labelling` needs to make it again."""
-        return {"scheme": self.scheme, "labels": list(self.labels)}
+        typed = {"values": [self.values[label] for label in self.labels]} if self.values else {}
+        return {"scheme": self.scheme, "labels": list(self.labels), **typed}
 
     def suited(self, config: Any) -> Self:
         """The same as the options of the task want it; `ValueError` where they do not suit."""

@@ -155,7 +155,7 @@ class RelationLabelling(MarkedLabelling):
                 f"no example has the no_relation_label {no_relation!r}; there are {', '.join(self.labels)}"
             )
         made = RelationLabelling(self.scheme, self.labels, no_relation)
-        made.weights = self.weights
+        made.weights, made.values = self.weights, self.values
         return made
 
     def to_dict(self) -> dict[str, Any]:
