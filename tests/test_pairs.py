@@ -126,7 +126,7 @@ def test_correlations_are_scipys():
         ("label", {"sentence1": "a", "sentence2": 3, "label": "x"}, "sentence2 is 3, which is not a string"),
         ("label", {"sentence1": "a", "sentence2": "b"}, "the label under 'label' or 'same' is None"),
         ("score", {"sentence1": "a", "sentence2": "b", "score": "high"}, "the score under 'score' is 'high'"),
-        ("score", {"sentence1": "a", "sentence2": "b", "score": float("nan")}, "expected a number"),
+        ("score", {"sentence1": "a", "sentence2": "b", "score": float("nan")}, "NaN is no JSON; write null"),
         ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 9, "same": True}, "mark no characters"),
         ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 1, "same": True}, "in one text only"),
         ("label", ["a", "b", "c", "d"], "expected two texts"),
