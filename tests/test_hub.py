@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from boustro.store import MANIFEST
+from boustro.tasks.hub import _scores
 from fake_hub import TOKEN, fake_hub
 
 USE = """
@@ -57,3 +58,11 @@ def test_a_tagger_goes_up_and_comes_down_over_http_and_what_the_hub_refuses_is_a
         assert json.loads(answer) == [["LOC", "Vellmar"]]
     assert "ada/other: the Hub refused the upload: " in refused
     assert "FileNotFoundError ada/other: no such folder, and not found on the Hub" in missing
+
+
+def test_a_card_without_a_development_set_has_the_cross_validated_score():
+    gain = {"points": 2.0, "low": 0.5, "high": 3.5}
+    facts = {"metric": "F1", "score": 81.2, "low": 74.0, "high": 88.1, "examples": 60, "gain": gain}
+    facts["curve"] = [[15, 70.0], [30, 79.2], [60, 81.2]]
+    scores = _scores({"record": {"dev_scores": None, "cross_validation": facts}, "task": "tag"})
+    assert "- cross-validated F1: 81.2" in scores and "74.0 to 88.1" in scores

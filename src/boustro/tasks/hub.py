@@ -31,6 +31,8 @@ from boustro.errors import reason
 from boustro.metrics.score import score_table
 from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS, task_of
+from boustro.tasks.estimate import KEY as CROSS_VALIDATION
+from boustro.tasks.estimate import said
 from boustro.tasks.labellings import open_labelling
 from boustro.text.places import packaged_tagger
 
@@ -141,9 +143,10 @@ def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: 
 
 
 def _scores(config: dict[str, Any]) -> str:
-    scores = config["record"].get("dev_scores")
+    scores, judged = config["record"].get("dev_scores"), config["record"].get(CROSS_VALIDATION)
     if not scores:
-        return "There was no development set."
+        sentences = said(judged, TASKS[config["task"]].examples) if judged else ()
+        return "\n".join(["There was no development set.", *(f"- {sentence}" for sentence in sentences)])
     heads, *rows = ([_cell(cell) for cell in row] for row in score_table(scores))
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (

@@ -4,8 +4,8 @@
     analyzer.registry.add_recognizer(BoustroRecognizer("ner", {"MISC": None, "VESSEL": "SHIP"}))
     analyzer.analyze("Ada Brandt flew to Port Lisse.", language="en")
 
-The usual labels have Presidio's names by themselves (`STANDARD`), and others keep their own. The text is split into
-words as `Tagger.predict` does, whatever the analyzer's own NLP engine. Source: presidio_analyzer.EntityRecognizer (2.2).
+The usual labels have names of Presidio by themselves (`STANDARD`), and others keep their own. The text is split into
+words as `Tagger.predict` does, whatever the NLP engine is. Source: presidio_analyzer.EntityRecognizer (2.2).
 
 Text that arrives in chunks has results too, which Presidio's own analyzer cannot give:
 
