@@ -342,6 +342,46 @@ def test_what_is_not_answered_survives_a_reload(browser, served, tmp_path):
         page.call("Page.reload")
         page.wait("document.querySelector('#sentence .w') && !busy && state.answered === 1")
         assert entities(page) == [] and page.run("$('note').value") == ""  # of another sentence
+        page.press("b")
+        page.wait("state.sentence.is === 'answered' && !busy")
+        page.press("ArrowRight")
+        page.press("2")  # another label than the answer's
+        page.call("Page.reload")
+        page.wait("document.querySelector('#sentence mark') && !busy")
+        assert entities(page) == [["LOC", 0, 1]] and page.text("#kind") == "changed"
+        page.press("Enter")
+        page.wait("state.sentence.is !== 'answered' && !busy")
+        assert [e.label for e in session.answers[0].entities] == ["LOC"]
+        page.close()
+
+
+def test_keys_go_to_the_ends_and_from_entity_to_entity(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        page = open_page(browser, served(session))
+        last = page.run("state.sentence.words.length") - 1
+        for key, place in (("End", last), ("Home", 0)):
+            page.press(key)
+            assert page.run("cursor") == place
+        page.press("1")  # the first word
+        page.press("ArrowRight", control=True)
+        assert page.run("cursor") == last  # no entity follows
+        page.press("ArrowLeft", control=True)
+        assert page.run("cursor") == 0
+        page.press("End", shift=True)
+        assert page.run("chosen") == [0, last + 1]
+        page.close()
+
+
+def test_all_names_of_the_group_that_a_key_labels_can_be_seen(browser, served, tmp_path):
+    with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
+        page = open_page(browser, served(session))
+        names = [f"Name{n}" for n in range(30)]
+        made = [{"names": names, "mentions": 30, "label": ""} for _ in range(2)]
+        page.run(f"groups = {made}.map(g => ({{...g, out: new Set()}})), draw(), 1".replace("'", '"'))
+        shown = "[...document.querySelectorAll('#groups li')].map(g => g.querySelectorAll('.name').length)"
+        assert page.run(shown) == [30, 12]
+        page.run("now = 1, draw(), 1")
+        assert page.run(shown) == [12, 30]
         page.close()
 
 
