@@ -55,14 +55,34 @@ def test_a_line_every_half_minute_has_what_is_done_how_fast_and_how_long_still(c
 def test_what_was_done_before_counts_for_the_total_and_not_for_the_speed(clock, capsys):
     bar = Progress("labelling", "rows", total=10_000, done=5_000)
     bar.skip(1_000)
+    bar.update(10)
     clock[0] = 40.0
-    bar.update(20, "loss 0.5")
+    bar.update(10, "loss 0.5")
     assert capsys.readouterr().err == "labelling: 6,020 of 10,000 rows, 0.5 rows/s, about 2.2 hours left, loss 0.5\n"
     bar = Progress("splitting", "documents")
     clock[0] = 80.0
     assert [*bar.over("ab")] == ["a", "b"]
     assert capsys.readouterr().err == "splitting: 1 documents, 0.025 documents/s\n"
     assert duration(5400) == "about 90 minutes"
+
+
+def test_nothing_is_foretold_by_the_first_batch(clock, capsys, monkeypatch):
+    bar = Progress("encoding", "words", total=120_000, done=8)
+    bar.skip(4)
+    clock[0] = 31.0
+    bar.update(11)  # eleven words in half a minute: the model was loaded
+    clock[0] = 62.0
+    bar.update(60_000)
+    first, second = capsys.readouterr().err.splitlines()
+    assert "left" not in first and second.endswith("about 62 seconds left")
+    monkeypatch.setattr(progress, "BAR_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Progress("encoding", "words", total=120_000) as bar:
+        shown = []
+        for number in (11, 60_000):
+            bar.update(number)
+            shown.append(str(bar._bar))
+    assert "<" not in shown[0] and "<" in shown[1]
 
 
 def test_a_terminal_and_a_notebook_have_a_bar_and_no_lines_and_a_log_no_bar(at_once, monkeypatch):

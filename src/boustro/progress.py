@@ -20,6 +20,8 @@ from boustro.output import duration
 LINE_SECONDS = 30.0
 BAR_SECONDS = 1.0
 """A bar for what is over sooner would only flicker."""
+UNKNOWN = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+"""A bar of tqdm without speed and time left."""
 
 Item = TypeVar("Item")
 
@@ -51,12 +53,14 @@ class Progress:
         bar = (terminal and parent_process() is None) if shown is None else shown
         self._lines = shown is None and not terminal
         self._before, self._began, self._lock, self._note = done, monotonic(), Lock(), ""
+        self._batches = 0  # the first one waits for models and caches, so nothing is foretold by it alone
         self._due = self._began + LINE_SECONDS
         self._bar: Any = None
         if bar:
             from tqdm.std import tqdm  # what shows no bar does not need it; that of notebooks warns without ipywidgets
 
             how: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "leave": False, "delay": BAR_SECONDS}
+            how |= {"bar_format": UNKNOWN} if total is not None else {}
             self._bar = tqdm(total=total, initial=done, desc=what, **how)
 
     def __enter__(self) -> Self:
@@ -81,8 +85,10 @@ class Progress:
         """So many more are done; `note` stands at the end, until there is another one."""
         with self._lock:
             self.done += number
+            self._batches += number > 0
             self._note = note or self._note
             if self._bar is not None:
+                self._bar.bar_format = None if self._batches > 1 else self._bar.bar_format
                 if note:
                     self._bar.set_postfix_str(note, refresh=False)
                 self._bar.update(number)
@@ -93,6 +99,7 @@ class Progress:
     def skip(self, number: int) -> None:
         """So many more are done, but not now: they do not count for the speed."""
         self._before += number
+        self._batches -= number > 0
         self.update(number)
 
     def line(self) -> str:
@@ -102,7 +109,7 @@ class Progress:
         parts = [f"{self.what}: {self.done:,}{of} {self.unit}"]
         if speed:
             parts.append(f"{speed:,.0f} {self.unit}/s" if speed >= 10 else f"{speed:.2g} {self.unit}/s")
-            if self.total is not None:
+            if self.total is not None and self._batches > 1:
                 parts.append(f"{duration(max(self.total - self.done, 0) / speed)} left")
         return ", ".join([*parts, self._note] if self._note else parts)
 
