@@ -40,6 +40,7 @@ from boustro.apps.drawing import (
     ticks,
 )
 from boustro.apps.label.incremental import LiveTagger, Order, Pool
+from boustro.apps.label.taggers import Given
 from boustro.apps.label.vectors import VectorReader, Vectors, vector_source
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
@@ -202,7 +203,8 @@ def at(curve: Sequence[Mapping[str, Any]], words: float) -> float:
 
 def _point(tagger: LiveTagger, gold: Gold, judged: Gold, words: int) -> dict[str, Any]:
     known = {number: gold.entities[number] for number in tagger.learned}
-    tagger.rescale(tagger.held_out(known), known)
+    given = Given([gold.sentences[n] for n in known], [*known])
+    tagger.rescale(tagger.held_out(given.parts()), known)
     predicted = tagger.decode(tagger.scores(judged.vectors.words.astype(np.float32)), judged.sentences)
     f1 = round(score_entities(judged.entities, predicted, {}).value, 2)
     return {"words": words, "sentences": len(known), "entities": sum(map(len, known.values())), "f1": f1}

@@ -79,7 +79,17 @@ def test_a_real_difference_is_found_and_no_false_one():
     found, same = paired_bootstrap(half, good), paired_bootstrap(half, half)
     assert 0 < found.low < found.points < found.high and found.p < 0.002
     assert found.points == pytest.approx(100 - 200 * 50 / 150)
-    assert same.p == 1 and same.points == same.low == same.high == 0
+    assert same.p == 1 and same.points == 0 and -3 < same.low < 0 < same.high < 3
+
+
+@pytest.mark.parametrize(("better", "worse", "exact"), [(5, 0, 0.0625), (6, 0, 0.03125), (6, 1, 0.125), (0, 0, 1.0)])
+def test_few_that_differ_have_the_exact_p(better, worse, exact):
+    """McNemar's, of 40 texts, with three seeds that are equal; and an interval that agrees with it."""
+    right = np.ones((2, 3, 40), bool)
+    right[0, :, :better], right[1, :, 38 - worse : 38] = False, False
+    found = paired_bootstrap(*np.stack([np.ones((2, 3, 40)), np.ones((2, 3, 40)), right], -1))
+    assert found.p == pytest.approx(exact) and found.points == pytest.approx(100 * (better - worse) / 40)
+    assert (found.low <= 0) == (exact >= 0.05) and found.high > found.points
 
 
 def test_with_several_seeds_the_difference_is_that_of_the_means():
@@ -100,9 +110,9 @@ def test_seeds_are_set_beside_each_other_by_their_number():
     whole, partial, other = np.stack([good, half, good]), np.stack([good, good]), np.stack([half])
     drawn = bootstrap_f1([whole, partial, other], [(1, 2, 3), (1, 3), (2,)], draws=200)
     same = difference(drawn[0], drawn[1])
-    assert same and (same.points, same.low, same.high, same.num_seeds) == (0, 0, 0, 2)  # seeds 1 and 3 are equal
+    assert same and (same.points, same.p, same.num_seeds) == (0, 1, 2)  # seeds 1 and 3 are equal
     one = difference(drawn[0], drawn[2])
-    assert one and one.points == one.high == 0 and one.num_seeds == 1
+    assert one and one.points == 0 and one.high < 3 and one.num_seeds == 1
     assert difference(drawn[1], drawn[2]) is None
 
 

@@ -13,6 +13,7 @@ from boustro.heads.closed_form import (
     ridge,
     ridge_held_out,
 )
+from boustro.heads.inputs import Kinship
 
 NUM_TAGS = 4
 STARTS = np.array([0, 3, 3, 10, 11, 18, 24, 33, 40])  # one sentence is empty
@@ -67,13 +68,18 @@ def test_a_tag_that_no_word_has_is_never_predicted(data):
         assert set(scores(head, vectors).argmax(-1)) == {2}
 
 
-def test_leaving_a_sentence_out_of_ridge_is_exact(data):
-    vectors, tags, words = data
+@pytest.mark.parametrize("groups", [range(8), (0, 0, 0, 1, 0, 0, 1, 2)], ids=["each", "together"])
+def test_leaving_sentences_out_of_ridge_is_exact(data, groups):
+    vectors, tags, _ = data
+    shared = np.array([6, 7]), np.array([0, 0])  # and a text of two groups
+    words = LabelledWords(vectors, tags, NUM_TAGS, STARTS, Kinship(np.array(groups), *shared))
     held_out = ridge_held_out(words, [0.5, 20.0])
     for strength, found in zip([0.5, 20.0], held_out, strict=True):
-        for rows in words.sentences:
+        assert sorted(row for rows, _ in words.parts for row in rows) == list(range(40))
+        for rows, left in words.parts:
+            assert {*rows} <= {*left} and (24 in left) == (33 in left)
             others = np.ones(40, bool)
-            others[rows] = False
+            others[left] = False
             model = Ridge(alpha=strength).fit(vectors[others], np.eye(NUM_TAGS)[tags[others]])
             np.testing.assert_allclose(found[rows], model.predict(vectors[rows]), atol=1e-8)
 

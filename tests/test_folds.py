@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
-from boustro.metrics.significance import bootstrap, f1
+from boustro.metrics.significance import bootstrap, f1, interval
 from boustro.tasks import estimate as module
 from boustro.tasks import task_class
 from boustro.tasks.estimate import KEY, said
-from boustro.tasks.fitting import fit
+from boustro.tasks.fitting import begin, fit, train_on_parts
 from boustro.tasks.folds import drawn_together, kin, left_out
 from boustro.tasks.plan import Examples
 from boustro.text.duplicates import number_alike
@@ -35,7 +37,7 @@ def sentences(*texts, document=""):
 
 def divided(examples, num_folds, key, seed=1):
     """How many values of `key` stand on both sides of some part."""
-    parts = list(left_out(examples, num_folds, seed, itself))
+    parts = list(left_out(kin(examples, itself), num_folds, seed))
     assert sorted(np.concatenate([left for _, left in parts]).tolist()) == list(range(len(examples)))
     assert all(sorted([*kept, *left]) == list(range(len(examples))) for kept, left in parts)
     sides = [({key(examples[n]) for n in kept}, {key(examples[n]) for n in left}) for kept, left in parts]
@@ -47,12 +49,12 @@ def test_documents_stay_together_also_where_there_are_fewer_than_parts():
     assert divided(own, 5, lambda s: s.document) == (3, 0)
     assert kin(own, itself).divided == ""
     alone = [Sentence(s.words, document="d") for s in own]
-    assert len(list(left_out(alone, 5, 1, itself))) == 5
+    assert len(list(left_out(kin(alone, itself), 5, 1))) == 5
     assert kin(alone, itself).divided == "sentences of one document"
-    ((kept, left),) = left_out(own + sentences(*(f"x{n} y{n}" for n in range(12))), 1, 1, itself)
+    ((kept, left),) = left_out(kin(own + sentences(*(f"x{n} y{n}" for n in range(12))), itself), 1, 1)
     assert len(kept) + len(left) == 30 and len(left) == 6
     with pytest.raises(ValueError, match="1 training examples cannot be parted"):
-        list(left_out(own[:1], 3, 1, itself))
+        list(left_out(kin(own[:1], itself), 3, 1))
 
 
 @pytest.mark.parametrize("copy", [
@@ -95,21 +97,96 @@ def test_questions_of_one_context_and_pairs_of_one_text_stay_together():
                  for q in ("Who left", "When was it", "Why")]  # fmt: skip
     task = task_class("qa")
     assert kin(task.read(questions), task.shared).groups.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    pairs = [{"sentence1": c, "sentence2": f"{q} {n} ?", "label": str(n)} for n, c in enumerate(contexts)
+             for q in ("Who left", "When was it")]  # fmt: skip
+    pairs += [{"sentence1": "Nobody came at all .", "sentence2": "Who left 0 ?", "label": "1"}]
+    task = task_class("pair")
+    assert kin(task.read(pairs), task.shared).groups.tolist() == [0, 0, 1, 1, 2, 2, 0]
     relations = [{"text": c, "head": [0, 2], "tail": [3, 3 + k], "label": str(k)} for c in contexts for k in (1, 2)]
     task = task_class("relation")
     assert kin(task.read(relations), task.shared).groups.tolist() == [0, 0, 1, 1, 2, 2]
 
 
+def numbered(rng, count, words=8):
+    return [" ".join(f"w{n}" for n in rng.integers(0, 500, words)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("documents", ["two", "many"])
+def test_a_text_of_several_documents_stands_on_one_side(documents):
+    """Also where what it joins is all that there is: then documents are divided, which is said."""
+    rng = np.random.default_rng(1)
+    texts = numbered(rng, 20) * 2
+    order = [*range(20), *rng.permutation(20) + 20]
+    names = [n // 20 if documents == "two" else n % 8 for n in range(40)]
+    own = [replace(sentences(texts[n])[0], document=f"d{name}") for n, name in zip(order, names, strict=True)]
+    assert divided(own, 5, lambda s: s.words) == (5, 0) and kin(own, itself).divided == "sentences of one document"
+    assert len(set(drawn_together(own, itself))) == 20
+
+
+def test_what_stands_in_many_documents_joins_none_but_is_not_learned_either():
+    own = [
+        s
+        for n, text in enumerate(numbered(np.random.default_rng(1), 60))
+        for s in sentences(text, document=f"d{n // 6}")
+    ]
+    own += [s for n in range(10) for s in sentences("Results of the day", document=f"d{n}")]
+    found = kin(own, itself)
+    assert found.divided == "" and len(set(found.groups)) == 10
+    for kept, left in left_out(found, 5, 1):
+        sides = [{(s.words, s.document) for s in (own[n] for n in side)} for side in (kept, left)]
+        assert not {words for words, _ in sides[0]} & {words for words, _ in sides[1]}
+        assert len(left) == 14 and len(kept) == 48 and not {d for _, d in sides[0]} & {d for _, d in sides[1]}
+    few = replace(own[0], document="d1"), replace(own[6], document="d0")
+    assert len(set(kin([*own[:60], *few], itself).groups)) == 9  # two of ten that share texts are one
+
+
+def test_random_labels_are_not_known_from_texts_of_other_documents(tiny_pair):
+    rng = np.random.default_rng(0)
+    labels = ["abcd"[n] for n in rng.integers(0, 4, 20)] * 2
+    rows = [{"text": text, "label": label, "document": f"d{n // 4}"}
+            for n, (text, label) in enumerate(zip(numbered(rng, 20) * 2, labels, strict=True))]  # fmt: skip
+    found = boustro.Classifier(tiny_pair, cache=False).fit(rows, cross_validate=1e6).record[KEY]
+    assert found["score"] < 50 and found["groups"] == 20 and found["examples"] == 40
+
+
 def test_random_labels_are_not_known_from_copies(tiny_pair):
     """Labels that nothing says: about half are right, and not nearly all because every text is there twice."""
     rng = np.random.default_rng(0)
-    texts = [" ".join(f"w{n}" for n in rng.integers(0, 500, 8)) for _ in range(30)]
+    texts = numbered(rng, 30)
     labels = ["ab"[n] for n in rng.integers(0, 2, 30)]
     how = {"epochs": 30, "hidden": 32, "lr": 1e-2, "cache": False}
     model = boustro.Classifier(tiny_pair, **how).fit(texts * 2, labels * 2, cross_validate=1e6)
     found = model.record[KEY]
     assert found["score"] < 75 and found["groups"] == 30 and found["examples"] == 60
     assert found["high"] - found["low"] > 25  # of 30 texts, not of 60
+
+
+@pytest.mark.parametrize("head", ["linear", "bilstm", "ridge"])
+def test_the_head_of_a_part_is_that_of_the_part_alone(tiny_pair, head):
+    """Nothing of it is computed from what is left out: no mean, no scale, no strength."""
+    how = {"cache": False, **({"epochs": 2} if head != "ridge" else {})}
+    words = numbered(np.random.default_rng(3), 14, 5)
+    data = [
+        Sentence(tuple(w.split()), ("B-A", "O", "B-B", "O", "O"), document=f"d{n // 3}") for n, w in enumerate(words)
+    ]
+    plan, kept = boustro.Tagger(tiny_pair, head, **how).plan.reading_alone(), np.array([1, 2, 4, 7, 9, 12])
+    fitted, given = begin(plan, Examples(train=data), 1)
+    (part, again) = train_on_parts(fitted, [(given, kept), (given, kept)])
+    own = fit(plan, Examples(train=[data[n] for n in kept]), 1).head
+    for name, value in own.state_dict().items():
+        assert torch.allclose(part.state_dict()[name], value, atol=1e-5), name
+        assert torch.allclose(again.state_dict()[name], value, atol=1e-5), name
+    assert not torch.allclose(part.mixes[0].mean, fit(plan, Examples(train=data), 1).head.mixes[0].mean, atol=1e-5)
+
+
+def test_what_lda_chooses_by_has_no_copy_of_what_it_learned(tiny_pair):
+    rng = np.random.default_rng(0)
+    texts, labels = numbered(rng, 20) * 3, ["abc"[n] for n in rng.integers(0, 3, 20)] * 3
+    model = boustro.Classifier(tiny_pair, "lda-pool", cache=False).fit(texts, labels)
+    tried = model.trained_head().tried
+    assert len(tried) > 3 and not any({n % 20 for n in kept} & {n % 20 for n in left} for kept, left, _ in tried)
+    sure = model.predict_proba(numbered(rng, 40)).max(1).mean()
+    assert sure < 0.55  # of three labels that nothing says
 
 
 def test_what_cannot_be_kept_apart_is_said():
@@ -130,14 +207,25 @@ def covered(documents, grouped, tries=300):
         values = np.stack([np.ones_like(hard), np.ones_like(hard), right], 1)[None]
         groups = np.repeat(np.arange(documents), 10) if grouped else None
         (drawn,) = bootstrap(f1, [values], draws=200, seed=seed, groups=groups)
-        low, high = np.quantile(drawn.resampled, [0.025, 0.975])
+        low, high = interval(drawn)
         hits += low <= 50 <= high
     return hits / tries
 
 
 def test_intervals_draw_documents():
-    assert covered(40, True) > 0.92 > 0.85 > covered(40, False)
-    assert covered(12, True) > 0.88
+    assert 0.93 <= covered(40, True) <= 0.975 and covered(40, False) < 0.85
+    assert all(0.93 <= covered(count, True) <= 0.975 for count in (8, 15))
+
+
+@pytest.mark.parametrize(("count", "share"), [(12, 0.9), (12, 0.98), (40, 0.95)])
+def test_intervals_of_accuracy_near_100_cover(count, share):
+    """By all numbers of right answers, each with its probability; what is never wrong is not surely right."""
+    found = 0.0
+    for right in range(count + 1):
+        values = np.stack([np.ones(count), np.ones(count), np.arange(count) < right], 1)[None]
+        low, high = interval(bootstrap(f1, [values], draws=400)[0])
+        found += binom.pmf(right, count, share) * (low <= 100 * share <= high)
+    assert found > 0.93 and low < 100 * 0.025 ** (1 / count) + 5 and high == 100
 
 
 @pytest.mark.parametrize("task", ["classify", "regress", "relation"])
@@ -175,7 +263,7 @@ def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
     others = boustro.Tagger(tiny_pair, **how).fit(data[:6], seed=1)
     wanted = others.reader.read(data[6:]).streams
     (own,) = told
-    for inputs, same in ((own.leaving_out(np.array([6, 7])).inputs, True), (own.inputs, False)):
+    for inputs, same in ((own.learning(np.arange(6)).inputs, True), (own.inputs, False)):
         pairs = [(a[-8:], b[:8]) for a, b in zip(inputs.streams, wanted, strict=True)]
         assert all(np.allclose(a, b, atol=1e-3) for a, b in pairs) == same
 
@@ -313,6 +401,12 @@ def test_what_is_said(gain, verdict):
     assert score.startswith("cross-validated F1: 70.0 (95% interval 60.0 to 79.0) on 60 sentences")
     assert learned == "learned from 12 sentences: 40.0, 24 sentences: 58.0, 48 sentences: 70.0"
     assert last.startswith(verdict) and f"{gain[0]:+.1f} points" in last and "from 24 to 48" in last
+
+
+def test_the_advice_looks_at_all_points_of_the_curve():
+    facts = FACTS | {"curve": [[12, 88.9], [24, 84.1], [48, 88.4]], "gain": {"points": 4.3, "low": 0.4, "high": 9}}
+    *_, last = said(facts | {"rise": {"points": -0.5, "low": -4, "high": 3}}, "sentences")
+    assert last.startswith("whether more labels would help cannot be told")
 
 
 def test_fit_says_it_where_there_is_no_development_set(tiny_pair, tmp_path, capsys):

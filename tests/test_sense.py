@@ -12,6 +12,7 @@ import torch
 from boustro.apps.cli.main import main
 from boustro.arrays import unit
 from boustro.heads.centroids import SIDE_FEATURES, SenseTargets, held_out_credit
+from boustro.heads.inputs import Kinship
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head
 from boustro.metrics.senses import count_senses
@@ -186,8 +187,8 @@ def solved(vectors, entries, labels, documents, prior=None):
     candidates = np.array([(0, 3), (3, 5)], np.float32)[entries]
     read = torch.from_numpy(np.concatenate([vectors, candidates], 1)), torch.ones(len(vectors), dtype=torch.int64)
     occurring = [n for n, own in enumerate(labels) for _ in own]
-    targets = SenseTargets(np.array(occurring), np.array([x for own in labels for x in own]), documents)
-    head.solve(head.pool(*read), targets, read[1])
+    targets = SenseTargets(np.array(occurring), np.array([x for own in labels for x in own]))
+    head.solve(head.pool(*read), targets, read[1], Kinship(documents))
     return head, read
 
 

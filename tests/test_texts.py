@@ -292,7 +292,7 @@ def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_
     few = boustro.Classifier(lm).fit(TEXTS)
     assert few.head_kind == "lda-pool" and set(few.record["words"]) == {"vectors", "weight"}
     parts = few.trained_head().tried  # weights are chosen by what the head itself was chosen by
-    assert len(parts) > 1 and all(scores.shape == (len(left), 3) for left, scores in parts)
+    assert len(parts) > 1 and all(scores.shape == (len(left), 3) for _, left, scores in parts)
     for how, data in (({}, TEXTS * 34), ({}, SETS), ({"calibrate": 2}, TEXTS)):
         assert boustro.Classifier(lm, epochs=1, **how).fit(data).head_kind == "mlp-pool"
     assert not boustro.Classifier(lm, "ridge-pool").fit(TEXTS).config.words

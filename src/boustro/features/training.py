@@ -113,6 +113,12 @@ class Versions(Inputs):
     def side_width(self) -> int:
         return self._sides.shape[1]
 
+    @property
+    def rows(self) -> np.ndarray | None:
+        rows, total = super().rows, int(self.starts[-1])
+        ways = range(0, len(self._sides), total)
+        return None if rows is None else np.concatenate([rows + first for first in ways])
+
     def select(self, examples: np.ndarray) -> "Versions":
         return Versions(self.streams, self.lengths, self._sides, self._seed, self.parts[examples])
 

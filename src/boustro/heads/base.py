@@ -39,7 +39,7 @@ class Head(nn.Module, ABC):
     parts: ClassVar[int] = 1
     """Sentences per example."""
     closed_form: ClassVar[bool] = False
-    """Whether it is trained at once, by `solve(pool(vectors, lengths), targets, lengths)`, and not by its loss."""
+    """Whether it is trained at once, by `solve(pool(vectors, lengths), targets, lengths, kin)`, and not by its loss."""
     learns_more: ClassVar[bool] = False
     """Whether it can learn further examples without those that it was trained on."""
     has_temperature: ClassVar[bool] = False

@@ -4,8 +4,8 @@
 
 The candidates of a word are a range of the labels, the senses of its entry (lemma and part of speech); which range, the
 side features say. A centroid is the mean of the vectors of a sense's occurrences, transformed and of length 1. The
-prior is chosen by leaving out one document at a time: its words are scored with centroids and counts of the other
-documents only (`held_out_credit`), because the words of a document share senses.
+prior is chosen by leaving out one document at a time, with copies of its texts: its words are scored with centroids and
+counts of the other documents only (`held_out_credit`), because the words of a document share senses.
 
 Sources: Melamud et al. 2016 and Peters et al. 2018 (1-nearest centroid); Loureiro and Jorge 2019.
 Letters: N occurrences, S senses, K senses of an entry, d width.
@@ -23,6 +23,7 @@ from boustro.arrays import unit
 from boustro.heads.base import Head
 from boustro.heads.embedding import FittedTransform
 from boustro.heads.inputs import SENSE as SIDE_FEATURES
+from boustro.heads.inputs import Kinship
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import CentroidOptions
 
@@ -38,12 +39,10 @@ class SenseTargets(NamedTuple):
     Attributes:
         occurrences: (M,) numbers of examples.
         labels: (M,) numbers of labels.
-        documents: (N,) the number of the document of each example.
     """
 
     occurrences: np.ndarray
     labels: np.ndarray
-    documents: np.ndarray
 
 
 class CentroidBody(nn.Module):
@@ -95,7 +94,9 @@ class CentroidHead(Head):
         return pooled
 
     @torch.no_grad()
-    def solve(self, pooled: Float[Tensor, "N d"], targets: SenseTargets, lengths: Tensor) -> None:
+    def solve(
+        self, pooled: Float[Tensor, "N d"], targets: SenseTargets, lengths: Tensor, kin: Kinship | None = None
+    ) -> None:
         """Set the transform, the centroids, the counts and, where it is not given, the prior."""
         words, body = pooled.cpu().numpy(), self.body
         vectors = words[:, :-SIDE_FEATURES].astype(np.float16)
@@ -111,7 +112,7 @@ class CentroidHead(Head):
             return
         entries = np.unique(words[:, -SIDE_FEATURES:].astype(np.int64), axis=0)
         senses = [rows[start:stop] for start, stop in entries]
-        credit, total = held_out_credit(vectors, senses, targets.documents)
+        credit, total = held_out_credit(vectors, senses, np.arange(len(words)) if kin is None else kin.groups)
         if total:
             body.prior.fill_(PRIORS[int(credit[:-1].argmax())])
             *accuracies, frequent = (round(100 * float(right) / total, 2) for right in credit)

@@ -9,8 +9,9 @@ Both are invariant to rotation, so they are solved in principal axes:
 
     X - mean = Z · B      Z (N, r), ZᵀZ diagonal;   B (r, d) orthonormal;   r = rank ≤ min(N, d)
 
-Without a development set, ridge chooses its strength by leaving out each sentence S in turn. One solution gives all
-held-out residuals exactly: (I - H_SS)⁻¹ · residual, with the hat matrix H.
+Without a development set, ridge chooses its strength by leaving out each group S of sentences in turn, such as those of
+a document (`heads.inputs.Kinship`). One solution gives all held-out residuals exactly: (I - H_SS)⁻¹ · residual, with
+the hat matrix H; where a group has more words than r + 1, the sums without it are solved instead, which are smaller.
 
 Sources: Hastie, Tibshirani and Friedman, chapters 3, 4 and 7; Woodbury's identity for the residual of a block.
 Letters: N words, d width, r rank, C tags, S strengths.
@@ -19,9 +20,10 @@ Letters: N words, d width, r rank, C tags, S strengths.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
+
+from boustro.heads.inputs import Kinship, sentence_rows
 
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
@@ -41,18 +43,29 @@ class LinearSolution:
 class LabelledWords:
     """Vectors of words and their tags; the principal axes are computed once for all heads and strengths."""
 
-    def __init__(self, vectors: np.ndarray, tags: np.ndarray, num_tags: int, starts: np.ndarray) -> None:
-        """`vectors` (N, d), `tags` (N,) ids, `starts` (sentences + 1,); `ValueError` where they disagree."""
+    def __init__(
+        self, vectors: np.ndarray, tags: np.ndarray, num_tags: int, starts: np.ndarray, kin: Kinship | None = None
+    ) -> None:
+        """`vectors` (N, d), `tags` (N,) ids, `starts` (sentences + 1,); `ValueError` where they disagree.
+
+        `kin` says which sentences are left out together; by default each is by itself.
+        """
         if not len(vectors) == len(tags) == starts[-1] or not len(tags):
             raise ValueError(
                 f"{len(vectors)} vectors, {len(tags)} tags and sentences of {starts[-1]} words do not match"
             )
         self.tags, self.num_tags = tags, num_tags
         self.num_words, self.width = vectors.shape
-        self.sentences = [slice(int(a), int(b)) for a, b in pairwise(starts) if b > a]
+        self.starts, self.kin = starts, Kinship(np.arange(len(starts) - 1)) if kin is None else kin
         self.mean = vectors.mean(0, dtype=np.float64)
         self.centred = vectors - self.mean
         self.onehot = np.eye(num_tags)[tags]  # (N, C)
+
+    @cached_property
+    def parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The rows of the words of each group of sentences, and of all that are left out with it."""
+        pairs = ([sentence_rows(self.starts, some)[0] for some in pair] for pair in self.kin.each())
+        return [(own, left) for own, left in pairs if len(own)]
 
     @cached_property
     def principal(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -79,9 +92,9 @@ class LabelledWords:
 def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution:
     """Least squares; by default with the strength of the least squared error on sentences left out.
 
-    A single sentence cannot be left out, and has `STRENGTH_ALONE`.
+    A single group of sentences cannot be left out, and has `STRENGTH_ALONE`.
     """
-    if strength is None and len(words.sentences) < 2:
+    if strength is None and len(words.parts) < 2:
         strength = STRENGTH_ALONE * words.squared_length
     if strength is None:
         tried = [s * words.squared_length for s in RIDGE_STRENGTHS]
@@ -93,22 +106,39 @@ def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution
 
 
 def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
-    """(S, N, C): the scores of each word, from training without its sentence. Exact."""
+    """(S, N, C): the scores of each word, from training without its group of sentences. Exact."""
     values, z, _ = words.principal
     shrink = 1 / (values + np.asarray(strengths)[:, None])  # (S, r)
     mean, moments = words.onehot.mean(0), z.T @ words.onehot
     held_out = np.empty((len(strengths), *words.onehot.shape))
-    for rows in words.sentences:
-        vectors, wanted = z[rows], words.onehot[rows]
+    for rows, left in words.parts:
+        vectors, wanted = z[left], words.onehot[left]
+        if len(left) > len(values) + 1:
+            held_out[:, rows] = _without(words, strengths, rows, left)
+            continue
         residual = wanted - mean - vectors @ (shrink[:, :, None] * moments)
         hat = (vectors * shrink[:, None]) @ vectors.T + 1 / words.num_words
-        held_out[:, rows] = wanted - np.linalg.solve(np.eye(len(vectors)) - hat, residual)
+        found = wanted - np.linalg.solve(np.eye(len(vectors)) - hat, residual)
+        held_out[:, rows] = found if left is rows else found[:, np.searchsorted(left, rows)]
+    return held_out
+
+
+def _without(words: LabelledWords, strengths: Sequence[float], rows: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """(S, n, C): the scores of the words of `rows` without the many of `left`, from sums with a constant behind z."""
+    values, z, _ = words.principal
+    others = np.delete(np.column_stack([z, np.ones(len(z))]), left, axis=0)
+    gram, moments = others.T @ others, others.T @ np.delete(words.onehot, left, axis=0)
+    held_out = np.empty((len(strengths), len(rows), words.num_tags))
+    for found, strength in zip(held_out, strengths, strict=True):
+        penalty = np.append(np.full(len(values), strength), 1e-9)
+        weight = np.linalg.solve(gram + np.diag(penalty), moments)
+        found[:] = z[rows] @ weight[:-1] + weight[-1]
     return held_out
 
 
 def ridge_scale(words: LabelledWords, strength: float) -> float:
-    """The best scale of ridge's scores on sentences left out; 1 for a single sentence."""
-    return best_scale(ridge_held_out(words, [strength])[0], words.tags) if len(words.sentences) > 1 else 1.0
+    """The best scale of ridge's scores on sentences left out; 1 for a single group of them."""
+    return best_scale(ridge_held_out(words, [strength])[0], words.tags) if len(words.parts) > 1 else 1.0
 
 
 def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALES) -> float:

@@ -46,7 +46,7 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
-from boustro.heads.inputs import WEIGHT, Inputs, sentence_starts
+from boustro.heads.inputs import WEIGHT, Inputs, Kinship, sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import EmbeddingOptions, StatisticsOptions
 from boustro.heads.pooled import pool_max, pool_mean
@@ -132,7 +132,7 @@ class StatisticsHead(VectorHead):
         return torch.from_numpy(np.stack([pool_words(words[a:b, :-1], words[a:b, -1]) for a, b in pairwise(bounds)]))
 
     @torch.no_grad()
-    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor) -> None:
+    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:
         """Set the component and the transform; `ValueError` for fewer than two texts with words."""
         means = pooled.numpy()[lengths.numpy(force=True) > 0]
         if len(means) < LEAST_TEXTS:

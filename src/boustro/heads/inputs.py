@@ -10,10 +10,14 @@ word is from where the reading of its right side began (`fit --live`):
     words behind it   0   1   2   3–4   5–8   9–16   more, or all that there are
     column            0   1   2   3     4     5      6
 
+`Kinship` says which examples belong together, and may not stand on both sides where parts are left out.
+
 torch is not imported here: an exported head reads its rows with the same functions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -95,6 +99,12 @@ class Inputs:
         streams = [stream[rows] for stream in self.streams]
         return Inputs(streams, self.lengths[kept], parts.reshape(len(examples), -1), self.select(examples).side)
 
+    @property
+    def rows(self) -> np.ndarray | None:
+        """Those of the words of its examples, ascending; `None` where the features have no others."""
+        own = np.unique(self.parts)
+        return None if len(own) == len(self.lengths) else sentence_rows(self._starts, own)[0]
+
     def batch(self, examples: np.ndarray) -> Batch:
         """The examples with these numbers, in this order."""
         import torch
@@ -160,3 +170,63 @@ ALL = 1 << 30
 def encode_distances(distances: Sequence[int] | np.ndarray) -> np.ndarray:
     """(W, 7) float32, a one in the column of each distance."""
     return np.eye(COLUMNS, dtype=np.float32)[np.searchsorted(BOUNDS, np.asarray(distances, np.int64))]
+
+
+def join(groups: np.ndarray, owners: np.ndarray, texts: np.ndarray) -> np.ndarray:
+    """(N,) groups joined where `owners[i]`, numbers of examples, have one of `texts`; numbered as they come."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    count = int(groups.max(initial=-1)) + 1
+    size = count + int(texts.max(initial=-1)) + 1
+    links = coo_matrix((np.ones(len(owners)), (groups[owners], count + texts)), (size, size))
+    found = connected_components(links, directed=False)[1][groups]
+    _, first, numbers = np.unique(found, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[numbers]
+
+
+def _none() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Kinship:
+    """What belongs together in a set of examples.
+
+    Attributes:
+        groups: (N,) the number of the group of each.
+        owners, texts: (M,) numbers of examples and of texts that they have.
+        divided: What stands on both sides all the same; else "".
+    """
+
+    groups: np.ndarray
+    owners: np.ndarray = field(default_factory=_none)
+    texts: np.ndarray = field(default_factory=_none)
+    divided: str = ""
+
+    @cached_property
+    def strayed(self) -> np.ndarray:
+        """(N,) whether each has a text that stands in several groups."""
+        found = np.zeros(len(self.groups), bool)
+        pairs = np.unique(np.stack([self.texts, self.groups[self.owners]]), axis=1)
+        several = np.bincount(pairs[0], minlength=1) > 1
+        found[self.owners[several[self.texts]]] = True
+        return found
+
+    def rest(self, outside: np.ndarray) -> np.ndarray:
+        """(N,) whether each is learned where those of the mask `outside` are left out: it is none, and has no text of
+        theirs."""
+        learned = ~outside
+        learned[self.owners[np.isin(self.texts, self.texts[outside[self.owners]])]] = False
+        return learned
+
+    def each(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each group the numbers of its examples, and of all that are not learned where it is left out."""
+        order = np.argsort(self.groups, kind="stable")
+        for own in np.split(order, np.flatnonzero(np.diff(self.groups[order])) + 1):
+            unlearned = own
+            if self.strayed[own].any():
+                outside = np.zeros(len(self.groups), bool)
+                outside[own] = True
+                unlearned = np.flatnonzero(~self.rest(outside))
+            yield own, unlearned

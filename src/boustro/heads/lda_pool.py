@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, lda
+from boustro.heads.inputs import Kinship
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
@@ -53,8 +54,9 @@ class PooledLDA(Head):
 
     closed_form = True
     body: Discriminant
-    tried: Sequence[tuple[np.ndarray, np.ndarray]] = ()
-    """After training: for each part that was left out the numbers of its texts, and their scores (S, C)."""
+    tried: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = ()
+    """After training, for each part that was left out: the numbers of the texts that were learned, those of the part,
+    and their scores (S, C)."""
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
         """[mean; max; first] of each text, 0 of one without words; `ValueError` where `lengths` do not sum to N."""
@@ -80,7 +82,7 @@ class PooledLDA(Head):
         return self.body.map((x - self.body.mean) * self.body.scale)
 
     @torch.no_grad()
-    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor) -> None:
+    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:
         """Train on texts, whatever their lengths; `ValueError` for several labels per text."""
         if targets.is_floating_point():
             raise ValueError("an lda-pool head learns one label per text; use another head")
@@ -91,22 +93,27 @@ class PooledLDA(Head):
         lengths = torch.tensor(LENGTHS, device=pooled.device).repeat_interleave(width)
         body.scale.copy_(torch.where(spread > 0, 1 / spread, 1.0) * lengths / math.sqrt(width))
         x = ((pooled - body.mean) * body.scale).cpu().numpy()
-        splits, candidates = list(_splits(ids)), []
+        kin, candidates = Kinship(np.arange(len(ids))) if kin is None else kin, []
+        splits = [(learned, left) for left in _splits(ids, kin.groups) if (learned := kin.rest(left)).any()]
         for blocks in CHOICES:
             columns = np.concatenate([np.arange(block * width, (block + 1) * width) for block in blocks])
-            parts = [self._held_out(x[:, columns], ids, left) for left in splits]
+            parts = [self._held_out(x[:, columns], ids, *split) for split in splits]
             scores, gold = (np.concatenate(row) for row in zip(*parts, strict=True)) if parts else (x[:0, :1], ids[:0])
             right = (scores.argmax(1) == gold).sum()
             candidates.append((right, columns, _scale(scores, gold) if parts else 1.0, parts))
         _, columns, scale, parts = max(candidates, key=lambda each: each[0])  # the smallest of equally good ones
-        self.tried = [(np.flatnonzero(left), scale * outputs) for left, (outputs, _) in zip(splits, parts, strict=True)]
+        self.tried = [
+            (*map(np.flatnonzero, split), scale * outputs) for split, (outputs, _) in zip(splits, parts, strict=True)
+        ]
         solution = self._solution(x[:, columns], ids)
         body.map.weight.zero_()[:, columns] = torch.from_numpy(scale * solution.weight).to(body.map.weight)
         body.map.bias.copy_(torch.from_numpy(scale * solution.bias))
 
-    def _held_out(self, x: np.ndarray, ids: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The scores of examples left out (a mask), and their classes."""
-        solution = self._solution(x[~left], ids[~left])
+    def _held_out(
+        self, x: np.ndarray, ids: np.ndarray, learned: np.ndarray, left: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The scores of examples left out, and their classes; both are masks."""
+        solution = self._solution(x[learned], ids[learned])
         return x[left] @ solution.weight.T + solution.bias, ids[left]
 
     def _solution(self, x: np.ndarray, ids: np.ndarray) -> Any:
@@ -123,15 +130,17 @@ def _scale(scores: np.ndarray, gold: np.ndarray) -> float:
     return float(SCALES[losses.mean(1).argmin()])
 
 
-def _splits(ids: np.ndarray) -> Iterator[np.ndarray]:
-    """Masks (S,) of examples to leave out, each class spread over the folds; a small set is split repeatedly."""
+def _splits(ids: np.ndarray, groups: np.ndarray) -> Iterator[np.ndarray]:
+    """Masks (S,) of examples to leave out, a group together, each class spread over the folds by the first of each
+    group; a small set is split repeatedly."""
     rng, wanted = np.random.default_rng(0), min(MOST_SPLITS, math.ceil(FOLDS * VALIDATED / len(ids)))
-    fold = np.zeros(len(ids), int)
+    firsts, places = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    fold = np.zeros(len(firsts), int)
     for number in range(wanted):
         if number % FOLDS == 0:
             for label in np.unique(ids):
-                rows = rng.permutation(np.flatnonzero(ids == label))
+                rows = rng.permutation(np.flatnonzero(ids[firsts] == label))
                 fold[rows] = (np.arange(len(rows)) + rng.integers(FOLDS)) % FOLDS
-        left = np.equal(fold, number % FOLDS)
+        left = np.equal(fold, number % FOLDS)[places]
         if left.any() and not left.all():
             yield left

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 SAMPLE = 20_000  # words that components are found among
+Rows = np.ndarray | None
 
 
 class LayerConcat(nn.Module):
@@ -51,24 +52,27 @@ class LayerConcat(nn.Module):
         x = x.float()
         return torch.addcmul(-self.mean * self.scale, x, self.scale) if self.standardise else x
 
-    def fit(self, features: np.ndarray, block: int = 512) -> None:
+    def fit(self, features: np.ndarray, rows: Rows = None, block: int = 512) -> None:
         """Compute mean and standard deviation of features (words, L, D), in one pass over blocks that fit a cache, and
-        the principal components of some of them."""
+        the principal components of some of them; `rows` are those of the words that count, by default all."""
         if self.standardise:
-            self._fit_standardisation(features, block)
+            self._fit_standardisation(features, rows, block)
         if self.axes is not None:
-            some = torch.from_numpy(np.array(features[:: len(features) // SAMPLE + 1]))
+            count = len(features) if rows is None else len(rows)
+            chosen = slice(None, None, count // SAMPLE + 1)
+            some = torch.from_numpy(np.array(features[chosen if rows is None else rows[chosen]]))
             self.axes.copy_(span_components(self.standardised(some)[:, 0], self.axes.shape[1]))
 
-    def _fit_standardisation(self, features: np.ndarray, block: int) -> None:
+    def _fit_standardisation(self, features: np.ndarray, rows: Rows, block: int) -> None:
         total = torch.zeros(self.mean.shape, dtype=torch.float64)
-        squares = torch.zeros_like(total)
-        for start in range(0, len(features), block):
-            part = torch.from_numpy(np.array(features[start : start + block])).float()
+        squares, count = torch.zeros_like(total), len(features) if rows is None else len(rows)
+        for start in range(0, count, block):
+            some = slice(start, start + block)
+            part = torch.from_numpy(np.array(features[some if rows is None else rows[some]])).float()
             total += part.sum(0).double()
             squares += part.square_().sum(0).double()
-        mean = total / len(features)
-        variance = (squares / len(features) - mean.square()).clamp_min(0)
+        mean = total / max(count, 1)
+        variance = (squares / max(count, 1) - mean.square()).clamp_min(0)
         self.mean.copy_(mean)
         self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))
 
@@ -117,10 +121,10 @@ class Mixes(nn.ModuleList):
     def __iter__(self) -> Iterator[LayerConcat]:
         return cast("Iterator[LayerConcat]", super().__iter__())
 
-    def fit(self, streams: Sequence[np.ndarray]) -> None:
+    def fit(self, streams: Sequence[np.ndarray], rows: Rows = None) -> None:
         """See `LayerConcat.fit`; features (words, L, D) of every stream."""
         for mix, stream in zip(self, streams, strict=True):
-            mix.fit(stream)
+            mix.fit(stream, rows)
 
 
 MIXES: dict[str, type[LayerConcat]] = {"mix": LayerMix, "concat": LayerConcat}

@@ -4,7 +4,7 @@
 
 The sums are stored with the head, so that texts can be added later, of new classes too: the result is that of solving
 for all texts together with the same strength. The strength has the least squared error on each text left out in turn,
-and the scale the least cross-entropy there. The layers are averaged.
+with its copies, and the scale the least cross-entropy there. The layers are averaged.
 
 Source: `heads.closed_form`. S texts, d width of h, e = 2 d, C classes.
 """
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
+from boustro.heads.inputs import Kinship
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
@@ -88,12 +89,12 @@ class PooledRidge(Head):
         return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
 
     @torch.no_grad()
-    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor) -> None:
+    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:
         """Train on texts, whatever their lengths; `ValueError` for several labels per text."""
         if targets.is_floating_point():
             raise ValueError("a ridge-pool head learns one label per text; use another head")
         x, ids, body = pooled.cpu().numpy(), targets.cpu().numpy(), self.body
-        texts = LabelledWords(x, ids, len(self.labels), np.arange(len(ids) + 1))
+        texts = LabelledWords(x, ids, len(self.labels), np.arange(len(ids) + 1), kin)
         strength = ridge(texts).strength
         body.strength.fill_(strength)
         body.scale.fill_(ridge_scale(texts, strength))

@@ -21,7 +21,7 @@ from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
 from boustro.heads.crf.tags import entity_forms
 from boustro.heads.factored import Runs, find_runs, mean_vectors, read_runs
-from boustro.heads.inputs import sentence_starts
+from boustro.heads.inputs import Kinship, sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 
@@ -75,13 +75,15 @@ class RidgeTagger(Head):
         check_lengths(lengths, len(vectors))
         return vectors
 
-    def solve(self, pooled: Float[Tensor, "N d"], targets: Int[Tensor, " N"], lengths: Tensor) -> None:
+    def solve(
+        self, pooled: Float[Tensor, "N d"], targets: Int[Tensor, " N"], lengths: Tensor, kin: Kinship | None = None
+    ) -> None:
         """Train on words."""
         x, starts = pooled.cpu().numpy(), sentence_starts(lengths.cpu().numpy())
         kinds, runs = self._entities(targets.cpu().numpy(), starts)
-        self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts))
+        self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts, kin))
         means, entity_starts = mean_vectors(x, runs), runs.per_sentence(starts)
-        self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts))
+        self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts, kin))
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """None: its entities have no probabilities that a promise about recall could rest on."""

@@ -8,7 +8,7 @@ body consists of affine maps, their heads take the steps together (`heads.lockst
 changes no more than the order of summation. All others are trained one after the other (`heads.training`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs, Targets
+from boustro.heads.inputs import Inputs, Kinship, Targets
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
 from boustro.heads.training import Dev, Groups, TrainLog, learns_in_bf16, train_head
@@ -33,6 +33,7 @@ class Run:
         seed: Of its weights, of the order of examples and of dropout.
         examples: Numbers of those that it learns from; by default all.
         dev: The epoch with the best score there is kept; without it, the last one.
+        kin: As for `heads.training.train_head`, of those that it learns from.
         groups: Places among `examples`, and how much their loss counts; a batch is of one group. By default one.
         head: A head that is trained further, in place; by default a new one is made.
     """
@@ -41,6 +42,7 @@ class Run:
     seed: int = 1
     examples: np.ndarray | None = None
     dev: Dev | None = None
+    kin: Callable[[], Kinship] | None = None
     groups: Groups | None = None
     head: Head | None = None
 
@@ -119,5 +121,5 @@ def _solve_one(job: Job, device: torch.device, bf16: bool | None) -> Solved:
     if run.head is None:
         torch.manual_seed(run.seed)
     head = run.head or shape.make(run.options)
-    how: dict[str, Any] = {"dev": run.dev, "groups": run.groups, "started": run.head is not None}
+    how: dict[str, Any] = {"dev": run.dev, "groups": run.groups, "started": run.head is not None, "kin": run.kin}
     return Solved(head, train_head(head, inputs, targets, run.seed, device=device, bf16=bf16, **how))

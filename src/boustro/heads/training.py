@@ -20,7 +20,7 @@ from torch import Tensor
 from boustro.hardware import forced_bf16, mixed_precision, uses_bf16
 from boustro.heads.adamw import AdamW
 from boustro.heads.base import Head
-from boustro.heads.inputs import Batch, Inputs, Streams, Targets, length_blocks
+from boustro.heads.inputs import Batch, Inputs, Kinship, Streams, Targets, length_blocks
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW, TrainedOptions
 from boustro.progress import Progress
@@ -64,6 +64,7 @@ def train_head(
     groups: Groups | None = None,
     started: bool = False,
     bf16: bool | None = None,
+    kin: Callable[[], Kinship] | None = None,
 ) -> TrainLog:
     """Train `head` in place, as its options say.
 
@@ -75,17 +76,19 @@ def train_head(
         started: Go on from the weights and the standardisation that the head has.
         bf16: Compute the products of the loss and of its gradient in bf16, if the head is made for it; by default as
             `learns_in_bf16`. Predictions are computed in the precision of the weights.
+        kin: Gives which examples belong together, for a head with a closed form, which leaves some out to choose by; by
+            default each is by itself.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
     device = device or torch.device("cpu")
     if not started:
-        head.mixes.fit(inputs.streams)
+        head.mixes.fit(inputs.streams, inputs.rows)
     head.to(device)
     if not started:
         head.begin(inputs, lambda: mix_all(head, inputs.streams))
     if head.closed_form:
-        return _solve(head, inputs, targets, dev)
+        return _solve(head, inputs, targets, dev, kin and kin())
     words = _Words(head, inputs, dev, device)
     torch.empty(KEPT_BYTES, dtype=torch.uint8)
     options = head.options
@@ -139,7 +142,7 @@ def learns_in_bf16(device: torch.device, num_examples: int, chosen: bool | None 
     return not few and uses_bf16(device)
 
 
-def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> TrainLog:
+def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None, kin: Kinship | None) -> TrainLog:
     """Train a head that has a closed form, in one epoch."""
     mixed, numbers = mix_all(head, inputs.streams), np.arange(len(inputs))
     with torch.no_grad():
@@ -150,7 +153,7 @@ def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None) -> Trai
         ]
         whole = inputs.batch(numbers)
         rows = whole.rows.to(mixed.device) % int(inputs.starts[-1])
-        head.solve(torch.cat(pooled), targets(numbers, rows), whole.lengths)
+        head.solve(torch.cat(pooled), targets(numbers, rows), whole.lengths, kin)
     scores = [dev.score(predict_mixed(head, mix_all(head, dev.inputs.streams), dev.inputs))] if dev else []
     return TrainLog([0.0], scores, 1, len(inputs))
 

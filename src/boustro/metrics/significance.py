@@ -8,6 +8,21 @@ share are resampled as well, paired by their number. A system's score in a draw 
 
 With one seed the interval covers the examples only, not other seeds, so there is no p.
 
+Where systems differ in few groups, the draws are too sure. There p is at least that of the exact test, which exchanges
+the answers of both in every set of these groups (5 texts against 0: 2 / 2⁵, as McNemar's), and the interval holds that
+of Agresti and Min, of the share of groups in which each is better; and 0, where the test finds nothing.
+
+The interval of a score is Wilson's, with Student's t of G - 1 groups, for as many examples as vary like the draws (Korn
+and Graubard): 12 of 12 right are 71.2 to 100, where the draws are all 100.
+
+Where systems differ in few groups, a bootstrap of them is too sure. There p is at least that of the exact test, which
+exchanges the answers of both in every set of these groups (5 texts against 0: 2 / 2⁵, as McNemar's), and the interval
+holds that of Agresti and Min, of the share of groups in which each is better; and 0, where the test finds nothing.
+
+The interval of a score is Wilson's, with Student's t of G - 1 and as many examples as would vary as much as the draws
+(Korn and Graubard): 12 right of 12 are 71.0 to 100, of which the draws say 100 to 100. In a simulation it covers 93 to
+97% for 8 documents and more, where the middle of the draws covers 87% (tests/test_folds.py).
+
 Examples of one document are alike, so a hundred of them say less than a hundred documents: where groups are given,
 these are drawn, G - 1 of them, which keeps the variance unbiased. Of fewer than about ten groups no interval is sure.
 
@@ -20,7 +35,8 @@ A score is a `Statistic`: a function of some values of every example, and of how
 
 Letters: S seeds, N examples, C values of each, G groups, B draws of a block. Sources: Berg-Kirkpatrick et al. 2012
 (resampling examples); Rao and Wu 1988 (of groups one less); Bouthillier et al. 2021, *Accounting for variance*
-(resampling runs); Davison and Hinkley 1997, section 4.2 (the p-value); Fisher 1935; Holm 1979.
+(resampling runs); Davison and Hinkley 1997, section 4.2 (the p-value); Fisher 1935; Holm 1979; Wilson 1927; Korn and
+Graubard 1998 (intervals); Agresti and Min 2005 (of differences).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,6 +48,8 @@ from boustro.metrics.spans import entity_keys
 from boustro.types import Entity
 
 BLOCK_DRAWS = 100
+FEW = 12
+"""Groups in which systems differ, up to which all exchanges are tried."""
 RELIABLE = 0.05
 """Below this p a difference is called reliable."""
 Statistic = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -57,6 +75,11 @@ class Drawn:
     seeds: tuple[int, ...]
     scores: np.ndarray
     resampled: np.ndarray
+    values: np.ndarray
+    """(S, N, C), of which `statistic` makes the scores."""
+    statistic: Statistic
+    groups: np.ndarray
+    """(N,) the group of each example that was drawn."""
 
 
 def entity_counts(gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]) -> np.ndarray:
@@ -137,7 +160,7 @@ def bootstrap(
     once = np.ones((1, sizes[0]))
     named = seeds or [range(len(values)) for values in stacked]
     return [
-        Drawn(tuple(numbers), statistic(values, once)[0], rows)
+        Drawn(tuple(numbers), statistic(values, once)[0], rows, values, statistic, group_of_each)
         for numbers, values, rows in zip(named, stacked, resampled, strict=True)
     ]
 
@@ -152,10 +175,64 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
     points = float((second.scores[second_rows] - first.scores[rows]).mean())
     chosen = np.random.default_rng(seed).integers(0, len(shared), gaps.shape)
     means = np.take_along_axis(gaps, chosen, 1).mean(1)
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = map(float, np.quantile(means, [0.025, 0.975]))
     beyond = 1 + min((means <= 0).sum(), (means >= 0).sum())
-    p = min(1.0, 2 * float(beyond) / (1 + len(means))) if len(shared) > 1 else None
-    return Difference(points, float(low), float(high), p, len(shared))
+    p = min(1.0, 2 * float(beyond) / (1 + len(means)))
+    one, other, groups = first.values[rows], second.values[second_rows], first.groups
+    alike = one.shape == other.shape and len(groups) > 0
+    differing = np.unique(groups[(one != other).any((0, 2))]) if alike else np.arange(FEW + 1)
+    if len(differing) <= FEW:
+        exact, count = _exchanged(first.statistic, one, other, groups, differing), int(groups.max()) + 1
+        own = (groups == differing[:, None]).astype(float)  # each of the groups by itself
+        better = np.sign((first.statistic(other, own) - first.statistic(one, own)).mean(1))
+        shift = better.sum() / (count + 2)
+        half = _student(count) * np.sqrt((np.abs(better).sum() + 1) / (count + 2) - shift**2) / np.sqrt(count + 2)
+        scale = 100 - _least(first.statistic)
+        low, high = min(low, float(scale * (shift - half))), max(high, float(scale * (shift + half)))
+        if exact >= RELIABLE:
+            low, high = min(low, 0.0), max(high, 0.0)
+        p = max(p, exact)
+    return Difference(points, low, high, p if len(shared) > 1 else None, len(shared))
+
+
+def interval(drawn: Drawn) -> tuple[float, float]:
+    """The 95% interval of the score of the first seed, see the module."""
+    least, count = _least(drawn.statistic), int(drawn.groups.max(initial=0)) + 1
+    share, variance = (float(drawn.scores[0]) - least) / (100 - least), float(drawn.resampled[:, 0].var())
+    spread, t = share * (1 - share), _student(count)
+    size = spread * (100 - least) ** 2 / variance if variance > 0 and spread > 0 else count
+    centre, half = share + t**2 / (2 * size), t * np.sqrt(spread / size + t**2 / (4 * size**2))
+    low, high = (min(1.0, max(0.0, float(centre + sign * half) / (1 + t**2 / size))) for sign in (-1, 1))
+    return least + low * (100 - least), least + high * (100 - least)
+
+
+def _student(count: int) -> float:
+    """Beyond which 2.5% of Student's t are, of the mean of so many groups."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, max(1, count - 1)))
+
+
+def _least(statistic: Statistic) -> float:
+    """The lowest score: that of correlations is -100."""
+    return -100.0 if statistic in (pearson, spearman) else 0.0
+
+
+def _exchanged(
+    statistic: Statistic, first: np.ndarray, second: np.ndarray, groups: np.ndarray, differing: np.ndarray
+) -> float:
+    """The share of all exchanges of the answers in differing groups after which systems (S, N, C) are as far apart."""
+    number = np.full(int(groups.max()) + 1, len(differing))
+    number[differing] = np.arange(len(differing))
+    chosen = np.arange(2 ** len(differing))[:, None] >> np.arange(len(differing)) & 1
+    chosen = np.hstack([chosen, np.zeros((len(chosen), 1), int)])  # the last are groups in which both are equal
+    both, gaps = np.concatenate([first, second], 1), list[np.ndarray]()
+    for start in range(0, len(chosen), BLOCK_DRAWS):
+        taken = chosen[start : start + BLOCK_DRAWS, number[groups]].astype(float)  # (B, N)
+        one, other = (statistic(both, np.hstack(pair)) for pair in ((1 - taken, taken), (taken, 1 - taken)))
+        gaps.append((other - one).mean(1))
+    found = np.abs(np.concatenate(gaps))
+    return float((found >= found[0] - 1e-9).mean())
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

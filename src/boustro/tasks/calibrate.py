@@ -22,7 +22,6 @@ from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import head_class
 from boustro.metrics.score import reliability
 from boustro.tasks.answers import Answer
-from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Beside, Fitted, Held, TrainingSet
 
@@ -56,8 +55,8 @@ class Temperature(Beside):
 
         assert data is not None
         scored, truth, parts = [], [], 0
-        for kept, left in left_out(data.gold, self.parts, data.seed, fitted.plan.task.shared):
-            rest = data.leaving_out(left)
+        for kept, left in data.parts(self.parts):
+            rest = data.learning(kept)
             head = train_on_part(fitted, rest, kept)
             scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], rest.inputs.select(left))
             scored.append(scores)

@@ -37,7 +37,6 @@ from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
-from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import values_of
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
@@ -311,7 +310,8 @@ class Words(Beside):
             for models, (_, examples, _) in zip(learned, judged, strict=True)
         ]
         words = [labelling.log_probabilities(np.concatenate(parts)) for parts in zip(*said, strict=True)]
-        a, *b = choose_weights(head, words, gold, labelling.loss, min(len(gold), len(texts))).tolist()
+        different = min(len(gold), len(np.unique(data.kin().groups)))
+        a, *b = choose_weights(head, words, gold, labelling.loss, different).tolist()
         counts, everything, total = [count for count, own in enumerate(b) if own] or [0], np.arange(len(texts)), sum(b)
         whole = len(judged[0][0]) == len(texts)
         models = [learned[0][count] for count in counts] if whole else learn(everything, counts)
@@ -358,7 +358,7 @@ def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Ju
     everything, known = np.arange(len(data.gold)), fitted.labelling.labels
     usable = [n for n, text in enumerate(held.examples if held else ()) if text.label is None or text.label in known]
     if tried := getattr(fitted.head, "tried", ()):
-        yield from ((np.setdiff1d(everything, left), [data.gold[n] for n in left], scores) for left, scores in tried)
+        yield from ((kept, [data.gold[n] for n in left], scores) for kept, left, scores in tried)
     elif held and len(usable) >= ENOUGH:
         outputs = held.ask(fitted.head)
         yield everything, [held.examples[n] for n in usable], [outputs[n] for n in usable]
@@ -368,6 +368,6 @@ def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Ju
             half = math.ceil(options.passes(len(data.gold)) / 2)
             options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))
         like = replace(fitted, head=fitted.head.shape.make(options))
-        for kept, left in left_out(data.gold, FOLDS if few else 1, data.seed, fitted.plan.task.shared):
-            head = train_on_part(like, replace(data, dev=None), kept)
+        for kept, left in data.parts(FOLDS if few else 1):
+            head = train_on_part(like, replace(data.learning(kept), dev=None), kept)
             yield kept, [data.gold[n] for n in left], head.outputs(data.inputs.select(left))

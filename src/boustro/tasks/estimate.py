@@ -1,9 +1,10 @@
 """How good a model is without a development set, and whether more labels would help: cross-validation.
 
     parts      every example is answered by a head that learned the others of the training set, in five parts
-    score      of all these answers, with the middle 95% of the scores on resampled documents or texts
+    score      of all these answers, with its 95% interval over documents or texts
     curve      the same after a quarter and after half of what such a head learned from
     gain       the score with all minus that with half, with the interval of the paired differences
+    rise       the same with a quarter: the advice looks at all points of the curve
 
 It follows a training: what the encoder has read is read once, and heads train in seconds. Where all of it would take
 longer than it may, one fifth is left out once; where that would too, there is no estimate. A head that learned four
@@ -16,18 +17,20 @@ Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from boustro.heads.inputs import Kinship
 from boustro.heads.options import FEW
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
-from boustro.metrics.significance import Drawn, bootstrap, difference
+from boustro.metrics.significance import Drawn, bootstrap, difference, interval
 from boustro.tasks.answers import Answer
 from boustro.tasks.fitting import begin, train_on_parts
-from boustro.tasks.folds import drawn_together, kin, left_out
+from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
 from boustro.types import Sentence
@@ -35,7 +38,7 @@ from boustro.types import Sentence
 KEY = "cross_validation"
 """What the record of a model calls it."""
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
-FEWEST = 10
+FEWEST, ROUGH = 10, 30
 """Examples, below which nothing is said, and documents or different texts, below which an interval is a rough one."""
 LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
 CUT = (
@@ -56,15 +59,15 @@ def answers_left_out(
     together = len(parts) if len(data.gold) < FEW else 1
     for first in range(0, len(parts), together):
         chosen, learned = parts[first : first + together], []
-        for number, (kept, left) in enumerate(chosen, start=first):
-            order = np.random.default_rng((data.seed, number)).permutation(kept)  # the first ones are in every share
+        for number, (kept, _) in enumerate(chosen, start=first):
+            order = _in_groups(data.kin().groups, kept, (data.seed, number))  # the first ones are in every share
             some = np.sort(order[: max(1, round(share * len(kept)))])
-            learned.append((replace(data.leaving_out(left), dev=None), some))
+            learned.append((replace(data.learning(some), dev=None), some))
         heads = train_on_parts(fitted, learned)
         for (_, left), (rest, some), head in zip(chosen, learned, heads, strict=True):
             part, outside = replace(fitted, head=head), rest.inputs.select(left)
             if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
-                within = _within(rest, left, some)
+                within = _within(rest, some)
                 for other in learning:
                     part, _ = other.train(part, within, None)
             examples = [data.gold[n] for n in left]
@@ -73,12 +76,24 @@ def answers_left_out(
     return answers
 
 
-def _within(data: TrainingSet, left: np.ndarray, some: np.ndarray) -> TrainingSet:
-    """Some of the gold examples alone, where others are left out."""
-    reread = data.reread
-    further = reread and (lambda inner: reread(np.concatenate([left, some[inner]])).keep(some))
-    gold = [data.gold[n] for n in some]
-    return replace(data, gold=gold, inputs=data.inputs.keep(some), weak=(), reread=further)
+def _in_groups(groups: np.ndarray, numbers: np.ndarray, seed: tuple[int, int]) -> np.ndarray:
+    """Numbers of examples, group after group in a random order."""
+    some = np.random.default_rng(seed).permutation(np.unique(groups[numbers]))
+    place = np.zeros(len(groups), np.int64)
+    place[some] = np.arange(len(some))
+    return numbers[np.argsort(place[groups[numbers]], kind="stable")]
+
+
+def _within(data: TrainingSet, some: np.ndarray) -> TrainingSet:
+    """Some of the gold examples alone."""
+    reread, others = data.reread, np.setdiff1d(data.numbers, some)
+    further = reread and (lambda inner: reread(np.concatenate([others, some[inner]])).keep(some))
+    gold, whole = [data.gold[n] for n in some], cache(partial(data.kin, some))
+
+    def alike(inner: np.ndarray | None = None) -> Kinship:
+        return whole() if inner is None else data.kin(some[inner])
+
+    return replace(data, gold=gold, inputs=data.inputs.keep(some), kin=alike, weak=(), reread=further)
 
 
 def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) -> dict[str, Any]:
@@ -95,10 +110,9 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
         return {KEY: {"why_not": f"{len(data.gold)} examples are too few; it needs {FEWEST}"}}
     if chosen is None:
         return {KEY: {"why_not": LONG.format(needed[1], seconds)}}
-    shared = fitted.plan.task.shared
-    parts = list(left_out(data.gold, chosen, data.seed, shared))
+    parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
-    groups = drawn_together(tested, shared)
+    groups = drawn_together(tested, fitted.plan.task.shared)
     drawn, sizes = [], []
     for share in SHARES:
         answers = answers_left_out(fitted, data, parts, share)
@@ -110,7 +124,7 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     facts = _facts(fitted, drawn, sizes)
     facts |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    facts |= {"divided": kin(data.gold, shared).divided, **cut, **_by_words(fitted, data, parts)}
+    facts |= {"divided": data.kin().divided, **cut, **_by_words(fitted, data, parts)}
     return {KEY: facts}
 
 
@@ -136,11 +150,11 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
     if len(plans) < 2 or not FEWEST <= len(train) < FEW or given.dev or given.weak:
         return plans[0], ""
-    parts = list(left_out(train, PARTS[0], seed, plans[0].task.shared))
     scores: dict[str, float] = {}
     late, started, metric = [], time.monotonic(), ""
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
         fitted, data = begin(plan, given, seed)
+        parts = list(data.parts(PARTS[0]))
         answers = answers_left_out(fitted, data, parts[:1])
         if scores and (time.monotonic() - started) * len(parts) > seconds:
             late.append(plan.head_kind)
@@ -158,18 +172,23 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:
-    low, high = np.quantile(drawn[-1].resampled, [0.025, 0.975])
-    gap = difference(drawn[-2], drawn[-1])
-    assert gap is not None  # both have one seed
-    gain = {"points": gap.points, "low": gap.low, "high": gap.high}
+    low, high = interval(drawn[-1])
+    gain, rise = (_gap(one, drawn[-1]) for one in (drawn[-2], drawn[0]))
     return {
         "metric": fitted.labelling.units.metric,
         "score": _rounded(drawn[-1].scores[0]),
         "low": _rounded(low),
         "high": _rounded(high),
         "curve": [[size, _rounded(one.scores[0])] for size, one in zip(sizes, drawn, strict=True)],
-        "gain": {name: _rounded(value) for name, value in gain.items()},
+        "gain": gain,
+        "rise": rise,
     }
+
+
+def _gap(first: Drawn, second: Drawn) -> dict[str, float]:
+    gap = difference(first, second)
+    assert gap is not None  # both have one seed
+    return {name: _rounded(getattr(gap, name)) for name in ("points", "low", "high")}
 
 
 def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
@@ -189,19 +208,20 @@ def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
         yield CUT.format(cut)
     if divided := facts.get("divided"):
         yield f"{divided} stood on both sides, since nothing else was left to part, so this is more than new texts give"
-    if (groups := facts.get("groups", FEWEST)) < FEWEST:
+    if (groups := facts.get("groups", ROUGH)) < ROUGH:
         yield f"the interval is a rough one: these are {groups} documents or different texts"
     yield f"learned from {learned}"
     points = (
         f"from {half} to {full} {examples}: {gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"
     )
-    yield f"{_verdict(gain)} ({points})"
+    yield f"{_verdict([gain, facts.get('rise', gain)])} ({points})"
 
 
-def _verdict(gain: Mapping[str, float]) -> str:
-    if gain["low"] > 0:
+def _verdict(gains: Sequence[Mapping[str, float]]) -> str:
+    """Of the last doubling, and of all that came after the first point of the curve."""
+    if all(gain["low"] > 0 for gain in gains):
         return "more labels will probably help: the last doubling did"
-    if gain["high"] < LITTLE:
+    if all(gain["high"] < LITTLE for gain in gains):
         return "more labels will hardly help: the last doubling did not"
     return "whether more labels would help cannot be told: the last doubling may have helped or not"
 

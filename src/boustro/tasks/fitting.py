@@ -16,6 +16,7 @@ out is left out with it: else the part would show how well the silver labels wer
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import Inputs, Kinship
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_class, make_head
@@ -34,6 +35,7 @@ from boustro.heads.solve import Job, Run, Solved, solve, solve_many
 from boustro.heads.training import Dev, TrainLog, predict_inputs
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
+from boustro.tasks.folds import kin
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import Examples, Fitted, Held, Plan, Taught, Then, TrainingSet
 
@@ -107,7 +109,8 @@ def fit_many(
             fitted = replace(begun.fitted, plan=replace(begun.fitted.plan, head_options=settled.head_options))
             kept.append(replace(begun, fitted=fitted, seed=seed))
             targets, shape = fitted.labelling.targets(data.examples), fitted.head.shape
-            yield Job(shape, data.inputs, targets, Run(settled.head_options.fitted(fitted.head.options.longest), seed))
+            head_options = settled.head_options.fitted(fitted.head.options.longest)
+            yield Job(shape, data.inputs, targets, Run(head_options, seed, kin=data.kin))
 
     started = time.monotonic()
     solved = solve_many(jobs(), plan.device, bf16=False)
@@ -198,7 +201,13 @@ def _read_training(
 
     without = taught.without
     again = without and (lambda left: keep(without(labelled[left])))
-    data = TrainingSet(gold=train, inputs=keep(taught.inputs), seed=seed, weak=given.weak, reread=again)
+    whole = cache(partial(kin, train, plan.task.shared))
+
+    def alike(some: np.ndarray | None = None) -> Kinship:
+        all_of_them = some is None or len(some) == len(train)
+        return whole() if all_of_them else kin([train[n] for n in some], plan.task.shared)
+
+    data = TrainingSet(gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, reread=again)
     skipped = unread and taught.reader is plan.reader  # a memory has read them
     parts = plan.task.parts
     alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in parts(e))
@@ -307,7 +316,7 @@ def train_stages(
     targets = like.labelling.targets(data.examples)
 
     def train(chosen: np.ndarray, **how: Any) -> Solved:
-        run = Run(head.options, data.seed, chosen, **how)
+        run = Run(head.options, data.seed, chosen, kin=partial(data.kin, chosen), **how)
         return solve(head.shape, data.inputs, targets, [run], plan.device)[0]
 
     numbers = data.numbers if numbers is None else numbers
@@ -337,7 +346,12 @@ def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarra
         return [train_on_part(fitted, data, kept) for data, kept in chosen]
     shape, options, targets = fitted.head.shape, fitted.head.options, fitted.labelling.targets
     jobs = (
-        Job(shape, data.inputs, targets(data.examples), Run(options, data.seed, kept, dev=data.dev))
+        Job(
+            shape,
+            data.inputs,
+            targets(data.examples),
+            Run(options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept)),
+        )
         for data, kept in chosen
     )
     return [solved.head for solved in solve_many(jobs, fitted.plan.device)]
@@ -353,13 +367,11 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
 
     `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
     """
-    from boustro.tasks.folds import left_out
-
-    parts, scores = list(left_out(data.gold, FOLDS, data.seed, fitted.plan.task.shared)), {}
+    parts, scores = list(data.parts(FOLDS)), {}
     for weight in WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:
-            part = replace(data.leaving_out(left), weight=weight, dev=None)
+            part = replace(data.learning(kept), weight=weight, dev=None)
             head = train_on_part(fitted, part, kept)
             for number, output in zip(left, predict_inputs(head, part.inputs.select(left)), strict=True):
                 answers[number] = fitted.labelling.read(output, data.gold[number])

@@ -1,17 +1,26 @@
 """What belongs together in a set of examples, and parts of it that are left out in turn.
 
-    documents a a b b c, two parts   →   left out: a a, then b b c
+    documents a a b b c, two parts               →   left out: a a, then b b c
+    texts t u v t, u and v in one document       →   groups t t, u v
 
-The sentences of a document stay together, since they repeat its names, and so do examples of equal or nearly equal
-texts, whole documents compared with whole ones: a head that learned a text answers its copy by heart. Where that would
-leave no parts, or one with most of the examples, less is kept together, and `Kinship.divided` says what is not.
+Whatever is chosen or judged on examples that were left out parts them here: scores, temperatures, weights, heads,
+curves. The sentences of a document stay together, since they repeat its names, and so do examples with a text that is
+equal or nearly equal, without case, punctuation and white space: a head that learned a text answers its copy by heart.
+What is joined to one of a group is in it.
+
+Texts that stand in many documents would join all of them. Where a group would be much larger than the documents are,
+documents alone are the groups, and what has a text of the part left out is not learned either: `Kinship.rest`; unless
+half of the examples would not be. Where that leaves no parts, or one with most of the examples, less is kept together,
+and `Kinship.divided` says what is not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import numpy as np
 
+from boustro.heads.inputs import Kinship, join
 from boustro.text.duplicates import number_alike
 from boustro.types import Sentence
 
@@ -19,40 +28,63 @@ FIFTH = 5
 NEARLY, EQUAL = 0.8, 1.0
 MOST = 2 / 3
 """Of the examples, the share that one group may have."""
+EVEN = 1 / 3
+"""The same where it is texts that join documents: parts that are even are worth more."""
+UNLEARNED = 1 / 2
+"""Of the examples, the share that may have a text which stands in several groups."""
 Shared = Callable[[Any], Sequence[Sentence]]
 """The sentences of an example that no example on the other side may have, see `Contract.shared`."""
-LEVELS = (
-    (True, NEARLY, ""),
-    (True, EQUAL, "nearly equal texts"),
-    (False, NEARLY, "sentences of one document"),
-    (False, EQUAL, "sentences of one document, and nearly equal texts,"),
-)
-"""Whether documents are kept together, from which similarity on texts are, and what is divided."""
-
-
-class Kinship(NamedTuple):
-    """(N,) numbers of the groups of examples that belong together, and what had to be divided; else ""."""
-
-    groups: np.ndarray
-    divided: str = ""
 
 
 def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
     """What belongs together, where no group has more than a share of the examples; see the module."""
-    texts = [[word for part in shared(example) for word in part.words] for example in examples]
-    named = [next((part.document for part in shared(example) if part.document), "") for example in examples]
-    for whole, threshold, divided in LEVELS if any(named) else LEVELS[:2]:
-        keys = [(name, -1) if whole and name else ("", n) for n, name in enumerate(named)]
+    if len(examples) < 2:
+        return Kinship(np.arange(len(examples)))
+    sentences = [shared(example) for example in examples]
+    named = [next((part.document for part in own if part.document), "") for own in sentences]
+    owners = np.repeat(np.arange(len(sentences)), [*map(len, sentences)])
+    wholes = [[word for part in own for word in part.words] for own in sentences]
+
+    @cache
+    def texts(threshold: float) -> np.ndarray:
+        return number_alike([part.words for own in sentences for part in own], threshold)
+
+    def documents(threshold: float) -> np.ndarray:
+        """Those without a name are texts; whole ones are compared, too."""
+        keys = [(name, -1) if name else ("", n) for n, name in enumerate(named)]
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         homes = np.array([numbers[key] for key in keys], np.int64)
         words: list[list[str]] = [[] for _ in numbers]
-        for home, text in zip(homes.tolist(), texts, strict=True):
+        for home, text in zip(homes.tolist(), wholes, strict=True):
             words[home] += text
-        groups = number_alike(words, threshold)[homes]
-        sizes = np.bincount(groups)
-        if len(sizes) > 1 and sizes.max() <= most * len(examples):
-            return Kinship(groups, divided)
-    return Kinship(np.arange(len(examples)), "equal texts")
+        return number_alike(words, threshold)[homes]
+
+    def whole(threshold: float) -> np.ndarray:
+        return number_alike(wholes, threshold)
+
+    inside = "sentences of one document"
+    levels = [(documents, NEARLY, ""), (documents, EQUAL, "nearly equal texts")] if any(named) else []
+    levels += [(whole, NEARLY, inside if any(named) else "")]
+    levels += [(whole, EQUAL, f"{inside}, and nearly equal texts," if any(named) else "nearly equal texts")]
+    for together, threshold, divided in levels:
+        groups, pairs = together(threshold), (owners, texts(threshold))
+        apart, joined = (Kinship(own, *pairs, divided) for own in (groups, join(groups, *pairs)))
+        free = ~apart.strayed
+        may = free.mean() >= 1 - UNLEARNED and max(_largest(groups), _largest(groups[free])) <= most
+        if (share := _largest(joined.groups)) <= MOST and (not may or share <= max(EVEN, _largest(groups))):
+            return joined
+        if may:
+            return apart
+    for threshold in (NEARLY, EQUAL):
+        if _largest(groups := whole(threshold)) <= most:
+            return Kinship(groups, divided="texts that several examples have")
+    return Kinship(np.arange(len(examples)), divided="equal texts")
+
+
+def _largest(groups: np.ndarray) -> float:
+    """The share of the largest group; more than any may have where there is one group alone."""
+    sizes = np.bincount(groups)
+    return sizes.max() / len(groups) if np.count_nonzero(sizes) > 1 else 2.0
 
 
 def drawn_together(examples: Sequence[Any], shared: Shared) -> np.ndarray:
@@ -60,26 +92,27 @@ def drawn_together(examples: Sequence[Any], shared: Shared) -> np.ndarray:
     return kin(examples, shared, most=1).groups
 
 
-def left_out(
-    examples: Sequence[Any], num_folds: int, seed: int, shared: Shared
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(kept, left out) numbers of examples, for each of at most `num_folds` parts; 1 leaves out about one fifth, once.
+def left_out(kinship: Kinship, num_folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(learned, left out) numbers of examples, for each of at most `num_folds` parts; 1 leaves out about one fifth,
+    once.
 
-    Parts are as even as groups of `kin` allow. Raises `ValueError` for fewer than two examples.
+    Parts are as even as the groups allow. Raises `ValueError` for fewer than two examples.
     """
-    if len(examples) < 2:
+    groups = kinship.groups
+    if len(groups) < 2:
         raise ValueError(
-            f"{len(examples)} training examples cannot be parted, and what was asked for needs parts that are left out"
+            f"{len(groups)} training examples cannot be parted, and what was asked for needs parts that are left out"
         )
-    groups = kin(examples, shared).groups
     sizes = np.bincount(groups)
+    loads = np.bincount(groups, ~kinship.strayed).astype(np.int64) * (len(groups) + 1) + sizes
     parts = min(FIFTH if num_folds == 1 else num_folds, len(sizes))
     order = np.random.default_rng(seed).permutation(len(sizes))
-    homes, loads = np.zeros(len(sizes), np.int64), np.zeros(parts, np.int64)
-    for group in order[np.argsort(-sizes[order], kind="stable")]:  # the largest first, each to the smallest part
-        homes[group] = loads.argmin()
-        loads[homes[group]] += sizes[group]
-    wanted = range(parts) if num_folds > 1 else [int(np.abs(loads - len(examples) / FIFTH).argmin())]
+    homes, total = np.zeros(len(sizes), np.int64), np.zeros(parts, np.int64)
+    for group in order[np.argsort(-loads[order], kind="stable")]:  # the largest first, each to the smallest part
+        homes[group] = total.argmin()
+        total[homes[group]] += loads[group]
+    counts = np.bincount(homes, sizes, parts)
+    wanted = range(parts) if num_folds > 1 else [int(np.abs(counts - len(groups) / FIFTH).argmin())]
     for part in wanted:
         outside = homes[groups] == part
-        yield np.flatnonzero(~outside), np.flatnonzero(outside)
+        yield np.flatnonzero(kinship.rest(outside)), np.flatnonzero(outside)

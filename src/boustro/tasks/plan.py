@@ -9,7 +9,7 @@
 `tasks.fitting.fit` makes the last of the first and of `Examples`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from boustro import __version__
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import Inputs, Kinship
 from boustro.heads.options import HeadOptions
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import data_fingerprint
+from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
 from boustro.text.words import RULE
 
@@ -154,6 +155,7 @@ class TrainingSet:
 
     Attributes:
         inputs: Of all examples, in this order.
+        kin: Gives which gold examples, or those with the numbers given, belong together; see `tasks.folds`.
         seed: Of the head's weights, the order of examples and dropout.
         weight: How much the loss of weak examples counts.
         dev: What chooses the epoch.
@@ -162,15 +164,20 @@ class TrainingSet:
 
     gold: Sequence[Any]
     inputs: Inputs
+    kin: Callable[..., Kinship]
     seed: int
     weak: Sequence[Any] = ()
     weight: float = 0.0
     dev: "Dev | None" = None
     reread: Callable[[np.ndarray], Inputs] | None = None
 
-    def leaving_out(self, left: np.ndarray) -> "TrainingSet":
-        """The same as it is read where the gold examples with these numbers are not known: no memory has them."""
-        return self if self.reread is None else replace(self, inputs=self.reread(left))
+    def learning(self, some: np.ndarray) -> "TrainingSet":
+        """The same as it is read where the gold examples with these numbers alone are known: no memory has others."""
+        return self if self.reread is None else replace(self, inputs=self.reread(np.setdiff1d(self.numbers, some)))
+
+    def parts(self, num_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(learned, left out) numbers of gold examples, see `folds.left_out`."""
+        return left_out(self.kin(), num_folds, self.seed)
 
     @cached_property
     def examples(self) -> list[Any]:

@@ -197,19 +197,20 @@ class LiveTagger:
             crf.transitions[1:, 1 : 1 + len(self.labels)] = SPLIT
         return crf
 
-    def held_out(self, groups: Iterable[Sequence[int]]) -> dict[int, np.ndarray]:
-        """For learned sentences in groups, such as a document's, the scores (N, T + 1) of each by what the other groups
-        taught alone, and what is given. Exact."""
+    def held_out(self, parts: Iterable[tuple[Sequence[int], Sequence[int]]]) -> dict[int, np.ndarray]:
+        """The scores (N, T + 1) of learned sentences, from parts of them: those that are scored, and those, they among
+        them, that the scores are without; and what is given. Exact."""
         scores = {}
-        for numbers in groups:
-            examples = [self.learned[number] for number in numbers]
+        for numbers, without in parts:
+            examples = [self.learned[number] for number in without]
             words, inside = (np.concatenate([getattr(e, name) for e in examples]) for name in ("words", "inside"))
             kinds = np.concatenate([self._padded(example.kinds) for example in examples])
             left = (
                 self.inside.leave_out(words, inside),
                 self.kinds.leave_out(np.concatenate([example.means for example in examples]), kinds),
             )
-            for number, example in zip(numbers, examples, strict=True):
+            for number in numbers:
+                example = self.learned[number]
                 scores[number] = times(example.words, np.hstack(left)) + self._given(example)
         return scores
 

@@ -37,7 +37,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.estimate import KEY, choose_head, estimate
 from boustro.tasks.fitting import describe, fit, head_facts
-from boustro.tasks.folds import left_out
+from boustro.tasks.folds import kin, left_out
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan
 from boustro.tasks.tagger import Tagger
@@ -90,16 +90,21 @@ class Given:
 
         return cls([read_one(n) for n in numbers], numbers if texts else [order[n] for n in numbers])
 
-    def parts(self, seed: int = 1) -> list[list[int]]:
-        """The numbers of the answers in each part that is left out; an answer is where its first sentence is."""
+    def parts(self, seed: int = 1) -> list[tuple[list[int], list[int]]]:
+        """The numbers of the answers in each part that is left out, and of all that are not learned then.
+
+        An answer is where its first sentence is.
+        """
         asked = [(e, n) for e, n in zip(self.examples, self.numbers, strict=True) if e.is_labelled]
-        homes = np.zeros(len(asked), np.int64)
-        for part, (_, left) in enumerate(left_out([example for example, _ in asked], FOLDS, seed, itself)):
-            homes[left] = part
         first: dict[int, int] = {}
-        for (_, number), home in zip(asked, homes.tolist(), strict=True):
-            first.setdefault(number, home)
-        return [[n for n, index in first.items() if index == part] for part in sorted(set(first.values()))]
+        for place, (_, number) in enumerate(asked):
+            first.setdefault(number, place)
+        numbers, places = (np.array([*some], np.int64) for some in (first, first.values()))
+        parts = []
+        for learned, left in left_out(kin([example for example, _ in asked], itself), FOLDS, seed):
+            answered, unlearned = numbers[np.isin(places, left)], numbers[~np.isin(places, learned)]
+            parts += [(answered.tolist(), unlearned.tolist())] if len(answered) else []
+        return parts
 
 
 def measure(tagger: LiveTagger, answers: Mapping[int, Answer], given: Given | None = None) -> Point:
@@ -242,8 +247,8 @@ def finish(
     if why := facts.get("why_not"):
         raise ValueError(f"the model that was trained cannot be judged: {why}")
     predicted: dict[int, tuple[Entity, ...]] = {}
-    for part in given.parts(seed):
-        rest = live.without(part)
+    for part, unlearned in given.parts(seed):
+        rest = live.without(unlearned)
         rest.scales = live.scales
         scores = np.concatenate([rest.full_scores(live.learned[n]) for n in part])
         predicted |= zip(part, rest.decode(scores, [answers[n].sentence for n in part]), strict=True)

@@ -2,8 +2,8 @@
 
     head 0: sentences a b      head 1: sentences c d e      words   a b c d e     sentences of head 1: 2 3 4
 
-Each head's layers are standardised by its own inputs and mixed, as `heads.training` does; runs over the same inputs
-share their words.
+Each head's layers are standardised by the words that it learns from, and mixed, as `heads.training` does; runs that
+learn from the same examples share their words.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs, sentence_starts
+from boustro.heads.inputs import Inputs, sentence_rows, sentence_starts
 from boustro.heads.lockstep.batches import Member, TrainingWords
 from boustro.heads.lockstep.train import takes_steps_with_others, train_together
 from boustro.heads.options import TrainedOptions
@@ -58,24 +58,29 @@ class Pool:
         self.members: list[Member] = []
         self._words: list[TrainingWords] = []
         self._latest: tuple[Inputs, Any] | None = None
+        self._examples: np.ndarray | None = None
         self._sentences = 0
 
     def add(self, number: int, job: "Job", begun: Begun) -> None:
-        """A head; one that has the inputs of the one before reads the same words."""
+        """A head; one that learns from the examples of the one before reads the same words."""
         head, tags, generator = begun
-        inputs, options = job.inputs, job.run.options
+        inputs, options, examples = job.inputs, job.run.options, job.run.examples
         assert isinstance(options, TrainedOptions)
         mixing = options.standardise, options.combine
-        if self._latest is not None and self._latest[0] is inputs and self._latest[1] == mixing:
+        known = self._latest is not None and self._latest[0] is inputs and self._latest[1] == mixing
+        if known and np.array_equal(self._examples, examples):
             head.mixes.load_state_dict(self.members[-1].head.mixes.state_dict())
         else:
-            head.mixes.fit(inputs.streams)
+            own = inputs if examples is None else inputs.keep(examples)
+            tags = tags if examples is None else tags[sentence_rows(inputs.starts, np.unique(examples))[0]]
+            head.mixes.fit(own.streams)
             self._sentences += len(self._words[-1].starts) - 1 if self._words else 0
-            self._words.append(TrainingWords(mix_all(head, inputs.streams), inputs.starts, tags))
-            self._latest = inputs, mixing
-        examples = np.arange(len(inputs)) if job.run.examples is None else job.run.examples
+            self._words.append(TrainingWords(mix_all(head, own.streams), own.starts, tags))
+            self._latest, self._examples = (inputs, mixing), examples
+        count = len(self._words[-1].starts) - 1
+        places = np.arange(count) if examples is None else np.searchsorted(np.unique(examples), examples)
         self.numbers.append(number)
-        self.members.append(Member(head, options, examples + self._sentences, job.run.seed, generator))
+        self.members.append(Member(head, options, places + self._sentences, job.run.seed, generator))
 
     def train(self) -> list[Member]:
         """All heads, in the order in which they came."""

@@ -148,16 +148,13 @@ class SenseLabelling(Labelling):
 
     def targets(self, examples: Sequence[Occurrence]) -> Targets:
         labels = [self._labels(example) for example in examples]
-        named = [example.document or id(example.sentence) for example in examples]  # without one, its own
-        order = {name: number for number, name in enumerate(dict.fromkeys(named))}
-        documents = np.array([order[name] for name in named], np.int64)
 
         from boustro.heads.centroids import SenseTargets
 
         def of(numbers: np.ndarray, rows: Any) -> SenseTargets:
             gold = [labels[number] for number in numbers]
             occurrences = np.repeat(np.arange(len(gold)), list(map(len, gold)))
-            return SenseTargets(occurrences, np.array([x for some in gold for x in some], np.int64), documents[numbers])
+            return SenseTargets(occurrences, np.array([x for some in gold for x in some], np.int64))
 
         return of
 
