@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from boustro.arrays import unit
+from boustro.errors import shorten
 from boustro.given import iterate
 from boustro.heads.embedding import VectorHead
 from boustro.heads.options import PoolingOptions, StatisticsOptions
@@ -29,7 +30,7 @@ from boustro.tasks.data.pairs import Pair
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
-from boustro.tasks.labellings.vectors import WORDLESS, VectorAnswer, cosines
+from boustro.tasks.labellings.vectors import UNKNOWN, WORDLESS, VectorAnswer, cosines
 from boustro.tasks.plan import Plan
 from boustro.types import Sentence
 
@@ -58,8 +59,8 @@ class SentenceEncoder(Task[str, np.ndarray]):
     name = "embed"
     formats = ("text", "jsonl")
     columns = ("vector",)
-    num_empty = 0
-    """Texts without a word that were encoded."""
+    num_empty = num_unknown = 0
+    """Texts that were encoded without a word, and without a word that a table of words knows."""
 
     @classmethod
     def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
@@ -83,13 +84,31 @@ class SentenceEncoder(Task[str, np.ndarray]):
         return replace(plan, head_options=options.suited(is_table(plan.reader.spec)))
 
     def answer(self, examples: Iterable[Pair], cached: bool = False) -> list[Answer]:
-        """As `Task.answer`; texts without a word are counted."""
+        """Answers for examples, as of every task; texts without a word, or without a known one, are counted."""
         examples = list(examples)
         self.num_empty += sum(not len(example.first) for example in examples)
-        return super().answer(examples, cached)
+        answers = super().answer(examples, cached)
+        if not is_table(self.plan.reader.spec):
+            return answers
+        unknown = self._unknown(examples, cached)
+        self.num_unknown += len(unknown)
+        return [  # a transform would make the same vector of all of them
+            replace(answer, vector=np.zeros_like(answer.vector)) if number in unknown else answer
+            for number, answer in enumerate(answers)
+        ]
+
+    def _unknown(self, examples: Sequence[Pair], cached: bool) -> set[int]:
+        """The numbers of the examples with words whose first text has none that the table knows."""
+        inputs, unknown = self.fitted.inputs(examples, cached), set()
+        for number, example in enumerate(examples):
+            rows = inputs.arrays(np.array([number]))[0][: len(example.first)]
+            if len(rows) and not any(stream[rows].any() for stream in inputs.streams):
+                unknown.add(number)
+        return unknown
 
     def notices(self, cached: bool = False) -> dict[str, int]:
-        return {**({WORDLESS: self.num_empty} if self.num_empty else {}), **super().notices(cached)}
+        counts = {WORDLESS: self.num_empty, UNKNOWN: self.num_unknown}
+        return {**{what: count for what, count in counts.items() if count}, **super().notices(cached)}
 
     def _begin(self) -> None:
         """Statistics that depend on no text need no `fit`."""
@@ -190,12 +209,16 @@ class Found:
 def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequence[str], top: int) -> list[Found]:
     """The `top` texts for each query; of equals the earlier. Texts without words are never found.
 
-    Raises `ValueError` for a query without words.
+    Raises `ValueError` for a query without words, and for one without a word that a table of words knows.
     """
     for number, query in enumerate(queries, start=1):
         if not query.strip():
             raise ValueError(f"query {number} has no word; give a text with words")
-    vectors, asked = model.encode(texts), model.encode(queries)
+    asked = model.encode(queries)
+    if (unknown := np.flatnonzero(~asked.any(1))).size:
+        query = shorten(queries[unknown[0]])
+        raise ValueError(f"query {unknown[0] + 1}, {query}: the table knows none of its words; give others, or an LM")
+    vectors = model.encode(texts)
     full = np.flatnonzero(vectors.any(1))
     results = []
     for query, scores in zip(queries, cosines(asked, vectors[full]), strict=True):

@@ -30,6 +30,7 @@ from boustro.tasks.units import NumberUnits
 from boustro.types import Sentence
 
 WORDLESS = "texts without a word; their vectors are zero"
+UNKNOWN = "texts of whose words the table knows none; their vectors are zero"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
