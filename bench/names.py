@@ -217,6 +217,29 @@ def measure(
             )
 
 
+def redact(sets: tuple[Path, ...], names: str = "starter-names", floor: float = 60.0, sentences: int = 100_000) -> None:
+    """Print what a redactor covers at thresholds, by words: names covered / of what is marked (share that is marked);
+    and the lowest in steps of 0.005 at which the mean of the second is at least `floor`, for `live.redactor.THRESHOLD`.
+    """
+    tagger, steps = boustro.load(names), np.arange(100, 0, -1) * 0.005
+    asked, found = [None, *steps], []
+    for path in sets:
+        gold: list[Sentence] = boustro.read_data(path)[:sentences]
+        wanted = np.concatenate([np.array(s.tags) != "O" for s in gold])
+        outputs = []
+        for threshold in asked:
+            told = tagger if threshold is None else tagger.with_threshold(float(threshold))
+            marked = np.concatenate([np.array(tags) != "O" for tags in told.tag(gold, cached=True)])
+            both = (marked & wanted).sum()
+            outputs.append((100 * both / wanted.sum(), 100 * both / max(1, marked.sum()), 100 * marked.mean()))
+        found.append(outputs)
+    means = np.mean(found, 0)
+    for threshold, own, mean in zip(asked, zip(*found, strict=True), means, strict=True):
+        shown = " | ".join("{:.1f} / {:.1f} ({:.0f})".format(*one) for one in [*own, mean])
+        print(f"{'its best answer' if threshold is None else f'{threshold:.3f}'}: {shown}")
+    print(f"chosen: {min(t for t, mean in zip(steps, means[1:], strict=True) if mean[1] >= floor):.3f}")
+
+
 def pressed(shown: Sequence[dict[str, Any]], gold: Sequence[Entity]) -> int:
     """The keys for one text; a digit labels the first `name?`, so that those before a name are taken away."""
     found, wanted = {(e["start"], e["end"]): e["label"] for e in shown}, {(e.start, e.end): e.label for e in gold}
@@ -269,4 +292,4 @@ def tell(session: Session, gold: Sequence[Sequence[Entity]]) -> int:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure, "keys": keys})
+    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure, "redact": redact, "keys": keys})

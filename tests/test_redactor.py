@@ -1,12 +1,18 @@
 """Redaction of text in chunks: the same text, whatever the chunks, and nothing of a name before it is masked."""
 
+import os
 import random
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import boustro
 from boustro.apps.live.redactor import (
     Contradiction,
     Masks,
@@ -15,12 +21,15 @@ from boustro.apps.live.redactor import (
     Restorer,
     TooManyNames,
     merged,
+    open_tagger,
     restore,
     rewrite,
     whole_characters,
 )
-from boustro.apps.live.structured import Checker
+from boustro.apps.live.structured import Checker, Reading
+from boustro.heads.training import mix_all
 from boustro.options import OptionError
+from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 
 TEXT = "Ada Brandt and Élodie 🦬 met Okonkwo in Port Lisse; in May it rained. May said: call Ada at +49 30 1234567, ok?"
@@ -63,6 +72,55 @@ def test_without_a_tagger_that_of_the_package_reads():
     assert redactor.feed("Ada Brandt left Vellmar.").text + redactor.end().text == "[PERSON_1] left Vellmar."
     checker = Checker()
     assert checker.json('{"by": "Ada Brandt"}', Masks(checker.labels)) == '{"by":"[PERSON_1]"}'
+
+
+def test_a_word_that_may_be_in_a_name_is_left_out_whole_or_in_a_stream():
+    text, redactor = "any news from vellmar about the parcel yet?", Redactor()
+    assert not boustro.load("starter-names").predict(text)
+    streamed = "".join(redactor.feed(letter).text for letter in text) + redactor.end().text
+    assert "vellmar" not in streamed
+    slot = Reading().text(text, "")
+    (checker := Checker()).fill([slot], Masks(checker.labels))
+    assert "vellmar" not in slot.result
+    for counted in (redactor.counted, checker.counted):
+        assert counted.words == 8 and 0.125 <= counted.share < 0.5
+    assert str(counted) == f"{counted.masked} of 8 words ({counted.share:.1%}) are masked"
+    best = Redactor(threshold=1)
+    assert best.feed(text).text + best.end().text == text
+    with pytest.raises(OptionError, match="a threshold is for a Tagger"):
+        Redactor(ToyTagger(), threshold=0.1, live=ToyLive)
+
+
+def test_a_folder_is_opened_once_in_a_process_and_again_when_it_is_written_anew(tagger_folder, tmp_path, monkeypatch):
+    opened, real = [], boustro.Tagger.from_pretrained
+    monkeypatch.setattr(boustro.Tagger, "from_pretrained", lambda folder: opened.append(folder) or real(folder))
+    shutil.copytree(tagger_folder, tmp_path / "ner")
+    with ThreadPoolExecutor(8) as pool:
+        taggers = list(pool.map(lambda _: open_tagger(str(tmp_path / "ner"), threshold=0.2), range(8)))
+    assert opened == [tmp_path / "ner"] and {tagger.threshold for tagger in taggers} == {0.2}
+    os.utime(tmp_path / "ner" / "manifest.json", ns=(1, 1))
+    open_tagger(tmp_path / "ner")
+    assert len(opened) == 2
+
+
+def test_a_word_over_the_threshold_is_in_an_entity_of_a_type_that_counts(tagger_folder):
+    tagger = boustro.load(tagger_folder)
+    sentences = boustro.read_data(DATA)
+    head, inputs = tagger.fitted.head, tagger.fitted.inputs(sentences)
+    scores, lengths = head._decoded(mix_all(head, inputs.streams).float(), torch.tensor(inputs.sizes))
+    p = head.decoder._marginals(scores, lengths)
+    people = p[:, [tag.endswith("PER") for tag in head.labels]].sum(1)
+    own = np.concatenate(tagger.tag(sentences))
+    for least in (0.5, 0.01, 1e-4):
+        found = np.concatenate(tagger.with_threshold(least).tag(sentences))
+        assert ((found != "O") >= (own != "O")).all() and (found != "O")[1 - p[:, 0] >= least].all()
+        found = np.concatenate(tagger.with_threshold(least, ["PER"]).tag(sentences))
+        assert np.char.endswith(found, "PER")[people >= least].all() and ((found != "O") >= (own != "O")).all()
+    assert (found != own).any() and tagger.threshold is None
+    text = " ".join(sentences[0].words)
+    assert tagger.predict(text, threshold=0.01) == tagger.with_threshold(0.01).predict(text)
+    with pytest.raises(ValueError, match="both say how unlikely"):
+        tagger.predict(text, recall=0.5, threshold=0.01)
 
 
 @given(texts, st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 3, None]))

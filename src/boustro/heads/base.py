@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from boustro.heads.decoding import LikelyWords
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import MIXES, Mixes
 from boustro.heads.options import HeadOptions
@@ -48,6 +49,10 @@ class Head(nn.Module, ABC):
     """Whether its loss may be computed under autocast."""
     is_exported: ClassVar[bool] = False
     """Whether it is a graph that was exported."""
+    words: LikelyWords | None = None
+    """Words that are answered although they are unlikely, where the head `has_likely_words`."""
+    has_likely_words: ClassVar[bool] = False
+    """Whether `words` has an effect, where the labels are of entities."""
     temperature: float = 1.0
     """What scores are divided by before they become probabilities, see `tasks.calibrate`."""
 

@@ -21,8 +21,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boustro.heads.crf.decode import Chain, best_path, best_valid, log_sum_exp, messages, posteriors, softmax
-from boustro.heads.crf.tags import Form, entity_forms
+from boustro.heads.crf.decode import (
+    LOWEST,
+    Chain,
+    best_path,
+    best_valid,
+    log_sum_exp,
+    messages,
+    posteriors,
+    softmax,
+)
+from boustro.heads.crf.tags import Form, entity_forms, split_tag
 from boustro.heads.inputs import sentence_starts
 from boustro.heads.options import SequenceOptions
 from boustro.heads.span.decoding import FoundSpan, overlaps, overlaps_or_joins, resolve
@@ -32,25 +41,59 @@ LONGEST, LEAST = 12, 1e-5
 
 
 @dataclass(frozen=True)
+class LikelyWords:
+    """Words that are answered besides those of the best answer: all whose probability of being in an entity with one
+    of the types is at least `least`; without `types`, in any entity."""
+
+    least: float
+    types: frozenset[str] | None = None
+
+    def counts(self, types: Sequence[str]) -> np.ndarray:
+        """Which of the types of entities count, (T,)."""
+        return np.array([self.types is None or one in self.types for one in types], bool)
+
+
+@dataclass(frozen=True)
 class TagDecoder:
-    """What is needed besides the scores: `chain` of a head with a CRF, and the temperature of its probabilities."""
+    """What is needed besides the scores: `chain` of a head with a CRF, and the temperature of its probabilities;
+    `words` that are answered although they are unlikely."""
 
     labels: tuple[str, ...]
     options: SequenceOptions
     chain: Chain | None
     temperature: float = 1.0
+    words: LikelyWords | None = None
 
     def predict(self, scores: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Per sentence the tag ids (W,) and their probabilities (W,), from scores (N, C); see `TaggingHead`."""
         if self.chain:
             probabilities = self._marginals(scores, lengths)
-            if self.options.threshold is not None:
-                return self._likely(scores, lengths, probabilities, self.options.threshold)
         else:
             probabilities = softmax(scores / np.float32(self.temperature))
-        ids = self.best(scores, lengths)
-        chosen = np.take_along_axis(probabilities, ids[:, None], 1)[:, 0]
+        if self.chain and self.options.threshold is not None:
+            ids, chosen = self._likely(scores, lengths, probabilities, self.options.threshold)
+        else:
+            ids = self.best(scores, lengths)
+            chosen = np.take_along_axis(probabilities, ids[:, None], 1)[:, 0]
+        if (allowed := self.allowed(probabilities, ids)) is not None:
+            more = self.best(np.where(allowed, scores, LOWEST), lengths)
+            chosen = np.where(more == ids, chosen, np.take_along_axis(probabilities, more[:, None], 1)[:, 0])
+            ids = more
         return per_sentence(ids, chosen, lengths)
+
+    def allowed(self, probabilities: np.ndarray, ids: np.ndarray) -> np.ndarray | None:
+        """(N, C) the tags among which the best sequence has all `words`, and whatever tags `ids` (N,) are of entities;
+        `None` where these have them already. Every word has all tags of a type or none, so a sequence is valid there.
+        """
+        if self.words is None:
+            return None
+        kinds = [split_tag(tag)[1] for tag in self.labels]
+        same = np.array([[one == other for other in kinds] for one in kinds])
+        counts = self.words.counts(kinds) & (np.array(kinds) != "")
+        likely = probabilities[:, counts].sum(1) >= self.words.least
+        if counts[ids[likely]].all():
+            return None
+        return np.where(likely[:, None], counts, same[ids])
 
     def best(self, scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """(N,) the ids of the best sequence of tags, whatever the threshold."""
@@ -83,7 +126,7 @@ class TagDecoder:
 
     def _likely(
         self, scores: np.ndarray, lengths: np.ndarray, probabilities: np.ndarray, least: float
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The tags of the entities that are probable enough; the words of an entity have its probability."""
         outside, forms = self.labels.index("O"), entity_forms(self.labels)
         conflict = overlaps_or_joins if forms[0].joined else overlaps
@@ -93,7 +136,7 @@ class TagDecoder:
             for start, end, kind, p in resolve(spans, conflict):
                 ids[begin + start : begin + end] = forms[kind].tags(end - start)
                 chosen[begin + start : begin + end] = p
-        return per_sentence(ids, chosen, lengths)
+        return ids, chosen
 
 
 def per_sentence(

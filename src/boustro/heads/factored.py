@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boustro.heads.crf.tags import entity_forms
-from boustro.heads.decoding import per_sentence
+from boustro.heads.crf.tags import entity_forms, entity_types
+from boustro.heads.decoding import LikelyWords, per_sentence
 from boustro.heads.inputs import sentence_starts
 
 
@@ -57,7 +57,11 @@ def mean_vectors(vectors: np.ndarray, runs: Runs) -> np.ndarray:
 
 
 def read_runs(
-    inside: np.ndarray, types: Callable[[Runs], np.ndarray], labels: Sequence[str], lengths: np.ndarray
+    inside: np.ndarray,
+    types: Callable[[Runs], np.ndarray],
+    labels: Sequence[str],
+    lengths: np.ndarray,
+    words: LikelyWords | None = None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Per sentence the ids of its tags (W,), places in `labels`, and their probabilities (W,).
 
@@ -65,13 +69,24 @@ def read_runs(
         inside: (N, 2) probabilities of outside and inside.
         types: The probabilities (E, T) of the types of entities.
         lengths: (S,) words of each sentence.
+        words: Words that are inside although they are unlikely to be.
     """
     starts, forms = sentence_starts(lengths), entity_forms(labels)
-    runs = find_runs(np.where(inside[:, 1] > inside[:, 0], 0, -1), np.zeros(len(inside), bool), starts)
+    is_inside = inside[:, 1] > inside[:, 0]
+    if words is not None:
+        is_inside |= inside[:, 1] >= words.least
+    counts = np.ones(len(forms), bool) if words is None else words.counts(entity_types(labels))
+    # words that are inside for themselves are runs of their own, so that no unlikely word gives them another type
+    kinds = np.where(inside[:, 1] > inside[:, 0], 0, np.where(is_inside, 1, -1))
+    runs = find_runs(kinds, np.zeros(len(inside), bool), starts)
     ids, chosen = np.full(len(inside), labels.index("O")), inside.max(1)
     for first, stop, scores in zip(runs.first.tolist(), runs.stop.tolist(), types(runs), strict=True):
-        ids[first:stop] = forms[scores.argmax()].tags(stop - first)
-        chosen[first:stop] *= scores.max()
+        likely = words is not None and inside[first:stop, 1].max() * scores[counts].sum() >= words.least
+        if kinds[first] == 1 and not likely:  # of a type that does not count
+            continue
+        kind = int(np.where(counts, scores, -1).argmax() if likely else scores.argmax())
+        ids[first:stop] = forms[kind].tags(stop - first)
+        chosen[first:stop] = inside[first:stop, 1] * scores[kind]
     return per_sentence(ids, chosen, lengths)
 
 

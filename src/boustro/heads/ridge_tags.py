@@ -61,6 +61,7 @@ class RidgeTagger(Head):
     """See the module. Targets are tag ids (N,); the prediction for a sentence is (tag ids (W,), probabilities (W,))."""
 
     closed_form = True
+    has_likely_words = True
     body: TwoRidges
 
     def __init__(self, *given: Any) -> None:
@@ -98,7 +99,7 @@ class RidgeTagger(Head):
             return self.body.probabilities(TYPE, means).cpu().numpy()
 
         p = self.body.probabilities(INSIDE, x).cpu().numpy()
-        return read_runs(p, types, self.labels, lengths.cpu().numpy())
+        return read_runs(p, types, self.labels, lengths.cpu().numpy(), self.words)
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "N C"]:
         """Scores of outside, inside and the types of each word; those of an entity are the mean of its words'."""

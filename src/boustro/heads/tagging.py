@@ -29,6 +29,7 @@ class TaggingHead(Head):
 
     options: SequenceOptions
     has_temperature = True
+    has_likely_words = True
     mixed_precision = True
 
     def __init__(self, *given: Any) -> None:
@@ -68,7 +69,7 @@ class TaggingHead(Head):
     @property
     def decoder(self) -> TagDecoder:
         """What makes tags of scores."""
-        return TagDecoder(self.labels, self.options, self.crf.chain if self.crf else None, self.temperature)
+        return TagDecoder(self.labels, self.options, self.crf.chain if self.crf else None, self.temperature, self.words)
 
     def _decoded(self, vectors: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:
         check_lengths(lengths, len(vectors))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
@@ -110,7 +109,7 @@ def names_fitted(task: Any, path: Path, encoder: str | None = None, **how: Any) 
     if not facts["kinds"]:
         raise ValueError(f"{path}: its names have no kinds; give boustro names the option --kinds, or train a tagger")
     spec = encoder or next((name for name in EXTENDED if locate_extended(name) == str(path)), f"{NAMES}:{path}")
-    plan = make_plan(task, spec, "linear", layers="last", **how)
+    plan = make_plan(task, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
     plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
     reader = plan.reader.encoder()
     labelling = TagLabelling("bio", factored_tags(facts["kinds"]))
@@ -121,11 +120,8 @@ def names_fitted(task: Any, path: Path, encoder: str | None = None, **how: Any) 
     place, kinds = np.split(np.eye(PLACES + num_kinds, dtype=np.float32), [PLACES])
     weight[0, -PLACES - num_kinds :] = place[0]
     weight[1:, -PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
-    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
+    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
     head.body.fill(weight, np.zeros(tags, np.float32))
-    with torch.no_grad():
-        for parameter in head.crf.parameters():
-            parameter.zero_()
     record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}, "dev": None, "dev_scores": None}
     train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
     log = TrainLog([0.0], [], 1, 1)

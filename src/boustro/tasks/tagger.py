@@ -4,12 +4,14 @@ tagger = Tagger(encoder="starter", head="mlp").fit("train.conll", dev="dev.conll
 tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0, 15, ...), Entity("ORG", ...)]
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from boustro.given import as_sentence, as_sentences
-from boustro.options import Recall, check_options
+from boustro.heads.decoding import LikelyWords
+from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
@@ -26,6 +28,8 @@ from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.tasks.recall import Lists, RecallPromise
+
+ONE_BAR = "a recall and a threshold both say how unlikely an answer may be; give one of them"
 
 
 class Tagger(Task[str, Entities]):
@@ -120,17 +124,70 @@ class Tagger(Task[str, Entities]):
         from boustro.tasks.recall import Lists
 
         check_options(Tagger.with_recall, {"recall": recall})
+        if self.threshold is not None:
+            raise ValueError(ONE_BAR)
         made = object.__new__(type(self))
         vars(made).update(vars(self), _lists=Lists(self.fitted, recall))
         return made
 
+    @property
+    def has_likely_words(self) -> bool:
+        """Whether its words have probabilities of being in an entity, as `with_threshold` needs."""
+        return bool(self.is_trained and self.types and "O" in self.fitted.head.labels) and (
+            self.fitted.head.has_likely_words
+        )
+
+    def with_threshold(self, threshold: Share, labels: Collection[str] | None = None) -> Self:
+        """The same tagger, which answers every word that is in an entity with at least this probability, besides its
+        best answer. A score stays what the words' tags are worth, and is low where a word is there for this alone.
+
+        Args:
+            threshold: The probability, from 0 to 1.
+            labels: The entities that count, by default all.
+
+        Raises `ValueError` for a tagger whose words have no such probabilities, and for one that promises a recall.
+        """
+        check_options(Tagger.with_threshold, {"threshold": threshold})
+        if not self.has_likely_words:
+            raise ValueError(
+                f"a threshold is for taggers whose words have probabilities of being in an entity, and "
+                f"{self!r} has none: its labels are no entities, or it finds them by their spans"
+            )
+        if self._lists is not None:
+            raise ValueError(ONE_BAR)
+        head = copy.copy(self.fitted.head)
+        head.words = LikelyWords(float(threshold), None if labels is None else frozenset(labels))
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _fitted=replace(self.fitted, head=head))
+        return made
+
+    @property
+    def threshold(self) -> float | None:
+        """See `with_threshold`."""
+        words = self.fitted.head.words if self.has_likely_words else None
+        return words and words.least
+
+    def asking(self, recall: Recall | None = None, threshold: Share | None = None) -> Self:
+        """The same tagger `with_recall` or `with_threshold`, where that is asked for; `ValueError` for both."""
+        if recall is not None and threshold is not None:
+            raise ValueError(ONE_BAR)
+        if threshold is not None:
+            return self.with_threshold(threshold)
+        return self if recall is None else self.with_recall(recall)
+
     @overload
-    def predict(self, given: str | Sentence, recall: Recall | None = None) -> Entities: ...
+    def predict(
+        self, given: str | Sentence, recall: Recall | None = None, threshold: Share | None = None
+    ) -> Entities: ...
     @overload
-    def predict(self, given: Iterable[str | Sentence], recall: Recall | None = None) -> list[Entities]: ...
-    def predict(self, given: Any, recall: Recall | None = None) -> Entities | list[Entities]:
-        """As `Task.predict`; with `recall`, as `with_recall`."""
-        return super().predict(given) if recall is None else self.with_recall(recall).predict(given)
+    def predict(
+        self, given: Iterable[str | Sentence], recall: Recall | None = None, threshold: Share | None = None
+    ) -> list[Entities]: ...
+    def predict(
+        self, given: Any, recall: Recall | None = None, threshold: Share | None = None
+    ) -> Entities | list[Entities]:
+        """As `Task.predict`; with `recall`, as `with_recall`; with `threshold`, as `with_threshold`."""
+        return super(Tagger, self.asking(recall, threshold)).predict(given)
 
     @property
     def recall(self) -> float | None:

@@ -118,6 +118,12 @@ def check_text_to_label(value: str) -> None:
     check_text(value)
 
 
+def check_source(value: str) -> None:
+    """A file of text, a stream, `-`, or a folder of files."""
+    if not Path(value).is_dir():
+        check_text(value)
+
+
 def check_corpus(value: str) -> None:
     """A file of text, a folder of files, or a dataset of the Hub."""
     if not is_dataset(value):
@@ -170,6 +176,7 @@ Data = Annotated[Path, Place(check_data, "DATA")]
 DataName = Annotated[str, Place(check_data, "DATA")]
 TextToLabel = Annotated[str, Place(check_text_to_label, "DATA")]
 TextFile = Annotated[str, Place(check_text, "DATA")]
+TextSource = Annotated[str, Place(check_source, "DATA")]
 TextPath = Annotated[Path, Place(check_text, "DATA")]
 Corpus = Annotated[str, Place(check_corpus, "DATA")]
 Folder = Annotated[Path, Place(check_folder, "FOLDER")]

@@ -73,13 +73,18 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True)
 class Opened:
-    """Which folder is opened, and how: see `Task.from_pretrained`, `Tagger.with_recall`."""
+    """Which folder is opened, and how: see `Task.from_pretrained`, `Tagger.asking`."""
 
     folder: Path
     encoder: str | None = None
     device: str | None = None
     cache: bool = True
     recall: float | None = None
+    threshold: float | None = None
+
+    def asking(self, model: Any) -> Any:
+        """The model, a tagger with what is asked of it."""
+        return model if self.recall is None and self.threshold is None else model.asking(self.recall, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ class Labeller:
         """The folder, opened."""
         opened = self.opened
         model: Any = load(opened.folder, encoder=opened.encoder, cache=opened.cache, device=opened.device)
-        return model if opened.recall is None else model.with_recall(opened.recall)
+        return opened.asking(model)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("model", "task")}

@@ -103,7 +103,7 @@ class _Run:
     def write(self, out: Path, head: str, between: str, end: str, table: bool) -> None:
         output, shown, opened = self.output, self.labeller.shown, self.labeller.opened
         sized = [(file, Path(file).stat().st_size if Path(file).is_file() else -1) for file in self.rows.files]
-        asked = [shown.form, shown.explain, opened.recall, self.rows.reads, self.rows.columns, sized]
+        asked = [shown.form, shown.explain, opened.recall, opened.threshold, self.rows.reads, self.rows.columns, sized]
         key = fingerprint(model_fingerprint(opened.folder), asked)
         how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
         with self.bar, grow(out, key, end=end, **how) as growing:
@@ -255,7 +255,7 @@ def predict_states(
     numbers = None if layers is None else [int(number) for number in layers.split(",")]
     with only_errors(run.quiet):
         model = kind.from_pretrained(opened.folder, encoder=opened.encoder, device=opened.device, given_states=True)
-        model = model if opened.recall is None else model.with_recall(opened.recall)
+        model = opened.asking(model)
         for file in files:
             shown = model.show(answer_states(model, read_states(file, numbers)), form or "text")
             if form == "jsonl":

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
-from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, check_options
+from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, Share, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, read_examples, task_class, task_of
@@ -228,6 +228,7 @@ def predict(
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     text_column: tuple[str, ...] = (),
     recall: Recall | None = None,
+    threshold: Share | None = None,
     explain: bool = False,
     states: tuple[Path, ...] = (),
     state_layers: str | None = None,
@@ -253,6 +254,8 @@ def predict(
             and sentence2, and so on.
         recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
             so that on average this share of all entities is among them, such as 0.95. They may then overlap.
+        threshold: Give also every word that is in an entity with at least this probability, 0 to 1, such as 0.05. For
+            taggers whose words have probabilities: all but those with a span head.
         explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
             word counted for the label or number of a text. Reads a text once for each of its words.
         states: Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in
@@ -265,7 +268,7 @@ def predict(
     """
     check_options(predict, locals())
     kind = task_class(task_of(folder))
-    _refuse_of_taggers(kind, recall)
+    _refuse_of_taggers(kind, recall, threshold)
     from boustro.apps.batch.labeller import Opened
 
     if live or delay is not None:
@@ -278,11 +281,13 @@ def predict(
             states,
             output != DEFAULT_OUTPUT,
         ]
-        _predict_live(Opened(folder, encoder, run.device, run.cache), files, live and not any(others), delay, run)
+        _predict_live(
+            Opened(folder, encoder, run.device, run.cache, None, threshold), files, live and not any(others), delay, run
+        )
         return
     from boustro.apps.batch.predict import predict_files, predict_states
 
-    opened = Opened(folder, encoder, run.device, run.cache, recall)
+    opened = Opened(folder, encoder, run.device, run.cache, recall, threshold)
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, text_column, output, run)
@@ -292,17 +297,20 @@ def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int |
     """With --live; `alone` says that no other option is given that is not for it."""
     if not alone or len(files) > 1:
         raise OptionError(
-            "--live reads one text and writes JSON lines to standard output: it goes with --delay, --encoder and the "
-            "options of where to compute, and --delay goes with it"
+            "--live reads one text and writes JSON lines to standard output: it goes with --delay, --threshold, "
+            "--encoder and the options of where to compute, and --delay goes with it"
         )
     from boustro.apps.batch.predict import predict_live
 
     predict_live(opened, next(iter(files), "-"), delay, run)
 
 
-def _refuse_of_taggers(kind: Any, recall: float | None) -> None:
-    if recall is not None and not hasattr(kind, "with_recall"):
-        raise OptionError(f"--recall is for taggers, and this is a {kind.__name__}; leave it out")
+def _refuse_of_taggers(kind: Any, recall: float | None, threshold: float | None = None) -> None:
+    for option in [*(["--recall"] if recall is not None else []), *(["--threshold"] if threshold is not None else [])]:
+        if not hasattr(kind, "with_recall"):
+            raise OptionError(f"{option} is for taggers, and this is a {kind.__name__}; leave it out")
+    if recall is not None and threshold is not None:
+        raise OptionError("--recall and --threshold both say how unlikely an answer may be; give one of them")
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:

@@ -62,7 +62,7 @@ class BoustroGuardrail(CustomGuardrail):
 
     Args:
         tagger: A tagger's folder, or its name on the Hub, or from Python a `Tagger`. By default that of the package,
-            which knows names without any label, and misses many.
+            which knows names without any label.
         labels: Labels of the entities that are left out. By default all that the tagger has.
         write: mask ([PER_1]) or label ([PER], which cannot be put back).
         delay: Words after an entity of a streamed answer that are read before it is released.
@@ -70,6 +70,7 @@ class BoustroGuardrail(CustomGuardrail):
         seconds: How long one piece of text may take the tagger, with its waiting.
         most_characters: Text of a request, and text of a streamed answer that waits.
         pass_fields: Fields of requests that pass unread although they are not known here.
+        threshold: See `Redactor`: how probable it is at least that a word is in an entity, for it to be left out.
         live: From Python, see `Redactor`.
         litellm: What LiteLLM gives to every guardrail.
 
@@ -86,15 +87,16 @@ class BoustroGuardrail(CustomGuardrail):
         seconds: float = 30.0,
         most_characters: int = 1_000_000,
         pass_fields: Collection[str] = (),
+        threshold: float | None = None,
         live: Callable[[Any, int | None], Any] | None = None,
         **litellm: Any,
     ) -> None:
-        options = ("labels", "write", "delay", "put_back", "seconds", "most_characters", "pass_fields")
+        options = ("labels", "write", "delay", "put_back", "seconds", "most_characters", "pass_fields", "threshold")
         for name in litellm.keys() - {*LitellmParams.model_fields, "guardrail_name", "event_hook", "default_on"}:
             raise OptionError(f"{name} is no option of this guardrail{suggestion(name, options)}")
         if write not in ("mask", "label"):
             raise OptionError(f"write must be mask or label, not {write!r}")
-        self._checker = Checker(tagger, labels, write, delay, live)
+        self._checker = Checker(tagger, labels, write, delay, live, threshold)
         self._put_back, self._seconds, self._most, self._passed = put_back, seconds, most_characters, pass_fields
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tagger")
         self._conversations: WeakKeyDictionary[Any, Conversation] = WeakKeyDictionary()
@@ -117,6 +119,7 @@ class BoustroGuardrail(CustomGuardrail):
         conversation = self._conversations.setdefault(data["litellm_logging_obj"], new)
         asked = {name: value for name, value in data.items() if name in ASKED or name in sent}
         data.update(await self._run(400, conversation.ask, asked, self._passed, self._put_back))
+        LOG.info("%s since this guardrail began", self._checker.counted)
         return data
 
     async def async_post_call_success_hook(self, data: dict, user_api_key_dict: Any, response: Any) -> Any:

@@ -144,10 +144,13 @@ class TagDecoder(Decoder):
         chain, soft_chain = (self._as_it_stands(c, complete) for c in (self._chain, self._soft))
         if self._last is not None:
             chain = chain._replace(starts=self._chain.transitions[self._last])
-        if self.head.crf is None and self.head.options.decode == "argmax":
-            ids = scores.argmax(-1)
-        else:
-            ids = best_path(np.maximum(scores, LOWEST) if self.head.crf is None else scores, lengths, chain)
+
+        def best(scores: np.ndarray) -> np.ndarray:
+            if self.head.crf is None and self.head.options.decode == "argmax":
+                return scores.argmax(-1)
+            return best_path(np.maximum(scores, LOWEST) if self.head.crf is None else scores, lengths, chain)
+
+        ids = best(scores)
         if self.head.crf is None:
             probabilities = softmax(soft)
         else:
@@ -155,6 +158,8 @@ class TagDecoder(Decoder):
                 soft_chain = soft_chain._replace(starts=self._through(self._reached))
             probabilities = posteriors(soft, lengths, soft_chain)
             self._go_on(soft, soft_chain.starts, final)
+        if (allowed := self.head.decoder.allowed(probabilities, ids)) is not None:
+            ids = best(np.where(allowed, scores, LOWEST))
         if final > 0:
             self._last = int(ids[min(final, len(ids)) - 1])
         return ids.tolist(), np.take_along_axis(probabilities, ids[:, None], 1)[:, 0].tolist()

@@ -7,12 +7,14 @@
 
 Text is released up to where a `Live` promises that no other entity will begin or end (`live.safe`), and an entity
 only once it is final, as a whole, as what is written in its place. Where the tagger breaks its promise, `Contradiction`
-is raised and no more is released. What the tagger does not find is released: that is its recall, which nothing here
-changes. `Masks` give the same name the same mask in a whole conversation, and `restore` and `Restorer` put names back.
+is raised and no more is released. A redactor errs on the safe side: it leaves out every word that is in an entity with
+a low probability, besides what the tagger finds (`THRESHOLD`). What passes that is released. `Masks` give the same name
+the same mask in a whole conversation, and `restore` and `Restorer` put names back.
 """
 
 import json
 import re
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +23,12 @@ from typing import Any, Literal, Protocol
 from boustro.choose import suggestion
 from boustro.names import SHIPPED_TAGGER
 from boustro.options import OptionError
+from boustro.store import MANIFEST
 
 MOST_NUMBER = 9999
 """Masks have at most four digits: longer numbers in brackets are no masks, and are not left alone as such."""
 ANY_MASK = re.compile(r"\[[^\[\]]{1,80}_\d{1,4}\]", re.ASCII)
+WORDS = re.compile(r"\w+")
 Written = Literal["mask", "label", "event"]
 """What stands for an entity: `[PER_1]`, `[PER]`, or nothing, and only a `Redaction` tells of it."""
 
@@ -40,11 +44,31 @@ class Redaction:
 
 
 @dataclass(frozen=True, slots=True)
+class WordCount:
+    """How many words a text had, and how many of them were left out; words are runs of letters and digits."""
+
+    words: int = 0
+    masked: int = 0
+
+    def __add__(self, other: "WordCount") -> "WordCount":
+        return WordCount(self.words + other.words, self.masked + other.masked)
+
+    @property
+    def share(self) -> float:
+        """Of the words that were left out, from 0 to 1."""
+        return self.masked / self.words if self.words else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.masked:,} of {self.words:,} words ({self.share:.1%}) are masked"
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """Text that may be seen, and what was left out of it."""
 
     text: str = ""
     redactions: tuple[Redaction, ...] = ()
+    counted: WordCount = WordCount()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,26 +166,57 @@ class Contradiction(RuntimeError):
     """A live tagger took back what it had said for good; what is not released yet stays unreleased."""
 
 
-def open_tagger(tagger: Any) -> Any:
-    """A tagger; one that is named by its folder, or is that of the package, is opened. Raises as `boustro.load`."""
-    if not isinstance(tagger, str | Path):
-        return tagger
-    from boustro.tasks.tagger import Tagger
+THRESHOLD = 0.055
+"""How probable it is at least that a word is in a name, for a redactor to leave it out. The rule: in steps of 0.005 the
+lowest at which 60% of what the package's tagger marks are words of names, on average over the development sets of four
+kinds of text (`bench/names.py redact`); there 92.3% of the words of names are marked, and at its best answer 78.5%."""
+_opened: dict[tuple[Path, int], Any] = {}
+_opening = threading.Lock()
 
-    return Tagger.from_pretrained(tagger)
+
+def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: float | None = None) -> Any:
+    """A tagger that errs on the safe side: it finds the likely words with these labels, by default at `THRESHOLD`.
+
+    One that is named by its folder, or is that of the package, is opened once in a process. One that has a threshold or
+    promises a recall keeps it, and one whose words have no probabilities gives its best answer. Raises as
+    `boustro.load`, and `ValueError` for a given threshold that such a tagger cannot take.
+    """
+    if isinstance(tagger, str | Path):
+        from boustro.tasks.hub import download
+        from boustro.tasks.tagger import Tagger
+
+        folder = download(tagger).resolve()
+        manifest = folder / MANIFEST
+        key = folder, manifest.stat().st_mtime_ns if manifest.exists() else 0  # another once it is written again
+        with _opening:
+            if key not in _opened:
+                _opened[key] = Tagger.from_pretrained(folder)
+            tagger = _opened[key]
+    has_own = getattr(tagger, "recall", None) is not None or getattr(tagger, "threshold", None) is not None
+    if threshold is None and (has_own or not getattr(tagger, "has_likely_words", False)):
+        return tagger
+    if not hasattr(tagger, "with_threshold"):
+        raise OptionError("a threshold is for a Tagger of Boustro; leave it out")
+    check_labels(labels, tagger.types)
+    return tagger.with_threshold(THRESHOLD if threshold is None else threshold, labels)
 
 
 class Redactor:
     """Releases a text without its entities, as early as its tagger is sure of them.
 
     Args:
-        tagger: A `Tagger`, or anything with `types` that `live` takes; or a folder, which is opened for this redactor.
-            By default that of the package, which knows names without any label, and misses many.
+        tagger: A `Tagger`, or anything with `types` that `live` takes; or a folder, which is opened once in a process.
+            By default that of the package, which knows names without any label.
         delay: Words after an entity that are read before it is final; `None` waits for the end.
         labels: Labels of the entities that are left out. By default all that the tagger has.
         write: mask ([PER_1]), label ([PER]) or event (nothing; `Released.redactions` tells of it).
         masks: Those of the conversation, where others of its texts have been masked.
         live: Begins to read a text, by the tagger and the delay; by default `Live`.
+        threshold: How probable it is at least that a word is in an entity, for it to be left out; 1 leaves out what the
+            tagger finds and no more. By default `THRESHOLD`, where the tagger's words have probabilities.
+
+    Attributes:
+        counted: The words of the text that was released, and those that were left out.
 
     Raises `OptionError` for a label that the tagger does not have.
     """
@@ -175,10 +230,12 @@ class Redactor:
         write: Written = "mask",
         masks: Masks | None = None,
         live: Callable[[Any, int | None], Reading] | None = None,
+        threshold: float | None = None,
     ) -> None:
         if live is None:
             from boustro.apps.live.stream import Live as live
-        tagger = open_tagger(tagger)
+        tagger = open_tagger(tagger, labels, threshold)
+        self.counted = WordCount()
         self.labels = check_labels(labels, tagger.types)
         self.masks = masks or Masks(tagger.types)
         self.write: Written = write
@@ -244,6 +301,7 @@ class Redactor:
         text, self._text = self._text[: until - self._at], self._text[until - self._at :]
         gone = [region for region in regions if region.end <= until]
         released = rewrite(text, gone, self.masks, self.write, self._at, self._written)
+        self.counted += released.counted
         self._found = [region for region in self._found if region.end > until]
         self._at, self._written = until, self._written + len(released.text)
         return released
@@ -264,7 +322,7 @@ def rewrite(
         start: See `text`.
         written: Characters that were released before these, which redactions count.
     """
-    literal, reserved = [], start
+    literal, reserved, masked = [], start, 0
     if write == "mask":
         literal = [(start + m.start(), start + m.end()) for m in masks.pattern.finditer(text)]
     parts, redactions, at = [], [], start
@@ -275,6 +333,7 @@ def rewrite(
             masks.reserve(text[reserved - start : begin - start])  # in order, so that chunks do not change numbers
             reserved = begin
             name = text[begin - start : end - start]
+            masked += len(WORDS.findall(name))
             instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
                 region.label, name
             )
@@ -283,7 +342,9 @@ def rewrite(
             size += len(kept) + len(instead)
             at = end
     masks.reserve(text[reserved - start :])
-    return Released("".join([*parts, text[at - start :]]), tuple(redactions))
+    return Released(
+        "".join([*parts, text[at - start :]]), tuple(redactions), WordCount(len(WORDS.findall(text)), masked)
+    )
 
 
 def _outside(region: Region, literal: Sequence[tuple[int, int]], text: str, start: int) -> Iterable[tuple[int, int]]:

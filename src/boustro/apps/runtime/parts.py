@@ -22,7 +22,7 @@ from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows
 from boustro.heads.crf.decode import Chain, softmax
-from boustro.heads.decoding import TagDecoder, read_scores
+from boustro.heads.decoding import LikelyWords, TagDecoder, read_scores
 from boustro.heads.factored import mean_vectors, read_runs
 from boustro.heads.inputs import Inputs, length_blocks
 from boustro.heads.options import SequenceOptions
@@ -42,6 +42,8 @@ class GraphHead:
     """
 
     is_exported = True
+    words: LikelyWords | None = None
+    """See `heads.base.Head`."""
 
     def __init__(
         self,
@@ -70,6 +72,11 @@ class GraphHead:
         return [outputs[example] for example in range(len(inputs))]
 
     @property
+    def has_likely_words(self) -> bool:
+        """See `heads.base.Head`."""
+        return self._graph.read in (GraphHead.read_tags, GraphHead.read_runs)
+
+    @property
     def threshold(self) -> float:
         """Of a head that has its own; `ValueError` where the folder has none."""
         if THRESHOLD not in self._arrays:
@@ -83,7 +90,7 @@ class GraphHead:
         """What makes tags of scores."""
         assert isinstance(self.options, SequenceOptions)
         chain = Chain(*(self._arrays[name] for name in CHAIN)) if CHAIN[0] in self._arrays else None
-        return TagDecoder(self.labels, self.options, chain, self.temperature)
+        return TagDecoder(self.labels, self.options, chain, self.temperature, self.words)
 
     def read_tags(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
         """(N, C) scores of words."""
@@ -94,7 +101,11 @@ class GraphHead:
         if candidates:
             return [[] for _ in lengths]
         return read_runs(
-            softmax(scores[:, :2]), lambda runs: softmax(mean_vectors(scores[:, 2:], runs)), self.labels, lengths
+            softmax(scores[:, :2]),
+            lambda runs: softmax(mean_vectors(scores[:, 2:], runs)),
+            self.labels,
+            lengths,
+            self.words,
         )
 
     def read_spans(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:

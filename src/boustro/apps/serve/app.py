@@ -108,6 +108,10 @@ class PredictRequest(Inputs):
         float | None,
         Field(ge=0.5, le=0.999, description="Longer lists that hold this share of all entities, on average."),
     ] = None
+    threshold: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="Also every word that is in an entity with at least this probability."),
+    ] = None
     explain: Annotated[
         bool,
         Field(
@@ -374,9 +378,9 @@ def with_options(model: Served, asked: PredictRequest) -> Served:
         message = f"min_score is for entities; {model.name} is a model of the task {model.task}"
         raise Refused(400, "no_min_score", message)
     try:
-        model = model if asked.recall is None else model.with_recall(asked.recall)
+        model = model.asking(asked.recall, asked.threshold)
     except ValueError as error:
-        raise Refused(400, "no_recall", str(error)) from None
+        raise Refused(400, "no_recall" if asked.threshold is None else "no_threshold", str(error)) from None
     try:
         return model.with_explanation() if asked.explain else model
     except ValueError as error:

@@ -33,7 +33,7 @@ from boustro.tasks.render import page_colours
 from boustro.tasks.tagger import Tagger
 from boustro.text.places import packaged_tagger
 
-MOST_RECALLS = 32
+MOST_ASKED = 32
 FIRST_RATE = 10_000.0  # characters per second, before anything is measured
 
 
@@ -60,7 +60,7 @@ class Served:
         self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
         self.streams = isinstance(model, Tagger) and not model.is_exported
-        self._recalls: dict[float, Served] = {}
+        self._asked: dict[tuple[float | None, float | None], Served] = {}
         self._explained: Served | None = None
 
     def parse(self, value: Any, place: str) -> Any:
@@ -84,13 +84,16 @@ class Served:
             outputs = [output | {"explained": reasons} for output, reasons in zip(outputs, why, strict=True)]
         return Answered(outputs, words)
 
-    def with_recall(self, recall: float) -> "Served":
-        """The same model with longer lists of entities, see `Tagger.with_recall`; `ValueError` where it has none."""
+    def asking(self, recall: float | None, threshold: float | None) -> "Served":
+        """The same model, which answers more entities, see `Tagger.asking`; `ValueError` where it cannot."""
+        if recall is None and threshold is None:
+            return self
         if not isinstance(self.model, Tagger):
-            raise ValueError(f"recall is for entities; {self.name} is a model of the task {self.task}")
-        made = self._recalls.get(recall) or Served(self.name, self.model.with_recall(recall))
-        if len(self._recalls) < MOST_RECALLS:  # requests with the same model are computed together
-            self._recalls[recall] = made
+            what = "recall" if threshold is None else "threshold"
+            raise ValueError(f"{what} is for entities; {self.name} is a model of the task {self.task}")
+        made = self._asked.get((recall, threshold)) or Served(self.name, self.model.asking(recall, threshold))
+        if len(self._asked) < MOST_ASKED:  # requests with the same model are computed together
+            self._asked[recall, threshold] = made
         return made
 
     def refuse_stream(self) -> None:
