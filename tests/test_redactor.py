@@ -258,3 +258,8 @@ def test_there_are_ten_thousand_masks_less_one():
     assert masks.mask("PER", "5") == "[PER_6]"
     with pytest.raises(TooManyNames):
         masks.mask("PER", "one more")
+
+
+def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
+    checker = Checker(threshold=1e-9)
+    assert checker.json('{"n": 7, "to": "it"}', Masks(checker.labels)).startswith('{"n":7,"to":"[')

@@ -347,6 +347,8 @@ class Checker:
         threshold: float | None = None,
     ) -> None:
         self.tagger, self.delay, self.live = open_tagger(tagger, labels, threshold), delay, live
+        self._sure = self.tagger if getattr(self.tagger, "threshold", None) is None else self.tagger.with_threshold(1)
+        """What reads numbers: many that are nobody's may be in a name, and one that is masked is no number any more."""
         self.counted = WordCount()
         self.write: Written = write
         self.labels = check_labels(labels, self.tagger.types)
@@ -367,12 +369,12 @@ class Checker:
 
     def remember(self, slots: Sequence[Slot]) -> None:
         """Find the entities of many slots at once, which is faster than slot by slot; `fill` then knows them."""
-        self._regions([said for said, _ in self._said(slots)])
+        self._find(slots, self._said(slots))
 
     def fill(self, slots: Sequence[Slot], masks: Masks, names: Mapping[str, str] | None = None) -> None:
         """Give slots their results, in order; `names` are put back. Raises what the tagger raises."""
         read = self._said(slots)
-        for slot, regions, (_, places) in zip(slots, self._regions([said for said, _ in read]), read, strict=True):
+        for slot, regions, (_, places) in zip(slots, self._find(slots, read), read, strict=True):
             before = places[-1] - len(slot.text)
             spans = ((places[r.start] - before, places[r.end] - before, r) for r in regions)
             clipped = [Region(max(start, 0), end, r.label, r.score) for start, end, r in spans if end > 0]
@@ -388,15 +390,18 @@ class Checker:
         """What the tagger is shown of each slot, and the places of its letters."""
         return [unescaped(f"{slot.key.replace('_', ' ')}: {slot.text}" if slot.key else slot.text) for slot in slots]
 
-    def _regions(self, said: Sequence[str]) -> list[list[Region]]:
-        """The entities of texts, with those that overlap together."""
-        keys = [hashlib.blake2b(one.encode(), key=self._secret).digest() for one in said]
-        new = {key: one for key, one in zip(keys, said, strict=True) if key not in self._known and one.strip()}
-        predicted = self.tagger.predict(list(new.values())) if new else []
-        read = dict(zip(new, map(self._own, predicted), strict=True))
-        answers = [read.get(key) or self._known.get(key) or [] for key in keys]
+    def _find(self, slots: Sequence[Slot], read: Sequence[tuple[str, list[int]]]) -> list[list[Region]]:
+        """The entities of slots as the tagger is shown them, with those that overlap together."""
+        said = [(one, slot.number is not None) for slot, (one, _) in zip(slots, read, strict=True)]
+        keys = [hashlib.blake2b(f"{sure:d}{one}".encode(), key=self._secret).digest() for one, sure in said]
+        new = {key: one for key, one in zip(keys, said, strict=True) if key not in self._known and one[0].strip()}
+        found: dict[bytes, list[Region]] = {}
+        for tagger, is_sure in ((self.tagger, False), (self._sure, True)):
+            if some := {key: one for key, (one, sure) in new.items() if sure == is_sure}:
+                found |= zip(some, map(self._own, tagger.predict(list(some.values()))), strict=True)
+        answers = [found.get(key) or self._known.get(key) or [] for key in keys]
         for key in keys:
-            self._known[key] = self._known.pop(key, None) or read.get(key) or []
+            self._known[key] = self._known.pop(key, None) or found.get(key) or []
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return answers
