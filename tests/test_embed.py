@@ -140,14 +140,14 @@ def test_an_empty_text_is_a_zero_vector_and_is_counted(tiny_pair, trained):
 @pytest.mark.parametrize("options", [{}, {"transform": "whitened"}])
 def test_a_text_of_unknown_words_is_a_zero_vector_and_is_counted(options):
     """Whatever a transform would make of it; such a text is like no query, and such a query like no text."""
-    texts = ["The parcel came late.", "Qzxv wqqzx vvzq", "My card was charged.", "Where is my order?"]
+    texts = ["The parcel came late.", "Где мой заказ", "My card was charged.", "Where is my order?"]
     encoder = SentenceEncoder("starter-words", head="statistics", cache=False, **options).fit(texts)
     vectors = encoder.encode(texts)
     assert vectors.any(1).tolist() == [True, False, True, True] and encoder.notices() == {UNKNOWN: 1}
     (found,) = nearest_texts(encoder, texts, ["my parcel"], 10)
     assert sorted(row for _, row, _ in found.texts) == [1, 3, 4]
-    with pytest.raises(ValueError, match="query 2, 'Qzxv wqqzx': the table knows none of its words"):
-        nearest_texts(encoder, texts, ["my parcel", "Qzxv wqqzx"], 10)
+    with pytest.raises(ValueError, match="query 2, .*: the table knows none of its words"):
+        nearest_texts(encoder, texts, ["my parcel", "Где заказ"], 10)
 
 
 def test_a_long_text_is_read_in_windows(fitted):
