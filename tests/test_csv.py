@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import boustro
-from boustro.apps.batch.labeller import _no_formula, separated
+from boustro.apps.batch.labeller import TABULAR, _no_formula
 from boustro.apps.cli.main import main
 from boustro.text.documents import read_items
 
@@ -39,9 +39,9 @@ def write(path, rows, **how):
     return path
 
 
-def read(path):
+def read(path, marked=True):
     if path.suffix in (".csv", ".tsv"):
-        assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+        assert path.read_bytes().startswith(b"\xef\xbb\xbf") == marked
         with path.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
     return [dict(item.value) for item in read_items(str(path)) if item is not None]
@@ -54,7 +54,7 @@ ENDINGS = (".csv", ".xlsx", ".tsv", ".json", ".jsonl", ".parquet")
 def test_the_rows_of_a_table_come_back_with_what_was_found(tagger_folder, tmp_path, source, target):
     path, out = write(tmp_path / f"a{source}", ROWS), tmp_path / f"o{target}"
     assert main(["predict", str(tagger_folder), str(path), "--text-column", "message", "--out", str(out)]) == 0
-    found, tagger = read(out), boustro.load(tagger_folder)
+    found, tagger = read(out, marked=source != target), boustro.load(tagger_folder)
     said = [[e.to_dict() for e in tagger.predict(text)] for text in TEXTS]
     assert len(found) == len(ROWS) and any(said)
     flat = target in (".csv", ".tsv", ".xlsx")
@@ -64,7 +64,7 @@ def test_the_rows_of_a_table_come_back_with_what_was_found(tagger_folder, tmp_pa
         message = (row["message"] or "").removeprefix("'" if guarded else "")
         assert message == given["message"]
         if not flat:
-            assert [*row["entities"]] == own
+            assert [*row["answer_entities"]] == own and row["entities"] == "old"
             continue
         assert [*row][3:] == [*tagger.types, "answer_entities"] and row["entities"] == "old"
         assert json.loads(row["answer_entities"]) == own
@@ -84,7 +84,7 @@ def test_lines_have_their_place_and_cells_do_not_run(tagger_folder, tmp_path):
     for cell in ("=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "＝1"):
         assert _no_formula(cell) == f"'{cell}"
     assert [_no_formula("plain = text"), _no_formula(-0.5)] == ["plain = text", -0.5]
-    assert separated(["a:1", "plain = text", -0.5, None], ",") == "a:1,plain = text,-0.5,\r\n"
+    assert TABULAR["csv"].format(["a:1", "plain = text", -0.5, None]) == "a:1,plain = text,-0.5,\r\n"
 
 
 def test_labels_and_numbers_have_columns_too(tiny_pair, tmp_path, capsys):

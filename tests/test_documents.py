@@ -19,7 +19,7 @@ from boustro.apps.batch.rows import read_rows
 from boustro.apps.cli.main import main
 from boustro.text.documents import WESTERN, read_arriving, read_documents, read_lines
 from boustro.text.duplicates import RUNS_AT_ONCE, NearDuplicates
-from boustro.text.tables import read_table
+from boustro.text.files import read_table
 
 COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 POEM = "First line,\nsecond line.\n\nAfter the break:\na third.\n"

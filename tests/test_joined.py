@@ -16,7 +16,7 @@ from boustro.tasks.embed.data import read_rows
 from boustro.tasks.sense.data import read_keys
 from boustro.tasks.sense.examples import read_wordnet
 from boustro.text.documents import read_documents, read_lines, read_values
-from boustro.text.tables import HEAD_AGAIN
+from boustro.text.files import HEAD_AGAIN
 from labelled import UD, rows
 
 MARK = "\ufeff"

@@ -28,7 +28,7 @@ from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
 from boustro.tasks.embed.data import read_rows, read_vectors
-from boustro.text import tables as dialect
+from boustro.text import separated as dialect
 from boustro.text.documents import read_documents, read_items, read_values
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task

@@ -34,9 +34,14 @@ DEFAULT_RUN = RunOptions()
 def as_json(value: object, indent: int | None = None, default: Callable[[object], object] | None = None) -> str:
     """JSON as every file and every option of ours has it; `default` makes values of other types fit.
 
-    What Unicode calls a line end is written as an escape, so that a value is one line to every reader of lines.
+    What Unicode calls a line end is written as an escape, so that a value is one line to every reader of lines. Numbers
+    that JSON does not have (not a number, infinity) are null.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=default)
+    try:
+        text = json.dumps(value, ensure_ascii=False, indent=indent, default=default, allow_nan=False)
+    except ValueError:
+        made = json.loads(json.dumps(value, default=default), parse_constant=lambda name: None)
+        text = json.dumps(made, ensure_ascii=False, indent=indent)
     return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

@@ -165,9 +165,14 @@ class Classifier(Task[str, Label]):
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         return self.result(answer).to_dict()
 
+    def empty_answer(self) -> dict[str, Any] | None:
+        several = isinstance(self.labelling, LabelSetLabelling)
+        return {"labels": [], "probabilities": None} if several else super().empty_answer()
+
     def cells(self, answer: InputAnswer[str]) -> list[Any]:
         label = self.result(answer)
-        return [_named(label), round(label.score, 4), as_json(label.to_dict()["probabilities"])]
+        named = as_json(list(label.labels)) if isinstance(label, LabelSet) else label.label
+        return [named, round(label.score, 4), as_json(label.to_dict()["probabilities"])]
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         label = self.result(answer)

@@ -142,6 +142,10 @@ class Contract(ABC, Generic[Input, Result]):
     def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
         """What the answer says, without the input, as JSON can hold it."""
 
+    def empty_answer(self) -> dict[str, Any] | None:
+        """What `to_record` says of an input without a text, which the model is not asked for; `None` where it is."""
+        return dict.fromkeys(self.columns)  # type: ignore[arg-type]
+
     @abstractmethod
     def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
         """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""

@@ -223,6 +223,10 @@ class Tagger(Task[str, Entities]):
             return entities
         return {"tags": [tag for _, part_answer in answer.parts for tag in part_answer.tags]} | entities
 
+    def empty_answer(self) -> None:
+        """Its answer is no entity."""
+        return None
+
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         words = answer.input.words if isinstance(answer.input, Sentence) else None
         if form == "jsonl":

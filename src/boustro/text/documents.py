@@ -17,23 +17,20 @@ import select
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 from boustro.output import print_notices
-from boustro.text.kinds import START, kind_of_file, refuse_kind
+from boustro.text.kinds import START, refuse_kind
 from boustro.text.places import is_dataset, missing
 from boustro.text.rows import (
     COLUMN_FILES,
-    COLUMNS,
-    DELIMITERS,
     JSON,
     JSON_LINES,
     Row,
-    column_rows,
     file_ending,
     first_line,
     hold_records,
@@ -42,15 +39,14 @@ from boustro.text.rows import (
     parse_record,
     saved_rows,
     sniffed_rows,
-    table_rows,
 )
-from boustro.text.tables import is_table, read_table
 from boustro.types import Note
 
 T = TypeVar("T")
 Split = Literal["blank-line", "line", "file"]
 STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
+MARK = BYTE_ORDER_MARK.encode()
 BLOCK = 1 << 16  # bytes read at once
 KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
 """Of an object whose text a command may read, whatever the file is named."""
@@ -188,11 +184,40 @@ def _fault_of(path: Path, size: int, written: int) -> str | None:
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
     """The same as bytes; `ValueError`, with what it is, for a file that is not plain text."""
+    return _numbered(path, _split_lines)
+
+
+class EndedLine(NamedTuple):
+    """A line of a text file with its number, what ends it, and whether a byte order mark stood before it."""
+
+    number: int
+    line: str
+    end: str
+    has_mark: bool = False
+
+
+def read_ended(path: Path, notes: list[Note]) -> Iterator[EndedLine]:
+    """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last."""
+    for item in _numbered(path, _lines_with_ends):
+        if item is not None:
+            number, raw = item
+            bare = raw.rstrip(b"\r\n")
+            yield EndedLine(number, decode_line(path, number, bare, notes), raw[len(bare) :].decode(), bare[:3] == MARK)
+
+
+def _lines_with_ends(file: IO[bytes]) -> Iterator[bytes]:
+    """A block ends in LF, so CR LF is never cut."""
+    return chain.from_iterable(block.splitlines(keepends=True) for block in file)
+
+
+def _numbered(
+    path: Path, lines_of: Callable[[IO[bytes]], Iterator[bytes | None]]
+) -> Iterator[tuple[int, bytes] | None]:
     with open_binary(path) as file:
         number = 0
         try:
             refuse_kind(path, file.peek(START))  # type: ignore[attr-defined]
-            for line in _split_lines(file):
+            for line in lines_of(file):
                 number += line is not None
                 yield None if line is None else (number, line)
         except DAMAGE as error:
@@ -231,8 +256,8 @@ def read_items(
     """What a file holds, in order, and `None` whenever the next has not arrived yet: what all commands read texts by.
 
     Lines of text, blank ones too, unless the name or the first line says JSON (lines, or an array or objects over
-    several lines), or the name or the first bytes say a table (`tables`), whose rows are objects. A line that cannot be
-    read is an item with a `problem`.
+    several lines), or the name or the first bytes say a table (`files`), whose rows are `TableRow`s. A line that cannot
+    be read is an item with a `problem`.
 
     Args:
         file: A file, compressed or not, or - for standard input.
@@ -245,9 +270,10 @@ def read_items(
     path, shown = Path(file), Path(_name(Path(file)))
     if form is None:
         refuse_columns(path)
+    from boustro.text.files import is_table, open_rows  # which reads its lines by this file
+
     if form == "columns" or (form is None and is_table(path)):
-        rows = column_rows(path) if form == "columns" else read_table(path, None, notes)
-        yield from (Item(*row) for row in rows)
+        yield from (Item(*row) for row in open_rows(path, form, notes=notes))
         return
     arriving: Iterator[tuple[int, bytes] | None] = read_raw(path)
     begun, first = [], ""
@@ -360,11 +386,11 @@ def refuse_columns(path: Path) -> None:
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
     ending = file_ending(path)
     refuse_columns(path)
-    if kind_of_file(path) in COLUMNS:
-        return _texts(column_rows(path, text_key), text_key)
+    from boustro.text.files import is_table, open_rows
+
+    if is_table(path):
+        return _texts(_without_blanks(open_rows(path, only=text_key)), text_key)
     numbered = read_lines(path)
-    if ending in DELIMITERS:
-        return _texts(table_rows(path, numbered, text_key, DELIMITERS[ending]), text_key)
     if ending in (*JSON_LINES, JSON):
         return _texts(json_rows(path, numbered), text_key)
     first, numbered = first_line(numbered)
@@ -376,6 +402,14 @@ def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
             return _texts(rows, text_key)
         numbered = iter(kept)
     return _split(numbered, split)
+
+
+def _without_blanks(rows: Any) -> Iterator[Row]:
+    """The records of a table; what there is to say of each is not kept, as a corpus may have any number of them."""
+    for place, record in rows:
+        rows.notes.clear()
+        if not record.is_blank:
+            yield place, record
 
 
 def _split(numbered: Iterable[tuple[int, str]], split: Split) -> Iterator[str]:
@@ -436,5 +470,7 @@ def _text(record: Any, text_key: str, where: str) -> str:
     """The text of one record of a corpus; `ValueError` if it has none."""
     if isinstance(record, dict) and isinstance(record.get(text_key), str):
         return record[text_key]
+    if isinstance(record, dict) and text_key in record and record[text_key] is None:
+        raise ValueError(f"{where}: no text under the key {text_key!r}: the cell is empty")
     keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
     raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); name it with --text-key")

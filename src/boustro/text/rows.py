@@ -2,14 +2,11 @@
 
     c4.jsonl.zst, c4.json.gz    JSON lines: {"text": "Ada left."} in every line
     texts.json                  an array of such objects, or one, over any number of lines; under any name
-    texts.csv, texts.tsv.gz     a header with a column `text`; a CSV file may be written with ; or tabs too
-    train-00000.parquet         a column `text`; Arrow and Feather files too, with any name
     wiki/                       a folder that `save_to_disk` of datasets wrote
 
-Only the column of the text is read of parquet and Arrow files, batch by batch; an array is read as a whole.
+An array is read as a whole. Tables are in `files`.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,12 +23,10 @@ Lines = Sequence[tuple[int, str]]
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """The names that --delimiter has for them."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), ".json"
-DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 COLUMN_FILES = (".conll", ".conllu", ".conllup", ".bio", ".iob", ".iob2")
 """Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
-BATCH_ROWS = 1000
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 OPENS = re.compile(r'[\[{]\s*[{"]')
 """How JSON begins that is more than one line: not `[1] Ada left.`"""
@@ -191,82 +186,19 @@ def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[in
     return "", iter(read)
 
 
+def declared_separator(line: str) -> str | None:
+    """What separates the cells of a table, where this is Excel's first line `sep=;`, which says it."""
+    declared = DECLARED.fullmatch(line.strip())
+    return None if declared is None else declared[1] or "\t"  # a tab at the end is stripped
+
+
 def after_declaration(lines: Iterable[tuple[int, str]]) -> tuple[str | None, Iterator[tuple[int, str]]]:
-    """What separates the cells, where the first line is Excel's `sep=;` and says it, and the lines that follow."""
+    """The same of a file, and the lines that follow."""
     first, rest = first_line(iter(lines))
-    declared = DECLARED.fullmatch(first)
-    if declared is None:
-        return None, rest
-    next(line for _, line in rest if line.strip())
-    return declared[1] or "\t", rest  # a tab at the end was stripped
-
-
-def table_rows(path: Path, lines: Iterator[tuple[int, str]], text_key: str, delimiters: str) -> Iterator[Row]:
-    """Of lines of separated values: the delimiter is the first that finds `text_key` in the header.
-
-    Raises `ValueError`, with file:line, for a row with more or fewer cells than the header.
-    """
-    csv.field_size_limit(2**31 - 1)  # texts are longer than Python's limit
-    declared, lines = after_declaration(lines)
-    delimiters = declared or delimiters
-    before = declared is not None
-    head, lines = first_line(lines)
-    names = {delimiter: next(csv.reader([head], delimiter=delimiter), []) for delimiter in delimiters}
-    delimiter = next((d for d, columns in names.items() if text_key in columns), delimiters[0])
-    rows = csv.reader((line + "\n" for _, line in lines), delimiter=delimiter, strict=True)
-    header: list[str] = []
-    try:
-        for row in filter(None, rows):
-            place = f"{path}:{rows.line_num + before}"
-            if not header:
-                header = row
-                continue
-            if len(row) != len(header):
-                raise ValueError(
-                    f"{place}: {len(row)} cells, but the header has {len(header)}; put a text with a delimiter or a "
-                    "line end into quotes"
-                )
-            yield place, dict(zip(header, row, strict=True))
-    except csv.Error as error:
-        raise ValueError(
-            f"{path}:{rows.line_num + before}: {error}; separated values with quotes are expected"
-        ) from error
-
-
-def column_rows(path: Path, text_key: str | None = None) -> Iterator[Row]:
-    """Of a parquet, Arrow or Feather file; a row has the text alone, or where that is absent all columns, empty.
-
-    Without `text_key` it has all its columns.
-    """
-    import pyarrow  # of datasets
-
-    number = 0
-    try:
-        names, batches = _columns(path, text_key)
-        if text_key is not None and text_key not in names:
-            yield str(path), dict.fromkeys(names)
-            return
-        for batch in batches:
-            for value in batch.to_pylist():
-                number += 1
-                yield f"{path}: row {number}", value
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{path}: the file is damaged after row {number}: {reason(error)}") from error
-
-
-def _columns(path: Path, text_key: str | None) -> tuple[list[str], Iterator[Any]]:
-    """The names of the columns, and batches of all of them or of one."""
-    from pyarrow import ipc, memory_map, parquet
-
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start == b"PAR1":
-        table = parquet.ParquetFile(path)
-        chosen = None if text_key is None else [text_key]
-        return table.schema_arrow.names, table.iter_batches(BATCH_ROWS, columns=chosen)
-    opened: Any = ipc.open_file(memory_map(str(path))) if start == b"ARRO" else ipc.open_stream(memory_map(str(path)))
-    batches = map(opened.get_batch, range(opened.num_record_batches)) if start == b"ARRO" else opened
-    return opened.schema.names, batches if text_key is None else (batch.select([text_key]) for batch in batches)
+    separator = declared_separator(first)
+    if separator is not None:
+        next(line for _, line in rest if line.strip())
+    return separator, rest
 
 
 def saved_rows(folder: Path) -> Iterator[Row] | None:

@@ -1,55 +1,64 @@
 """A file of answers that grows for hours: a kill costs only the batch that was under way.
 
     ner.jsonl.part        what is written so far
-    ner.jsonl.progress    how many rows are answered, how many bytes that is, and where their problems are
+    ner.jsonl.progress    how many rows are answered, which, how many bytes that is, and where their problems are
     ner.jsonl             in the end
 
 `.progress` is there before `.part`, and always describes a beginning of it. A resumed run checks the sizes, cuts off
 what was written after the last whole batch, leaves out as many rows, and goes on; its file has the bytes of a run that
-was never killed. Without being asked, no run goes on and none starts again. Parquet, Arrow and workbooks, which cannot
-grow, are made from JSON lines in the end, in constant memory, by pyarrow, which comes with `datasets`, and openpyxl.
+was never killed. It must read the rows that it leaves out as they were read before: a hash of them is in `.progress`.
+Without being asked, no run goes on and none starts again. Parquet, Arrow and workbooks, which cannot grow, are made in
+the end (`table`).
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any, Literal
+from typing import IO, Protocol, TypeVar
 
-from boustro.errors import reason
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
-from boustro.text.tables import SHEET
 
 SAVE_SECONDS = 1.0
 KEPT = "are kept; the same command with --resume goes on"
-ROWS = 1024
-Table = Literal["parquet", "arrow"]
-CELL, SHEET_ROWS = 32_767, 1_048_576
+
+
+class Hashed(Protocol):
+    """A row, and the bytes by which it is known again."""
+
+    @property
+    def content(self) -> bytes: ...
+
+
+R = TypeVar("R", bound=Hashed)
 
 
 @dataclass(frozen=True)
 class State:
     """What `.progress` says: what decides the answers, the rows that are done, the bytes of each file that are theirs,
-    and the file of problems, as seen from the folder of `.part`."""
+    the file of problems, as seen from the folder of `.part`, and a hash of the rows."""
 
     key: str
     rows: int
     bytes: list[int]
     errors: str | None = None
+    read: str = ""
 
 
 class Growing:
     """See the module; made by `grow`."""
 
-    def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State) -> None:
-        self.files, self.progress, self.state = files, progress, state
+    def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State, again: str) -> None:
+        self.files, self.progress, self.state, self._again = files, progress, state, again
         self._saved, self._saved_at = state, 0.0
+        self._read, self._digests = hashlib.sha256(), deque[str]()
 
     @property
     def done(self) -> int:
@@ -61,6 +70,27 @@ class Growing:
         """The bytes of their answers."""
         return self.state.bytes[0]
 
+    def skip(self, rows: Iterator[Hashed]) -> None:
+        """Leave out the rows that are answered; `ValueError` where they are others than those that were."""
+        for _ in range(self.done):
+            if (row := next(rows, None)) is not None:
+                self._hash(row)
+        if self.done and self._read.hexdigest() != self.state.read:
+            what = f"{self.files[0].name}: the {self.done:,} rows that are answered were changed in the input since"
+            raise ValueError(f"{what}; {self._again}")
+
+    def follow(self, batches: Iterable[list[R]]) -> Iterator[list[R]]:
+        """Batches on their way to `add`, in this order."""
+        for batch in batches:
+            for row in batch:
+                self._hash(row)
+            self._digests.append(self._read.hexdigest())
+            yield batch
+
+    def _hash(self, row: Hashed) -> None:
+        content = row.content
+        self._read.update(len(content).to_bytes(8, "little") + content)
+
     def add(self, rows: int, lines: Iterable[str], problems: Iterable[dict[str, str]]) -> None:
         """The answers of the next rows, and the problems of those that have none."""
         written = "".join(lines).encode(), "".join(f"{as_json(problem)}\n" for problem in problems).encode()
@@ -70,7 +100,8 @@ class Growing:
                 file.write(content)
                 sizes.append(size + len(content))
             # at once, so that an interruption finds whole batches
-            self.state = State(self.state.key, self.done + rows, sizes, self.state.errors)
+            read = self._digests.popleft() if rows and self._digests else self.state.read
+            self.state = State(self.state.key, self.done + rows, sizes, self.state.errors, read)
             if monotonic() - self._saved_at > SAVE_SECONDS:
                 self.save()
         except OSError as error:
@@ -111,7 +142,7 @@ def grow(
     errors: Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    table: bool = False,
+    table: Callable[[Path, Path], None] | None = None,
     end: str = "",
     kept: str = KEPT,
     again: str = "--overwrite without --resume starts again",
@@ -124,7 +155,7 @@ def grow(
         errors: Where problems are written. A resumed run must have the same, unless there was none.
         resume: Go on where an unfinished run was, if there is one.
         overwrite: Replace an existing file, and an unfinished one unless `resume`.
-        table: Make a table of the JSON lines, as the ending of `out` says.
+        table: Makes a table of what was written: called with the file, and the one to write.
         end: What stands at the end of the file.
         kept, again: What messages say of the rows that are done, and how to start again.
 
@@ -148,7 +179,9 @@ def grow(
         if left and left.rows:
             state = _continued(left, state, files, again)
         _write_state(progress, state)
-        growing = Growing([_open(file, size) for file, size in zip(files, state.bytes, strict=True)], progress, state)
+        growing = Growing(
+            [_open(file, size) for file, size in zip(files, state.bytes, strict=True)], progress, state, again
+        )
         with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else ""):
             try:
                 yield growing
@@ -184,7 +217,7 @@ def _continued(left: State, state: State, files: Sequence[Path], again: str) -> 
         length = file.stat().st_size if file.exists() else 0
         if length < size:
             raise ValueError(f"{file} has {length:,} bytes, but {size:,} were written: it was changed since; {again}")
-    return State(left.key, left.rows, sizes, state.errors)
+    return State(left.key, left.rows, sizes, state.errors, left.read)
 
 
 def _write_state(progress: Path, state: State) -> None:
@@ -199,16 +232,13 @@ def _open(path: Path, size: int) -> IO[bytes]:
     return file
 
 
-def _name(part: Path, out: Path, table: bool) -> None:
+def _name(part: Path, out: Path, table: Callable[[Path, Path], None] | None) -> None:
     """Give the file its name, or make it a table under that name."""
-    if table:
+    if table is not None:
         sweep(out)
         made = staging_path(out)
         try:
-            if out.suffix.lower() == SHEET:
-                write_sheet(part, made, out)
-            else:
-                write_table(part, made, "parquet" if out.suffix == ".parquet" else "arrow")
+            table(part, made)
             sync(made)
             made.replace(out)
         finally:
@@ -217,70 +247,3 @@ def _name(part: Path, out: Path, table: bool) -> None:
     else:
         part.replace(out)
     sync(out.resolve().parent)
-
-
-def write_table(lines: Path, target: Path, form: Table) -> int:
-    """Write a file of JSON lines as a table, in two passes: its columns and types, its rows. Returns the rows.
-
-    Raises `ValueError` where a field has values of types that no column can hold together.
-    """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    schema, rows = pa.schema([]), 0
-    try:
-        for some in _records(lines):
-            part_schema = pa.Table.from_pylist(_with_all_keys(some)).schema
-            schema = pa.unify_schemas([schema, part_schema], promote_options="permissive")
-        with (parquet.ParquetWriter if form == "parquet" else pa.ipc.new_file)(str(target), schema) as writer:
-            for some in _records(lines):
-                writer.write_table(pa.Table.from_pylist(some, schema=schema))
-                rows += len(some)
-    except pa.ArrowException as error:
-        raise ValueError(f"{target}: the answers do not fit into one table ({reason(error)}); write .jsonl") from None
-    return rows
-
-
-def write_sheet(lines: Path, target: Path, name: Path) -> None:
-    """Write a file of JSON lines, which all have the same keys, as a workbook, in which no cell is a formula.
-
-    Raises `ValueError` for what a workbook cannot hold; `name` is what it will be called.
-    """
-    import openpyxl
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.utils.exceptions import IllegalCharacterError
-
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet()
-
-    def cell(value: Any, number: int) -> Any:
-        value = as_json(value) if isinstance(value, (list, dict)) else value
-        if isinstance(value, str) and len(value) > CELL:
-            raise ValueError(f"{name}: row {number} has {len(value):,} characters in a cell of {CELL:,}; write .csv")
-        try:
-            made = WriteOnlyCell(sheet, value)
-        except IllegalCharacterError as error:
-            raise ValueError(f"{name}: row {number} has a control character; write .csv") from error
-        made.data_type = "s" if isinstance(value, str) else made.data_type
-        return made
-
-    number = 0
-    for number, row in enumerate((row for some in _records(lines) for row in some), start=1):
-        if number == 1:
-            sheet.append([cell(head, 0) for head in row])
-        if number == SHEET_ROWS:
-            raise ValueError(f"{name}: a workbook holds {SHEET_ROWS:,} rows; write .csv")
-        sheet.append([cell(value, number) for value in row.values()])
-    book.save(target)
-
-
-def _with_all_keys(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """pyarrow takes the columns of the first row."""
-    keys = dict.fromkeys(key for record in records for key in record)
-    return [{key: record.get(key) for key in keys} for record in records]
-
-
-def _records(lines: Path) -> Iterator[list[dict[str, Any]]]:
-    with lines.open(encoding="utf-8") as file:
-        while some := list(islice(file, ROWS)):
-            yield [json.loads(line) for line in some]

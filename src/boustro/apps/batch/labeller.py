@@ -20,8 +20,6 @@ those of RFC 4180.
 Source: OWASP, *CSV Injection*.
 """
 
-import csv
-import io
 import os
 import signal
 import sys
@@ -47,19 +45,20 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import DOCUMENT_START
-from boustro.text.tables import is_table
-from boustro.text.words import join_words
-from boustro.types import Sentence
+from boustro.text.files import free_names, holds_too_much, is_table, refuse_in_sheet
+from boustro.text.separated import Dialect, json_value
 
 AHEAD = 3
 """Batches that wait for each process."""
 _running: dict[str, Callable[[Any], Any]] = {}
 Item = TypeVar("Item")
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-PLACE, FILE = "place", "file"
-TABULAR = {"csv": ",", "tsv": "\t", "sheet": ""}
-"""Forms that are tables, with what separates their cells."""
+FILE = "file"
+TABULAR = {"csv": Dialect(), "tsv": Dialect(separator="\t"), "sheet": Dialect()}
+"""Forms that are tables of cells, and how they are written by default."""
 LEFT_OUT = "rows with fields that the first row does not have, left out of the table: {}"
+EMPTY = "rows without a text, which have an empty answer"
+TOO_LONG = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
 
 
 class Labelled(NamedTuple):
@@ -90,13 +89,18 @@ class Opened:
 @dataclass(frozen=True)
 class Shown:
     """How answers are shown: in one of the task's formats, in colour, in JSON with the file of a row and with what
-    decided the answer; as a table with these columns of the rows before it."""
+    decided the answer. A table has the columns of the rows before it: their keys and how they are written, and the
+    dialect of a CSV or TSV file. The lines of an `AnswerTable` have the number of the row, or where `once` what it has,
+    as it cannot be read again."""
 
     form: str
     colour: bool = False
     with_file: bool = False
     explain: bool = False
-    columns: tuple[str, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect | None = None
+    is_typed: bool = False
+    once: bool = False
 
 
 @dataclass
@@ -133,15 +137,25 @@ class Labeller:
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
             else:
-                shown.append(self._show(row, *answer))
+                shown.append(self._show(row, *(answer or (None, {}))))
         self._noted.update(note.what for note in notes)
         return Labelled(shown, problems, self._noted + Counter(self.model.notices()), os.getpid())
 
     def _answers(self, rows: Sequence[Row], notes: list[Note]) -> list[Any]:
-        """(answer, what decided it) for every row, or an exception."""
+        """(answer, what decided it) for every row, `None` for an empty one, or an exception."""
+        asked = [row for row in rows if not (row.is_empty and self._says_nothing)]
+        self._noted[EMPTY] += sum(1 for row in rows if row.is_empty and (row.fields or self._says_nothing))
         if self.keep_going:
-            return answer_each(rows, lambda row: row.parse(self.task, notes), self._explained)
-        return self._explained([row.parse(self.task, notes) for row in rows])
+            answers = answer_each(asked, lambda row: row.parse(self.task, notes), self._explained)
+        else:
+            answers = self._explained([row.parse(self.task, notes) for row in asked])
+        rest = iter(answers)
+        return [None if row.is_empty and self._says_nothing else next(rest) for row in rows]
+
+    @cached_property
+    def _says_nothing(self) -> bool:
+        """Whether an empty text has an answer of its own, without the model."""
+        return self.model.empty_answer() is not None and self.shown.form in ("text", "jsonl", *TABULAR)
 
     def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
         answers = self.model.answer_inputs(inputs)
@@ -156,42 +170,65 @@ class Labeller:
         form = self.shown.form
         if form in TABULAR:
             return self._cells(row, answer)
-        shown = self.model.show(answer, form, colour=self.shown.colour)
         if form == "jsonl":
-            record = row.fields | self.model.to_record(answer) if row.fields else shown
-            record |= {"explained": explained} if self.shown.explain else {}
-            return as_json(record | ({"file": row.file} if self.shown.with_file else {}), default=str) + "\n"
+            return self._record(row, answer, explained)
+        shown = "" if answer is None else self.model.show(answer, form, colour=self.shown.colour)
         if form in TOOLS:
-            return as_json(TOOLS[form].carry(shown, row.fields), default=str) + "\n"
+            return as_json(TOOLS[form].carry(shown, row.fields), default=json_value) + "\n"
         if form == "conll":
             return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown
         return shown if self.shown.colour else f"{shown}\n"
 
+    def _record(self, row: Row, answer: Any, explained: dict[str, Any]) -> str:
+        fields, said = row.fields, self.model.empty_answer() or {}
+        before = fields or {"text": row.value}
+        if answer is not None:
+            said = self.model.to_record(answer)
+            before = fields or {k: v for k, v in self.model.show(answer, "jsonl").items() if k not in said}
+        said |= {"explained": explained} if self.shown.explain else {}
+        said |= {FILE: row.file} if self.shown.with_file else {}
+        names = free_names(said, {*self.shown.columns, *fields})
+        record = {names[name]: value for name, value in said.items()}
+        if self.shown.is_typed:
+            return self._line(row, record if fields else before | record)
+        return as_json(before | record, default=json_value) + "\n"
+
+    def _line(self, row: Row, answer: Any) -> str:
+        """A line of an `AnswerTable`."""
+        fields = row.cells if self.shown.form in TABULAR else row.fields
+        line = {"row": row.number, "answer": answer} | ({"fields": fields} if self.shown.once else {})
+        return as_json(line, default=json_value) + "\n"
+
     @cached_property
-    def heads(self) -> list[str]:
-        """The columns of a table of answers, without repeating a name."""
-        heads = [*self.shown.columns]
-        for name in (*([FILE] if self.shown.with_file else []), *self.model.columns):  # type: ignore[not-iterable]
-            while name in heads:
-                name = f"answer_{name}"
-            heads.append(name)
-        return heads
+    def answer_heads(self) -> list[str]:
+        """The columns of answers in a table, without repeating the name of another."""
+        own = [*([FILE] if self.shown.with_file else []), *self.model.columns]  # type: ignore[not-iterable]
+        return [*free_names(own, {*self.shown.columns, *map(str, self.shown.columns.values())}).values()]
+
+    @property
+    def heads(self) -> list[Any]:
+        """The columns of a CSV or TSV file. What was no head of a table before cannot run."""
+        rows = (head if key != head else _no_formula(head) for key, head in self.shown.columns.items())
+        return [*rows, *map(_no_formula, self.answer_heads)]
 
     def _cells(self, row: Row, answer: Any) -> str:
-        fields = row.fields or {PLACE: row.place, "text": _written(row.value)}
+        fields = row.cells
         values = [fields.pop(name, None) for name in self.shown.columns]
         if fields:
             self._noted[LEFT_OUT.format(", ".join(fields))] += 1
-        cells = [*values, *([row.file] if self.shown.with_file else []), *self.model.cells(answer)]
+        said = [None] * len(self.model.columns) if answer is None else self.model.cells(answer)  # type: ignore[arg-type]
+        said = [*([row.file] if self.shown.with_file else []), *said]
         if self.shown.form == "sheet":
-            return as_json(dict(zip(self.heads, cells, strict=True)), default=str) + "\n"
-        kept = len(values) if row.fields and is_table(Path(row.file)) else 0
-        return separated([*cells[:kept], *map(_no_formula, cells[kept:])], TABULAR[self.shown.form])
-
-
-def _written(value: Any) -> str:
-    """A line of text, or words as their script is written."""
-    return join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
+            if self.shown.once:
+                refuse_in_sheet(row.cells, row.place, Path("the workbook"))
+            too_long = [isinstance(cell, str) and holds_too_much(cell) for cell in said]
+            self._noted[TOO_LONG] += sum(too_long)
+            return self._line(row, [None if long else cell for cell, long in zip(said, too_long, strict=True)])
+        dialect = self.shown.dialect or TABULAR[self.shown.form]
+        if row.is_blank:
+            return dialect.end
+        kept = bool(row.fields) and is_table(Path(row.file))
+        return dialect.format([*(values if kept else map(_no_formula, values)), *map(_no_formula, said)])
 
 
 def model_fingerprint(folder: Path) -> str:
@@ -279,14 +316,6 @@ def _alone(answer: Callable[[list[Any]], list[Any]], inputs: list[Any]) -> list[
         return [error] if len(inputs) == 1 else [_alone(answer, [given])[0] for given in inputs]
 
 
-def separated(cells: Sequence[Any], separator: str) -> str:
-    """A line of a table."""
-    file = io.StringIO()
-    shown = [as_json(cell, default=str) if isinstance(cell, (list, dict)) else cell for cell in cells]
-    csv.writer(file, delimiter=separator, lineterminator="\r\n").writerow(shown)
-    return file.getvalue()
-
-
 def _no_formula(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
@@ -337,6 +366,11 @@ class Predictor:
         """The folder, opened."""
         return open_model(self.folder.name, self.folder, self.device, self.encoder)
 
+    @property
+    def empty_answer(self) -> dict[str, Any] | None:
+        """The fields of the answer to a row whose text is empty; `None` where the model says them."""
+        return self.model.empty_answer
+
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """The columns and, row by row, the fields of the answers, as further columns.
 
@@ -349,7 +383,8 @@ class Predictor:
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         answers = self.answer(rows, [f"row {number}" for number in range(1, len(rows) + 1)])
         names = dict.fromkeys(name for answer in answers for name in answer)
-        return {**lists, **{name: [answer.get(name) for answer in answers] for name in names}}
+        free = free_names(names, lists.keys())
+        return {**lists, **{free[name]: [answer.get(name) for answer in answers] for name in names}}
 
     def answer(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any]]:
         """The answers to values of JSON (rows); `ValueError`, with its place, for one that is no input."""

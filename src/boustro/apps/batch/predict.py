@@ -11,23 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import (
-    PLACE,
-    TABULAR,
-    Labeller,
-    Opened,
-    Shown,
-    label_batches,
-    model_fingerprint,
-    separated,
-)
-from boustro.apps.batch.rows import FORMS, Columns, Form, Row, form_of, in_batches, read_rows
+from boustro.apps.batch.labeller import TABULAR, Labeller, Opened, Shown, label_batches, model_fingerprint
+from boustro.apps.batch.rows import FORMS, PLACE, Columns, Form, Row, form_of, in_batches, read_rows
+from boustro.apps.batch.table import AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, check_target, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -37,7 +29,7 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.render import html_head
-from boustro.text.documents import BYTE_ORDER_MARK, OPENERS, check_input, is_stream, open_binary, read_items
+from boustro.text.documents import OPENERS, check_input, is_stream, open_binary, read_items
 from boustro.text.kinds import EXCEL
 
 ROWS = 1024
@@ -61,7 +53,7 @@ class _Run:
     """Rows on their way to answers."""
 
     labeller: Labeller
-    rows: "Rows"
+    rows: "RowStream"
     output: OutputOptions
     bar: Progress
     begun: bool = False
@@ -71,9 +63,9 @@ class _Run:
     problems: int = 0
     """Rows without an answer."""
 
-    def answers(self, rows: Iterable[Row | None], between: str) -> Iterator[tuple[int, Iterator[Any], Sequence[Any]]]:
+    def answers(self, batches: Iterable[list[Row]], between: str) -> Iterator[tuple[int, Iterator[Any], Sequence[Any]]]:
         """(rows, what is printed for them, with what stands between answers, problems) of every batch."""
-        for number, labelled in label_batches(self.labeller, in_batches(rows, ROWS), self.output.workers):
+        for number, labelled in label_batches(self.labeller, batches, self.output.workers):
             yield number, self._separated(labelled.shown, between), labelled.problems
             self.noticed[labelled.process] = labelled.counts
             self.problems += len(labelled.problems)
@@ -92,7 +84,7 @@ class _Run:
                 check_target(output.errors, output.overwrite, "--errors")
                 errors = stack.enter_context(output.errors.open("w", encoding="utf-8"))
             print(head, end="")
-            for _, shown, problems in self.answers(self.rows, between):
+            for _, shown, problems in self.answers(in_batches(self.rows, ROWS), between):
                 for answer in shown:
                     terminal.print(answer) if self.labeller.shown.colour else print(answer, end="")
                 sys.stdout.flush()
@@ -100,12 +92,24 @@ class _Run:
                     errors.writelines(f"{as_json(problem)}\n" for problem in problems)
             print(end, end="")
 
-    def write(self, out: Path, head: str, between: str, end: str, table: bool) -> None:
+    def write(self, out: Path, head: str, between: str, end: str, table: AnswerTable | None) -> None:
         output, shown, opened = self.output, self.labeller.shown, self.labeller.opened
-        sized = [(file, Path(file).stat().st_size if Path(file).is_file() else -1) for file in self.rows.files]
-        asked = [shown.form, shown.explain, opened.recall, opened.threshold, self.rows.reads, self.rows.columns, sized]
+        columns = [(key, str(name)) for key, name in shown.columns.items()]
+        asked = [
+            shown.form,
+            shown.explain,
+            shown.is_typed,
+            shown.dialect,
+            opened.recall,
+            opened.threshold,
+            self.rows.reads,
+            self.rows.columns,
+            list(self.rows.files),
+            columns,
+        ]
         key = fingerprint(model_fingerprint(opened.folder), asked)
-        how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
+        how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite}
+        how["table"] = table and table.write
         with self.bar, grow(out, key, end=end, **how) as growing:
             if head and not growing.size:
                 growing.add(0, [head], [])
@@ -113,9 +117,8 @@ class _Run:
             rows = iter(self.rows)
             if growing.done:
                 self.bar.skip(growing.done)
-                present = (row for row in rows if row is not None)
-                next(islice(present, growing.done - 1, growing.done), None)
-            for number, lines, problems in self.answers(rows, between):
+                growing.skip(row for row in rows if row is not None)
+            for number, lines, problems in self.answers(growing.follow(in_batches(rows, ROWS)), between):
                 growing.add(number, lines, problems)
             done = growing.done
         print(f"{out}: {done:,} rows", file=sys.stderr)
@@ -143,7 +146,7 @@ def predict_files(
         raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
     if explain and form != "jsonl":
         raise OptionError(f"--format {form} has no place for what --explain adds; take jsonl")
-    if output.resume and any(file == "-" or is_stream(file) for file in files):
+    if output.resume and not can_read_again(files):
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
     if output.out is not None:  # before the model is opened; `grow` looks again, in its lock
         check_target(output.out, output.overwrite, "--out")
@@ -151,23 +154,40 @@ def predict_files(
         check_target(output.errors, output.overwrite, "--errors")
     terminal = console(wrap=False)
     colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
-    rows = Rows(files, reads, kind.offsets, columns)
-    heads = rows.heads() if form in TABULAR else ()
-    shown = Shown(form, colour, with_file=len(files) > 1, explain=explain, columns=heads)
+    made = _output(form, ending)
+    survey = look(files, reads, made, output.out)
+    rows = RowStream(files, reads, kind.offsets, columns)
+    if made is not None and not can_read_again(files):
+        survey.heads = {key: key for key in rows.first(made)}
+    if form in TABULAR and not survey.heads:
+        survey.heads = {PLACE: PLACE, "text": "text"}
+    typed = ending in BINARY
+    shown = Shown(
+        form,
+        colour,
+        with_file=len(files) > 1,
+        explain=explain,
+        columns=survey.heads,
+        dialect=survey.dialect,
+        is_typed=typed,
+        once=not can_read_again(files),
+    )
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     showing = output.out is None and terminal.is_terminal
     with only_errors(run.quiet):
         if output.workers == 1:
             _ = labeller.model  # errors in the folder come before the output is touched
-        total = None if run.quiet or showing else rows.count()
+        total = None if run.quiet or showing else survey.rows
         bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
         answering = _Run(labeller, rows, output, bar)
         frame = _frame(labeller, files, ending)
         if output.out is None:
             answering.print(*frame, terminal)
         else:
-            answering.write(output.out, *frame, ending in BINARY)
-        print_notices(Counter(note.what for note in rows.notes))
+            heads = labeller.answer_heads if form == "sheet" else ()
+            table = AnswerTable(files, reads, survey, made, heads, output.out) if made and typed else None
+            answering.write(output.out, *frame, table)
+        print_notices(rows.counts)
         print_notices(sum(map(Counter, answering.noticed.values()), Counter({PROBLEMS: answering.problems})))
 
 
@@ -185,43 +205,52 @@ def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain
     return form
 
 
+def _output(form: str, ending: str) -> Output | None:
+    """What becomes of rows and their answers; `None` where rows are not repeated."""
+    if ending in BINARY[:3]:
+        return "parquet" if ending == ".parquet" else "arrow"
+    known: dict[str, Output] = {"csv": "csv", "tsv": "tsv", "sheet": "sheet", "jsonl": "jsonl"}
+    return known.get(form)
+
+
 @dataclass
-class Rows:
-    """What is answered: the rows of files."""
+class RowStream:
+    """What is answered: the rows of files, each with its number."""
 
     files: Sequence[str]
     reads: Form | None
     offsets: Offsets | None
     columns: Columns
-    notes: list[Note] = field(default_factory=list)
-    """How tables were read."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How tables were read: how many rows have each note."""
+    _notes: list[Note] = field(default_factory=list)
     begun: list[Row | None] = field(default_factory=list)
     rest: Iterator[Row | None] | None = None
 
     def __iter__(self) -> Iterator[Row | None]:
         """All of them, once."""
-        begun, self.begun = self.begun, []
-        return chain(begun, self.rest or self._read(self.notes))
+        numbers, begun, self.begun = count(), self.begun, []
+        for row in chain(begun, self.rest or self._read()):
+            if len(self._notes) > ROWS:
+                self._count_notes()
+            yield row and row._replace(number=next(numbers))
+        self._count_notes()
 
-    def _read(self, notes: list[Note] | None = None) -> Iterator[Row | None]:
-        return read_rows(self.files, self.reads, self.offsets, self.columns, notes)
+    def _count_notes(self) -> None:
+        self.counts.update(note.what for note in self._notes)
+        self._notes.clear()
 
-    def heads(self) -> tuple[str, ...]:
-        """The names in the first row, for which it waits; of a line of text its place and the text."""
-        self.rest = self._read(self.notes)
+    def _read(self) -> Iterator[Row | None]:
+        return read_rows(self.files, self.reads, self.offsets, self.columns, self._notes)
+
+    def first(self, output: Output) -> Iterable[str]:
+        """The names in the first row, for which it waits; of a line of text in a table of cells its place, too."""
+        self.rest = self._read()
         for row in self.rest:
             self.begun.append(row)
             if row is not None:
-                return tuple(row.fields) or (PLACE, "text")
-        return (PLACE, "text")
-
-    def count(self) -> int | None:
-        """How many there are; `None` where they can be read only once, or not to the end."""
-        if any(file == "-" or is_stream(file) for file in self.files):
-            return None
-        with contextlib.suppress(ValueError, OSError):
-            return sum(1 for row in Progress("counting", "rows").over(self._read()) if row is not None)
-        return None
+                return row.cells if output in TABULAR else row.fields
+        return ()
 
 
 def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, str, str]:
@@ -230,7 +259,8 @@ def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, 
     if form in TOOLS or (form == "jsonl" and ending == ".json"):
         return "[\n", ",", "]\n"
     if form in ("csv", "tsv"):
-        return BYTE_ORDER_MARK + separated(labeller.heads, TABULAR[form]), "", ""
+        dialect = labeller.shown.dialect or TABULAR[form]
+        return dialect.start + dialect.format(labeller.heads), "", ""
     if form != "html":
         return "", "", ""
     names = ("Standard input" if file == "-" else file for file in files)

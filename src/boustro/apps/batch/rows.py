@@ -3,7 +3,7 @@
     notes.txt                   a line is a row, as the task reads it
     notes.jsonl, notes.json     {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
     notes.conll, notes.conllu   a sentence of words is a row (taggers); columns with tags under any name
-    notes.csv, notes.parquet    a row of a table (`text.tables`), as a line of JSON lines
+    notes.csv, notes.parquet    a row of a table (`text.files`), as a line of JSON lines
     corpus.data.xml             where that is asked for: a sentence with words whose sense is asked for, as JSON lines
                                 have it (Raganato et al. 2017)
 
@@ -29,8 +29,10 @@ from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
 from boustro.text.columns import COMMENTS, LOOKED_AT, ColumnReader, read_arriving_lines
 from boustro.text.documents import Item, is_stream, read_items, read_lines
+from boustro.text.files import SHEET, TableRow, columns_of, is_separated, is_table
 from boustro.text.rows import file_ending
-from boustro.text.tables import SHEET, columns_of, is_separated, is_table
+from boustro.text.separated import cell_text, json_value
+from boustro.text.words import join_words
 from boustro.types import Sentence
 
 Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
@@ -44,6 +46,7 @@ FORMS: dict[str, Form] = {
 """By the ending of a file; a file with another is text."""
 WORDS: dict[str, Form] = {ending: form for ending, form in FORMS.items() if form in ("conll", "conllu")}
 """The files that are not read by `read_items`."""
+PLACE = "place"
 ITEMS: Any = {"text": "text", "jsonl": "json", "parquet": "columns", "arrow": "columns"}
 """What `read_items` calls these forms."""
 
@@ -88,8 +91,15 @@ class Columns:
         value = {**value, **{name: value[column] for name, column in self.names.items()}}
         if table:  # a cell may be empty, or look like a number
             cells = ((name, value[name]) for name in (*self.texts, *TEXT_KEYS) if name in value)
-            value |= {name: "" if cell is None else str(cell) for name, cell in cells if not isinstance(cell, list)}
+            value |= {name: cell_text(cell) for name, cell in cells if not isinstance(cell, list)}
         return value
+
+    def are_empty(self, value: Any) -> bool:
+        """Whether the texts of a row under the names of the task, or a line of text, are all empty."""
+        given = value if isinstance(value, Mapping) else {"": value}
+        names = ("",) if given is not value else self.texts if self.texts[0] in given else TEXT_KEYS
+        texts = [given[name] for name in names if name in given]
+        return bool(texts) and all(isinstance(text, str) and not text.strip() for text in texts)
 
 
 class Row(NamedTuple):
@@ -104,6 +114,8 @@ class Row(NamedTuple):
         opens: Whether it is the first sentence of a document of a CoNLL file.
         unit: What the places in its value count, where the file proves it.
         given: The row as it stands in the file, where it has names.
+        is_empty: Whether its texts are empty.
+        number: Which of all rows it is, from 0, where that is told.
     """
 
     file: str
@@ -114,12 +126,33 @@ class Row(NamedTuple):
     opens: bool = False
     unit: Unit | None = None
     given: Mapping[str, Any] | None = None
+    is_empty: bool = False
+    number: int = 0
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is an empty row between others of a table."""
+        return isinstance(self.given, TableRow) and self.given.is_blank
+
+    @property
+    def content(self) -> bytes:
+        """What was read, by which it is known again."""
+        read = self.value.words if isinstance(self.value, Sentence) else self.value
+        read = self.problem or (read if self.given is None else self.given)
+        return json.dumps(read, default=json_value).encode()
 
     @property
     def fields(self) -> dict[str, Any]:
         """What is repeated in the answer."""
         given = self.value if self.given is None else self.given
         return dict(given) if isinstance(given, Mapping) else {}
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """The same in a table, where a line of text has its place."""
+        value = self.value
+        text = join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
+        return self.fields or {PLACE: self.place, "text": text}
 
     def converted(self, offsets: Offsets | None, notes: list[Note]) -> Any:
         """The value with its places in code points, which are noted."""
@@ -166,7 +199,9 @@ def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
         value = columns.named(value, item.place, table)
     except ValueError as error:
         problem = str(error)
-    return Row(file, item.place, value, form, problem, given=item.value if isinstance(item.value, Mapping) else None)
+    given = item.value if isinstance(item.value, Mapping) else None
+    is_empty = not problem and (columns.are_empty(value) or (isinstance(given, TableRow) and given.is_blank))
+    return Row(file, item.place, value, form, problem, given=given, is_empty=is_empty)
 
 
 def read_rows(

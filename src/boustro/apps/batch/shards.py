@@ -16,13 +16,15 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import Predictor, model_fingerprint
+from boustro.apps.batch.labeller import EMPTY, Predictor, model_fingerprint
 from boustro.apps.batch.rows import Row, in_batches, read_rows
+from boustro.apps.batch.table import AnswerTable, Output, look
 from boustro.choose import choose
 from boustro.errors import reason
 from boustro.locks import lock
@@ -30,6 +32,8 @@ from boustro.output import as_json, print_notices
 from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.text.documents import OPENERS
+from boustro.text.files import free_names
+from boustro.text.separated import json_value
 
 ROWS = 1024
 JOB, ERRORS = "job.json", "errors.jsonl"
@@ -57,7 +61,7 @@ class Job:
     predictor: Predictor
     source: Path
     out: Path
-    form: str = "jsonl"
+    form: Output = "jsonl"
     model: str = ""
 
     def target(self, shard: str) -> Path:
@@ -127,24 +131,26 @@ class Job:
         part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
-        path, problems, notes = str(self.source / shard), 0, []
-        key = fingerprint(self.model, self.form, shard, Path(path).stat().st_size)
+        path, notes, form = str(self.source / shard), [], self.form
+        survey = look([path], None, form)
+        table = AnswerTable([path], None, survey, form, (), target) if form != "jsonl" else None
+        key = fingerprint(self.model, form, shard, [*survey.heads])
         grown = grow(
             target,
             key,
             errors=errors,
             resume=True,
-            table=self.form != "jsonl",
+            table=table and table.write,
             kept="of a shard are kept",
             again=f"remove {part} to start this shard again",
         )
         with grown as growing:
             some = read_rows([path], None, self.predictor.offsets, self.predictor.columns, notes)
-            rows = (row for row in some if row is not None)
-            for _ in range(growing.done):
-                next(rows, None)
-            for batch in in_batches(rows, ROWS):
-                lines, failed = self._answer(batch, notes)
+            numbers = count()
+            rows = (row._replace(number=next(numbers)) for row in some if row is not None)
+            growing.skip(rows)
+            for batch in growing.follow(in_batches(rows, ROWS)):
+                lines, failed = self._answer(batch, notes, survey.heads)
                 growing.add(len(batch), lines, [{"shard": shard, **problem} for problem in failed])
             done = growing.done
         problems = sum(1 for _ in errors.open("rb"))
@@ -152,18 +158,25 @@ class Job:
             errors.unlink()
         return Done(shard, done, problems, monotonic() - started, os.getpid(), Counter(note.what for note in notes))
 
-    def _answer(self, rows: list[Row], notes: list[Note]) -> tuple[list[str], list[dict[str, str]]]:
+    def _answer(
+        self, rows: list[Row], notes: list[Note], columns: Mapping[str, Any]
+    ) -> tuple[list[str], list[dict[str, str]]]:
         """JSON lines for rows, and the problems of those without an answer."""
-        good = [row for row in rows if not row.problem]
+        empty = self.predictor.empty_answer
+        notes += [Note(EMPTY, row.place) for row in rows if row.is_empty]
+        good = [row for row in rows if not row.problem and not (row.is_empty and empty is not None)]
         values = [_as_value(row._replace(value=row.converted(self.predictor.offsets, notes))) for row in good]
         answers = iter(self.predictor.answer_each(values, [row.place for row in good]))
         lines, problems = [], []
         for row in rows:
-            answer = ValueError(row.problem) if row.problem else next(answers)
+            answer = ValueError(row.problem) if row.problem else empty if row.is_empty and empty else next(answers)
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
-            else:
-                lines.append(as_json({**_fields(row), **answer}, default=str) + "\n")
+                continue
+            names = free_names(answer, {*columns, *row.fields})
+            answer, fields = {names[name]: value for name, value in answer.items()}, _fields(row)
+            typed = {"row": row.number, "answer": answer if row.fields else {**fields, **answer}}
+            lines.append(as_json(typed if self.form != "jsonl" else {**fields, **answer}, default=json_value) + "\n")
         return lines, problems
 
     def end(self) -> int:
@@ -247,7 +260,7 @@ def run_shards(job: Job, engine: str, workers: int) -> Iterator[Done]:
         yield from run(job, shards, workers)
 
 
-def make_job(predictor: Predictor, source: Path, out: Path, form: str) -> Job:
+def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> Job:
     """The job for a folder of shards."""
     return Job(predictor, source, out, form, model_fingerprint(predictor.folder))
 

@@ -48,9 +48,9 @@ from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.columns import LOOKED_AT
 from boustro.text.documents import read_lines
+from boustro.text.files import columns_of, is_table
 from boustro.text.places import Place, check_lm, check_model, refuse_swapped
 from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
-from boustro.text.tables import columns_of, is_table
 
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)

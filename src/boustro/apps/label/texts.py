@@ -33,8 +33,8 @@ from boustro.tasks.data.schemes import (
 )
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
+from boustro.text.files import columns_of, is_table, read_table
 from boustro.text.rows import begins_rows, file_ending, records_of
-from boustro.text.tables import columns_of, is_table, read_table
 from boustro.text.words import apart, split_text
 from boustro.types import Entity, Sentence, label_set
 

@@ -72,6 +72,11 @@ class Served:
             refuse_long(list(self.model.split(given, place)), self.model, place)
         return given
 
+    @property
+    def empty_answer(self) -> dict[str, Any] | None:
+        """See `Contract.empty_answer`."""
+        return self.model.empty_answer()
+
     def answer(self, inputs: Sequence[Any]) -> Answered:
         """What the model says of each input."""
         answers = self.model.answer_inputs(inputs)

@@ -82,7 +82,7 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
     try:
         return label(read_raw(data, options), options.scheme)
     except ValueError as error:
-        from boustro.text.tables import maybe_texts
+        from boustro.text.files import maybe_texts
 
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
             advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
@@ -100,7 +100,7 @@ def _is_running_text(path: Path) -> bool:
     if not path.is_file() or path.suffix in READERS:
         return False
     from boustro.text.documents import read_lines
-    from boustro.text.tables import is_table
+    from boustro.text.files import is_table
 
     if is_table(path):
         return False
@@ -195,7 +195,7 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
         raise missing_file(path, expected)
     from boustro.text.documents import OPENERS, read_lines
-    from boustro.text.tables import is_separated, is_table, read_table
+    from boustro.text.files import is_separated, is_table, read_table
 
     if is_table(path) and not is_separated(path):
         rows = ((number, row) for number, (_, row) in enumerate(read_table(path), start=1))

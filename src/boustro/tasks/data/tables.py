@@ -15,7 +15,7 @@ from typing import Any
 
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, missing_file
 from boustro.tasks.data.records import read_records
-from boustro.text.tables import is_table, read_table
+from boustro.text.files import is_table, read_table
 
 WORDS = ("word", "words", "token", "tokens", "form")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")

@@ -1,7 +1,7 @@
 """What sentence embeddings learn from: texts alone, pairs of texts with or without a score, neighbouring sentences.
 
     texts.txt               a text a line; an empty line is a text without words
-    texts.jsonl, texts.csv  {"text": "Ada left."} a line, or a row; all tables of `text.tables`
+    texts.jsonl, texts.csv  {"text": "Ada left."} a line, or a row; all tables of `text.files`
     pairs.jsonl             {"sentence1": "It rained.", "sentence2": "Rain fell.", "score": 4.6} a line; also CSV, TSV
     neighbours:texts.txt    sentences that follow each other in a text: pairs without a score, which belong together
 
@@ -23,8 +23,8 @@ from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
 from boustro.text.documents import read_items
+from boustro.text.files import is_table
 from boustro.text.rows import JSON, JSON_LINES, file_ending
-from boustro.text.tables import is_table
 from boustro.text.words import split_text
 from boustro.types import Sentence
 

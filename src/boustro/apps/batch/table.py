@@ -1,0 +1,222 @@
+"""The table that answers become: the columns that were read, with their types, and behind them those of the answers.
+
+    survey = look(files, …)          before the work: names and types of the columns; what cannot be written is refused
+    AnswerTable(…).write(part, made) after it: the rows are read again, and stand beside their answers
+
+While answers grow (`growing`), a line of the file is `{"row": 7, "answer": …}`. What a stream holds, which cannot be
+read again, is in the line. Parquet and Arrow files that become one of them keep their columns as they are, to the bit.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal
+
+from boustro.apps.batch.rows import Form, Row, form_of, read_rows
+from boustro.progress import Progress
+from boustro.text.documents import WESTERN, is_stream
+from boustro.text.files import (
+    SHEET_ROWS,
+    Rows,
+    TableRow,
+    Types,
+    is_table,
+    open_rows,
+    refuse_in_sheet,
+    write_columns,
+    write_sheet,
+)
+from boustro.text.rows import file_ending
+from boustro.text.separated import Dialect
+
+ROWS = 1024
+Output = Literal["csv", "tsv", "sheet", "parquet", "arrow", "jsonl"]
+Record = dict[str, Any]
+
+
+@dataclass
+class Survey:
+    """The columns of what is answered.
+
+    Attributes:
+        heads: The names of the columns as they stand in the file, by their keys.
+        rows: How many rows there are; `None` where they can be read only once, or not to the end.
+        dialect: How the first file is written, where the answers have its form.
+        types: Of the columns, where the answers are written with types.
+        alike: The parquet and Arrow files, where all files are such, of the same types.
+    """
+
+    heads: dict[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    dialect: Dialect | None = None
+    types: Types | None = None
+    alike: list[Rows] = field(default_factory=list)
+
+    def add(self, record: Record, heads: Sequence[Any] | None = None) -> None:
+        """The columns of a row, or of a file with these heads; those that are there keep their place."""
+        if heads is not None or not record.keys() <= self.heads.keys():
+            found = dict(zip(record, record if heads is None else heads, strict=True))
+            self.heads |= {key: head for key, head in found.items() if key not in self.heads}
+
+
+def can_read_again(files: Iterable[str]) -> bool:
+    """Whether none is a stream."""
+    return not any(file == "-" or is_stream(file) for file in files)
+
+
+def look(files: Sequence[str], reads: Form | None, output: Output | None, out: Path | None = None) -> Survey:
+    """Read all rows once, for their columns; of streams nothing.
+
+    Args:
+        output: The form of the answers; `None` where rows are not repeated in them.
+        out: The file that is written, for messages.
+
+    Raises `ValueError`, with the place, for a table that cannot be read, and for what a workbook or a column with a
+    type cannot hold.
+    """
+    survey = Survey(types=Types() if output in ("parquet", "arrow") else None)
+    if not can_read_again(files):
+        return survey
+    opened, counted, name = [_table_of(file, reads) for file in files], [0], out or Path(f"answers.{output}")
+    western = False
+    for file, table in zip(files, opened, strict=True):
+        if table is not None:
+            survey.add(dict.fromkeys(table.keys), table.heads)
+        records = _records(file, reads, output) if table is None else table
+        typed = table is not None and table.schema is not None
+        if survey.types is not None and table is not None:
+            survey.types.add(table)
+        for some in _chunks(Progress("counting", "rows").over(records), table is None, counted):
+            if table is not None:  # they are said when the rows are answered
+                western = western or any(note.what == WESTERN for note in table.notes)
+                table.notes.clear()
+            for place, record in some:
+                survey.add(record)
+                if output == "sheet":
+                    refuse_in_sheet(record, place, name)
+            if survey.types is not None and not typed:
+                survey.types.see([record for _, record in some], file)
+    if output == "sheet" and sum(counted) >= SHEET_ROWS:
+        raise ValueError(f"{name}: {sum(counted):,} rows, and a workbook holds {SHEET_ROWS - 1:,}; write .csv")
+    survey.rows = None if None in counted else sum(counted)
+    first = opened[0]
+    if first is not None and first.dialect and file_ending(Path(files[0])) == f".{output}":
+        survey.dialect = replace(first.dialect, has_mark=first.dialect.has_mark or western)
+    if first is not None and all(table is not None and _is_alike(table, first) for table in opened):
+        survey.alike = [table for table in opened if table is not None]
+    return survey
+
+
+def _is_alike(table: Rows, first: Rows) -> bool:
+    return table.schema is not None and first.schema is not None and table.schema.equals(first.schema)
+
+
+def _table_of(file: str, reads: Form | None) -> Rows | None:
+    """The file as a table; `None` where it is none."""
+    if reads in ("parquet", "arrow"):
+        return open_rows(Path(file), "columns")
+    return open_rows(Path(file)) if reads is None and form_of(file) is None and is_table(Path(file)) else None
+
+
+def _records(file: str, reads: Form | None, output: Output | None) -> Iterator[tuple[str, Record]]:
+    """(place, what is repeated) of the rows of a file that is no table."""
+    for row in read_rows([file], reads):
+        if row is not None:
+            yield row.place, row.cells if output in ("csv", "tsv", "sheet") else row.fields
+
+
+def _chunks(records: Iterable[Any], partly: bool, counted: list[Any]) -> Iterator[list[Any]]:
+    """So many rows at a time, which are counted; where `partly`, those before an error, which answering will say."""
+    records = iter(records)
+    with contextlib.suppress(*((ValueError, OSError) if partly else ())):
+        while some := list(islice(records, ROWS)):
+            counted[0] += len(some)
+            yield some
+        return
+    counted.append(None)
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """A workbook, or a parquet or Arrow file, of rows and their answers.
+
+    Attributes:
+        answers: The names of the columns behind those of the rows, of a workbook.
+        name: The file that it becomes, for messages.
+    """
+
+    files: Sequence[str]
+    reads: Form | None
+    survey: Survey
+    output: Output
+    answers: Sequence[str]
+    name: Path
+
+    def write(self, part: Path, made: Path) -> None:
+        """Make the table of what has grown; `ValueError` for what it cannot hold."""
+        if self.output == "sheet":
+            heads = [*self.survey.heads.values(), *self.answers]
+            write_sheet(heads, (self._cells(*pair) for pair in self._pairs(part)), made, self.name)
+            return
+        answers = Types()
+        for lines in _lines(part):
+            answers.see([line["answer"] for line in lines], self.name)
+        form = "parquet" if self.output == "parquet" else "arrow"
+        if self.survey.alike:
+            kept = self.survey.alike[0].schema
+            write_columns(answers.behind(kept), self._beside(part, answers), made, form)
+            return
+        types = self.survey.types or Types()
+        for lines in _lines(part) if not self._again else ():
+            types.see([line["fields"] for line in lines], self.name)
+        types.schema = answers.behind(types.schema)
+        records = ({**fields, **line["answer"]} for fields, line in self._pairs(part))
+        tables = (types.table(some) for some in iter(lambda: list(islice(records, ROWS)), []))
+        write_columns(types.schema, tables, made, form)
+
+    def _cells(self, fields: Record, line: Record) -> tuple[list[Any], list[str | None]]:
+        """The cells of a row of a workbook, and how they are shown."""
+        formats = {}
+        if isinstance(fields, TableRow):
+            if fields.is_blank:
+                return [], []
+            formats = fields.formats
+        cells = [fields.get(key) for key in self.survey.heads]
+        return [*cells, *line["answer"]], [formats.get(key) for key in self.survey.heads]
+
+    def _pairs(self, part: Path) -> Iterator[tuple[Record, Record]]:
+        """(what is repeated, line) of every answer."""
+        rows = enumerate(row for row in read_rows(self.files, self.reads) if row is not None) if self._again else None
+        for line in chain.from_iterable(_lines(part)):
+            if rows is None:
+                yield line["fields"], line
+            else:
+                row: Row = next(row for number, row in rows if number == line["row"])
+                given = row.given if isinstance(row.given, TableRow) else None
+                yield given or (row.cells if self.output == "sheet" else row.fields), line
+
+    @property
+    def _again(self) -> bool:
+        return can_read_again(self.files)
+
+    def _beside(self, part: Path, answers: Types) -> Iterator[Any]:
+        """Tables of the columns as they are in the files, and the answers."""
+        lines, begin = chain.from_iterable(_lines(part)), 0
+        line = next(lines, None)
+        for batch in chain.from_iterable(table.batches() for table in self.survey.alike):
+            here = []
+            while line is not None and line["row"] < begin + len(batch):
+                here.append(line)
+                line = next(lines, None)
+            yield answers.join(batch, [line["row"] - begin for line in here], [line["answer"] for line in here])
+            begin += len(batch)
+
+
+def _lines(part: Path) -> Iterator[list[Record]]:
+    """The lines that grew, so many at a time."""
+    with part.open(encoding="utf-8") as file:
+        while some := list(islice(file, ROWS)):
+            yield [json.loads(line) for line in some]

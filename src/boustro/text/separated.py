@@ -1,0 +1,258 @@
+"""CSV and TSV: how the rows of a file are written, and rows by it, one after the other.
+
+    text,label                             .csv: commas, .tsv: tabs; where the first line has none of them,
+    "Ada said ""no"", twice.",news         semicolons, commas, tabs or bars; a line `sep=;` before it says another
+
+Quotes are those of RFC 4180: a cell that begins with one is quoted to its end, and holds it doubled. What is against
+this rule is an error. Between tabs mostly nothing is quoted, and a quote is a letter like others, unless the whole file
+follows the rule and shows it: some row fits the columns in no other way, or, where no cell has a line break, some
+quoted cell holds a doubled quote or all cells are quoted.
+
+A file is read line by line, one with quotes between tabs twice; a stream of those is held. Line ends within a cell stay
+as they are.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from boustro.output import as_json
+from boustro.text.documents import BYTE_ORDER_MARK, EndedLine, read_ended
+from boustro.text.rows import SEPARATORS, declared_separator, file_ending
+from boustro.types import Note
+
+SEPARATED_BY = {".csv": ",", ".tsv": "\t"}
+OTHERS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "bars"}
+SEPARATED = "rows with {} between their cells"
+LITERAL = "rows with cells that begin with a quote, which was read as a letter"
+QUOTED = "rows with quoted cells between tabs, read without these quotes"
+SPANNING = "rows whose quoted cell has lines that could be rows of their own"
+ADVICE = 'a cell that begins with a quote ends with one, and others within it are doubled ("")'
+QUOTED_PART = re.compile(r'((?:[^"]|"")*+)"')
+"""From behind the quote that opens a cell to the one that closes it."""
+NUMBER = re.compile(r"[+-]?[\d.,]*(e[+-]?\d+)?", re.IGNORECASE)
+LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class CellRow(NamedTuple):
+    """The cells of a row, which of them were quoted, and the line that it begins on."""
+
+    line: int
+    cells: tuple[str, ...]
+    quoted: tuple[bool, ...]
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether this is an empty line."""
+        return len(self.cells) == 1 and not self.quoted[0] and not self.cells[0].strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How rows are written; by default as spreadsheets read a CSV file without being asked."""
+
+    separator: str = ","
+    has_mark: bool = True
+    """Whether the file begins with a byte order mark, without which Excel takes UTF-8 for another encoding."""
+    end: str = "\r\n"
+    """What ends a row."""
+    declared: str = ""
+    """The line before the head that names the separator, such as `sep=;`."""
+    quotes: bool = True
+    """Whether cells can be quoted; else a quote is a letter."""
+
+    @property
+    def start(self) -> str:
+        """What stands before the head."""
+        return BYTE_ORDER_MARK * self.has_mark + (f"{self.declared}{self.end}" if self.declared else "")
+
+    def format(self, cells: Sequence[Any]) -> str:
+        """A row, with its end."""
+        written = [self._quoted(cell_text(cell)) for cell in cells]
+        if len(written) == 1 and not written[0].strip():
+            written = [f'"{written[0]}"']  # bare it would be a blank line
+        return self.separator.join(written) + self.end
+
+    def _quoted(self, cell: str) -> str:
+        """A cell, in quotes where it would be read otherwise without them."""
+        breaks = self.separator in cell or "\n" in cell or "\r" in cell or cell.startswith(BYTE_ORDER_MARK)
+        if breaks or (self.quotes and '"' in cell):
+            return '"' + cell.replace('"', '""') + '"'
+        return cell
+
+
+def cell_text(value: Any) -> str:
+    """A value of any type as a cell of text has it: nothing for `None`, JSON for lists and objects."""
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, str):
+        return value
+    return as_json(value) if isinstance(value, (list, dict)) else str(json_value(value))
+
+
+def json_value(value: Any) -> Any:
+    """What stands in JSON for a value of another type: dates as ISO 8601 has them, bytes in Base64, others as text."""
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray)):
+        from base64 import b64encode
+
+        return b64encode(value).decode()
+    return value if isinstance(value, (bool, int, float)) else str(value)
+
+
+class Separated:
+    """The rows of a file: `dialect`, and an iteration, the head first, with blank lines.
+
+    Args:
+        notes: What there is to say of its encoding.
+        separator: What separates the cells, or its name; by default as the first line has it.
+
+    Raises `ValueError`, with its place, for a cell that is not quoted well.
+    """
+
+    def __init__(self, path: Path, notes: list[Note], separator: str | None = None) -> None:
+        if separator == "":
+            raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
+        self.path, self._notes, self._noted, lines = path, notes, len(notes), read_ended(path, notes)
+        first, begun = _to_first(lines)
+        usual, declared, said = SEPARATED_BY.get(file_ending(path), ","), "", declared_separator(first.line)
+        has_mark, end, head = first.has_mark, first.end or "\n", first
+        if said is not None:
+            declared = first.line
+            head, begun = _to_first(lines)
+        self._rest: Iterator[EndedLine] = chain(begun, lines)
+        chosen = said or separator_of(head.line, usual)
+        chosen = chosen if separator is None else SEPARATORS.get(separator, separator)
+        self.is_unusual = separator is None and chosen != usual
+        """Whether another separator was found than the one that the name says."""
+        self.dialect = Dialect(separator=chosen, has_mark=has_mark, end=end, declared=declared)
+        self.shows_quotes = False
+        """Whether quotes between tabs were read as such."""
+        if chosen == "\t":
+            self._look_at_quotes()
+
+    def __iter__(self) -> Iterator[CellRow]:
+        """All rows, once."""
+        return self._by_quotes(self._rest) if self.dialect.quotes else _literal(self._rest, self.dialect.separator)
+
+    def note(self, row: CellRow, num_columns: int) -> list[str]:
+        """What there is to say of how a row was read."""
+        separator = self.dialect.separator
+        notes = [SEPARATED.format(OTHERS.get(separator, repr(separator)))] if self.is_unusual else []
+        if separator == "\t":
+            quoted = self.shows_quotes and any(row.quoted)
+            literal = not self.dialect.quotes and any(cell.startswith('"') for cell in row.cells)
+            return [*notes, *([QUOTED] if quoted else []), *([LITERAL] if literal else [])]
+        return [*notes, *([SPANNING] if _spans_rows(row, separator, num_columns) else [])]
+
+    def _look_at_quotes(self) -> None:
+        """Decide whether quotes between tabs are letters, by all rows."""
+        held = [] if self.path.is_file() else list(self._rest)  # a stream is read once
+
+        def again(notes: list[Note]) -> Iterator[EndedLine]:
+            lines = read_ended(self.path, notes) if self.path.is_file() else iter(held)
+            if self.dialect.declared and not held:
+                _to_first(lines)
+            return lines
+
+        if not held:
+            del self._notes[self._noted :]  # of the head, which is read once more
+        self._rest = again(self._notes)
+        literal = _Shape(row for row in _literal(again([]), "\t") if not row.is_blank)
+        if not literal.begins_with_quote:
+            return
+        try:
+            quoted = _Shape(row for row in self._by_quotes(again([])) if not row.is_blank)
+        except ValueError:
+            quoted = None
+        self.shows_quotes = quoted is not None and quoted.fits and (not literal.fits or quoted.shows_quotes)
+        self.dialect = replace(self.dialect, quotes=self.shows_quotes)
+
+    def _by_quotes(self, lines: Iterable[EndedLine]) -> Iterator[CellRow]:
+        """Rows by RFC 4180."""
+        path, separator, lines = self.path, self.dialect.separator, iter(lines)
+        for begin, line, end, _ in lines:
+            number, position = begin, 0
+            cells: list[str] = []
+            quoted: list[bool] = []
+            while True:
+                quoted.append(line.startswith('"', position))
+                if quoted[-1]:
+                    opened, parts, position = number, [], position + 1
+                    while (closed := QUOTED_PART.match(line, position)) is None:
+                        parts += [line[position:], end]
+                        number, line, end, _ = next(lines, EndedLine(0, "", ""))
+                        position = 0
+                        if not number:
+                            what = "this line opens a quote that is never closed"
+                            raise ValueError(f"{path}:{opened}: {what}; {ADVICE}")
+                    cells.append("".join((*parts, closed[1])).replace('""', '"'))
+                    position = closed.end()
+                    if position < len(line) and not line.startswith(separator, position):
+                        where = f" (line {number})" if number > opened else ""
+                        what = f"a quoted cell goes on after its closing quote{where}"
+                        raise ValueError(f"{path}:{opened}: {what}; {ADVICE}")
+                else:
+                    stop = line.find(separator, position)
+                    stop = len(line) if stop < 0 else stop
+                    cells.append(line[position:stop])
+                    position = stop
+                if position >= len(line):
+                    break
+                position += len(separator)
+            yield CellRow(begin, tuple(cells), tuple(quoted))
+
+
+def separator_of(head: str, usual: str) -> str:
+    """The separator of a first line: the usual one, else the one that it has most of outside of quoted cells."""
+    bare = re.sub(r'"(?:[^"]|"")*+"?', "", head)
+    for line in (bare, head):
+        if usual in line or any(map(line.count, OTHERS)):
+            return usual if usual in line else max(OTHERS, key=line.count)
+    return usual
+
+
+def _to_first(lines: Iterator[EndedLine]) -> tuple[EndedLine, list[EndedLine]]:
+    """The next line that is not blank, or an empty one at the end, and all that were read."""
+    begun: list[EndedLine] = []
+    for line in lines:
+        begun.append(line)
+        if line.line.strip():
+            return line, begun
+    return EndedLine(0, "", ""), begun
+
+
+def _literal(lines: Iterable[EndedLine], separator: str) -> Iterator[CellRow]:
+    for number, line, *_ in lines:
+        cells = tuple(line.split(separator))
+        yield CellRow(number, cells, (False,) * len(cells))
+
+
+class _Shape:
+    """Facts of rows that decide whether their quotes are letters."""
+
+    def __init__(self, rows: Iterable[CellRow]) -> None:
+        self.begins_with_quote = False
+        sizes, doubled, broken, all_quoted = set[int](), False, False, True
+        for row in rows:
+            sizes.add(len(row.cells))
+            for cell, quoted in zip(row.cells, row.quoted, strict=True):
+                self.begins_with_quote |= cell.startswith('"')
+                broken |= bool(LINE_END.search(cell))
+                doubled |= quoted and '"' in cell
+                all_quoted &= quoted or bool(NUMBER.fullmatch(cell))
+        self.fits = len(sizes) == 1
+        self.shows_quotes = not broken and (doubled or all_quoted)
+        """Of rows that fit in both ways."""
+
+
+def _spans_rows(row: CellRow, separator: str, num_columns: int) -> bool:
+    """Whether each line of a row, alone, has as many cells as there are columns: a quote may have hidden its end."""
+    if num_columns < 2 or not any(LINE_END.search(cell) for cell in row.cells):
+        return False
+    lines = LINE_END.split(separator.join(row.cells))
+    return all(line.count(separator) == num_columns - 1 for line in lines)
