@@ -137,7 +137,8 @@ class Labeller:
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
             else:
-                shown.append(self._show(row, *(answer or (None, {}))))
+                given, explained = (None, {}) if answer is None else answer
+                shown.append(self._show(row, given, explained))
         self._noted.update(note.what for note in notes)
         return Labelled(shown, problems, self._noted + Counter(self.model.notices()), os.getpid())
 
@@ -172,7 +173,7 @@ class Labeller:
             return self._cells(row, answer)
         if form == "jsonl":
             return self._record(row, answer, explained)
-        shown = "" if answer is None else self.model.show(answer, form, colour=self.shown.colour)
+        shown: Any = "" if answer is None else self.model.show(answer, form, colour=self.shown.colour)
         if form in TOOLS:
             return as_json(TOOLS[form].carry(shown, row.fields), default=json_value) + "\n"
         if form == "conll":
