@@ -433,7 +433,10 @@ def answer_until_killed(path, number):
         ('{"words": ["a"], "entities": [[0, 2, "X"]], "source": ""}', "outside the 1 words"),
         ('{"words": ["a"], "entities": [[0, 1, "O"]], "source": ""}', "is no label"),
         ('{"words": ["a"], "spaces": [], "entities": [], "source": ""}', "spaces must be"),
-        ('{"words": ["a"], "entities": [], "source": "", "id": 7}', "has 'id', which boustro label does not write"),
+        (
+            '{"words": ["a"], "entities": [], "source": "", "label": 7}',
+            "has 'label', which boustro label does not write",
+        ),
     ],
 )
 def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, message):

@@ -5,8 +5,8 @@
     {"text": "Where is my parcel?", "label": "delivery", "note": "", "source": "mail.txt:7"}   one label of a text
     {"text": "Late, and broken.", "labels": ["delivery", "damage"], …}                         several, or none
 
-In the file the entities of a text are over its characters, those of words that have no text over words. In memory all
-are over words.
+Behind these stand the other columns of the row, such as an `id`. In the file the entities of a text are over its
+characters, those of words that have no text over words. In memory all are over words.
 
 The file is written anew beside itself and renamed, so that after kill -9 or a full disk it is as it was before the
 answer or after it. Beside it lies what a training set has no place for: labels without an entity so far, and skipped
@@ -33,17 +33,24 @@ from boustro.store import hash_file, read_json, write_file
 from boustro.tasks import TASKS
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, WORD_KEYS
 from boustro.tasks.data.schemes import (
     entities_to_bio,
     flatten_entities,
 )
-from boustro.tasks.data.texts import are_labels, is_label, whole_text
+from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, whole_text
 from boustro.tasks.data.units import parse_spans, read_spans, to_words
 from boustro.text.documents import read_lines
+from boustro.text.files import free_names
 from boustro.text.rows import parse_record
+from boustro.text.separated import json_value
 from boustro.types import Entity, Sentence
 
 LONGEST_LABEL = 60
+READ = frozenset((*TEXT_KEYS, *WORD_KEYS, *TAG_KEYS, *SPAN_KEYS, "spaces", "label", "labels", "score", "answer"))
+READ |= {"note", "source", "data", "annotations", "responses"}
+"""The keys that an answer has, and those that say what a record holds to what reads labelled data: a column of such a
+name stands in the answers under another (`row_label`)."""
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
 
 
@@ -56,13 +63,15 @@ class Answer:
     note: str = ""
     text: str = ""
     """As it is written; empty for words of which that is not known."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """The other columns of the row that the text is from."""
     fields: ClassVar[frozenset[str]] = frozenset({"text", "words", "spaces", "entities", "note", "source"})
     """Of a record."""
 
     @classmethod
     def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
         """The answer for a `texts.Text`."""
-        return cls(text.sentence, entities, note, text.text)
+        return cls(text.sentence, entities, note, text.text, text.columns)
 
     @classmethod
     def parse(cls, record: Any, where: str) -> Self:
@@ -102,7 +111,8 @@ class Answer:
     @cached_property
     def line(self) -> str:
         """Its line of the file."""
-        return f"{as_json(self.to_dict())}\n"
+        names = free_names(self.columns, READ, before="row_")
+        return as_json(self.to_dict() | {names[k]: v for k, v in self.columns.items()}, default=json_value) + "\n"
 
     def labelled(self) -> Sentence:
         """For training: BIO tags of the outermost entities, and all of them where some overlap."""
@@ -226,9 +236,9 @@ class AnswerFile:
 
     def _parse(self, record: Any, where: str) -> Answer:
         answer = self.kind.parse(record, where)
-        if others := sorted(record.keys() - self.kind.fields):
+        if others := sorted((record.keys() & READ) - self.kind.fields):
             raise ValueError(f"{where}: has {others[0]!r}, which boustro label does not write; choose another --out")
-        return answer
+        return replace(answer, columns={key: value for key, value in record.items() if key not in READ})
 
     def read_beside(self) -> Beside:
         """The labels and the skipped sentences; `ValueError` where the file is damaged."""

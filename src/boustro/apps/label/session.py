@@ -393,7 +393,7 @@ class Session:
         for answer, number in zip(answers, numbers, strict=False):
             if number is None:  # of another file of texts: kept, and learned as soon as it is encoded
                 number = len(self.texts)
-                self.texts.append(Text(answer.sentence, text=getattr(answer, "text", "")))
+                self.texts.append(Text(answer.sentence, text=answer.text, columns=answer.columns))
                 counts["elsewhere"] += 1
             self.answers[number] = answer
             self.past.append(Step(number, None, answer))

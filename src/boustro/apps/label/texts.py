@@ -13,7 +13,7 @@ same number of columns of which the last is a tag are CoNLL. Labels in it are ke
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -33,8 +33,9 @@ from boustro.tasks.data.schemes import (
 )
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
-from boustro.text.files import columns_of, is_table, read_table
+from boustro.text.files import columns_of, is_table, open_rows
 from boustro.text.rows import begins_rows, file_ending, records_of
+from boustro.text.separated import cell_text
 from boustro.text.words import apart, split_text
 from boustro.types import Entity, Sentence, label_set
 
@@ -46,11 +47,12 @@ FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio"
 @dataclass(frozen=True, slots=True)
 class Text:
     """A whole text to label, or a sentence, with `where` as file:line, and its gold entities over words where the file
-    has them; `text` is how it is written, where that is known."""
+    has them; `text` is how it is written, where that is known, and `columns` are the others of its row."""
 
     sentence: Sentence
     gold: tuple[Entity, ...] | None = None
     text: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
@@ -85,7 +87,7 @@ def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool 
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
     """
-    kind, records = _open(path, form, options)
+    kind, records, others = _open(path, form, options)
     keys = {*TAG_KEYS, *SPAN_KEYS} if options.tag_column is None else {str(options.tag_column)}
     labelled = kind == "json" and bool(records) and all(isinstance(r, dict) and keys & r.keys() for _, r in records)
     if kind == "conll" or labelled:
@@ -93,7 +95,8 @@ def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool 
         texts = _labelled(path, options, given)
     else:
         texts = (text for where, record in records for text in _unlabelled(record, where, sentences))
-    return [*_numbered(_without_lone(_some([_refuse_half_characters(text) for text in texts], path), not sentences))]
+    some = _some([_refuse_half_characters(_with(text, others)) for text in texts], path)
+    return [*_numbered(_without_lone(some, not sentences))]
 
 
 def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False) -> list[Text]:
@@ -102,36 +105,52 @@ def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, s
     A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
     `ValueError` for CoNLL.
     """
-    kind, records = _open(path, form, options)
+    kind, records, others = _open(path, form, options)
     if kind == "conll":
         raise ValueError(
             f"{path}: whole texts are lines of text or JSON lines with a text, and these are CoNLL columns"
         )
     texts = [t for where, record in records for t in _whole(record, where, options, sentences) if len(t.sentence)]
-    return [*_numbered(map(_refuse_half_characters, _some(texts, path)))]
+    return [*_numbered(_refuse_half_characters(_with(text, others)) for text in _some(texts, path))]
 
 
 def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
     """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
-    kind, records = _open(path, form, options)
+    kind, records, _ = _open(path, form, options)
     _, first = next(iter(records), ("", None))
     return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
 
 
-def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple[str, Any]]]:
-    """The form of a file, and (place, record or line) of all that it holds, the text under its own key."""
+def _with(text: Text, others: Mapping[str, Mapping[str, Any]]) -> Text:
+    return replace(text, columns=others[text.sentence.where]) if text.sentence.where in others else text
+
+
+def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dict[str, dict[str, Any]]:
+    """What rows have beside the text or the words that are shown, by their places."""
+    found: dict[str, dict[str, Any]] = {}
+    for where, row in rows:
+        keys = options.text_column or next(((key,) for key in (*TEXT_KEYS, *WORD_KEYS) if key in row), ())
+        if isinstance(row, Mapping) and keys:
+            found[where] = {key: value for key, value in row.items() if key not in keys}
+    return found
+
+
+def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple[str, Any]], dict[str, dict[str, Any]]]:
+    """The form of a file, (place, record or line) of all that it holds, the text under its own key, and what else its
+    rows have."""
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
     notes: list[Note] = []
     if form == "auto" and _is_table(path, options):
-        rows = list(read_table(path, options.delimiter, notes))
+        opened = open_rows(path, None, options.delimiter, notes)
+        rows = [(where, dict(record)) for where, record in opened if not record.is_blank]
         print_notices(Counter(note.what for note in notes))
         named = under_names(rows, options, TEXT_KEYS[:1], "label")
         columns = [*next((row for _, row in rows), {})]
         if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
             advice = f"name the column of the texts, such as --text-column {columns[-1]}"
             raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
-        return "table", [(where, _plain(record)) for where, record in named]
+        return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
     lines = list(read_lines(path, notes))
     kind = _form(path, lines) if form == "auto" else form
     if kind == "text":
@@ -139,8 +158,9 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
     elif kind == "jsonl":
         lines = list(read_lines(path)) if notes else lines  # which says that they are not UTF-8
         records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
-        return "json", under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
-    return kind, [(f"{path}:{number}", line) for number, line in lines]
+        named = under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
+        return "json", named, _other_columns(records, options)
+    return kind, [(f"{path}:{number}", line) for number, line in lines], {}
 
 
 def _is_table(path: Path, options: DataOptions) -> bool:
@@ -152,7 +172,7 @@ def _is_table(path: Path, options: DataOptions) -> bool:
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
     """A row whose text may be empty, or look like a number; an empty label is none."""
-    cells = {key: "" if record[key] is None else str(record[key]) for key in TEXT_KEYS if key in record}
+    cells = {key: cell_text(record[key]) for key in TEXT_KEYS if key in record}
     return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
 
 

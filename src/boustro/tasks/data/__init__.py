@@ -198,7 +198,7 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     from boustro.text.files import is_separated, is_table, read_table
 
     if is_table(path) and not is_separated(path):
-        rows = ((number, row) for number, (_, row) in enumerate(read_table(path), start=1))
+        rows = ((int(where.rpartition(" ")[2]), row) for where, row in read_table(path))
         return read_records(rows, str(path), "table", options)
     suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
     named, notes = READERS.get(suffixes[-1].lower() if suffixes else ""), []

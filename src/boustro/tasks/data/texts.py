@@ -5,11 +5,14 @@
     {"text": "A film to remember.", "score": 4.5}          a number instead
     [("A film to remember.", "positive"), …]               Python pairs, a list for several labels; dicts as above
     Label Studio's and Argilla's JSON                      see `annotations`
-    text,label                                             CSV and TSV files with a head line, data frames, hf:NAME
+    text,label                                             CSV and TSV files with a head line, data frames, hf:NAME;
+                                                           a cell with several labels is a JSON list of them
 
 A text becomes one `Sentence` with all its words, whatever the number of its sentences, and its `label` or `labels`.
 """
 
+import contextlib
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -146,8 +149,8 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
 
 
 def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, notes: list[Note]) -> Sentence:
-    label = record.get(LABEL_KEY)
-    several = label if isinstance(label, (list, tuple)) else record.get(LABELS_KEY) if label is None else None
+    label = _listed(record.get(LABEL_KEY))
+    several = label if isinstance(label, (list, tuple)) else _listed(record.get(LABELS_KEY)) if label is None else None
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     if LABELS_KEY in record and label is None:
@@ -155,6 +158,15 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     if not is_label(label):
         raise ValueError(f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number")
     return replace(sentence, label=tidy_label(label, where, notes))
+
+
+def _listed(value: Any) -> Any:
+    """The labels of a cell of a table, which has several as JSON: `["Food, drink", "late"]`; else the value."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        with contextlib.suppress(ValueError, RecursionError):
+            labels = json.loads(value)
+            return labels if all(isinstance(label, str) for label in labels) else value
+    return value
 
 
 def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
