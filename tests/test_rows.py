@@ -183,7 +183,7 @@ def test_an_empty_file_of_rows_has_no_document(tmp_path):
         ("a.json", '{"rows": [{"text": "one"}]}', r"a\.json:1: no text under the key 'text' .found: rows."),
         ("a.json", '["one"]', r"a\.json:1, item 1: no text under the key 'text' .found: str."),
         ("a.csv", "id,text\n1,one,two\n", r"a\.csv:2: more cells than columns .id, text.; quote a cell with commas"),
-        ("a.csv", "id,text\n1\n", r"a\.csv:2: no text under the key 'text': the cell is empty"),
+        ("a.csv", "id,text\n1\n", r"a\.csv:2: no text under the key 'text' .found: id, text."),
         ("a.csv", 'id,text\n1,"one\n', r"a\.csv:2: this line opens a quote that is never closed"),
         ("a.csv", "id,body\n1,one\n", r"a\.csv:2: no text under the key 'text' .found: id, body.; name it with --text"),
         ("a.tsv", "one\ttwo\n1\tone\n", r"a\.tsv:2: no text under the key 'text' .found: one, two."),

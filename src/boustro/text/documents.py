@@ -470,7 +470,5 @@ def _text(record: Any, text_key: str, where: str) -> str:
     """The text of one record of a corpus; `ValueError` if it has none."""
     if isinstance(record, dict) and isinstance(record.get(text_key), str):
         return record[text_key]
-    if isinstance(record, dict) and text_key in record and record[text_key] is None:
-        raise ValueError(f"{where}: no text under the key {text_key!r}: the cell is empty")
     keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
     raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); name it with --text-key")
