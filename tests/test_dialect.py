@@ -17,7 +17,7 @@ from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts
 from boustro.text import separated as dialect
 from boustro.text.documents import read_documents
-from boustro.text.files import read_table
+from boustro.text.files import columns_of, read_table
 
 
 @pytest.fixture
@@ -95,8 +95,26 @@ def test_what_is_no_table_is_named_with_the_line_where_it_begins(content, messag
 
 
 def test_a_quote_that_may_hide_rows_is_noted(write):
+    """Where each line of the row has as many cells as there are columns."""
     assert table(write("a.csv", 'text,label\n"a,x\nb,y\nc",x\n'))[2] == [(dialect.SPANNING, 2)]
-    assert table(write("a.csv", 'text,label\n"a\nb\nc",x\n'))[2] == []
+    for prose in ('"a\nb\nc",x', '"Hi, Ada\nI left\nBye",x', 'x,"Hi,\n\nI left, too\nBye"'):
+        assert table(write("a.csv", f"text,label\n{prose}\n"))[2] == []
+    notes: list = []
+    assert len([*read_table(write("a.csv", 'text\n"a\nb\nc"\n'), None, notes)]) == 1 and not notes
+
+
+def test_the_head_is_read_as_rows_are(write):
+    path = write("a.csv", 'id;"message, as ""sent"""\n1;"Hi, there"\n')
+    assert columns_of(path) == ["id", 'message, as "sent"'] == [*next(read_table(path))[1]]
+    (text,) = read_texts(write("b.csv", 'id,"a, b",topic\n1,"Hi, there",x\n'), options=named_columns("a, b", "topic"))
+    assert text.words[:2] == ("Hi", ",") and text.label == "x"
+    assert list(read_documents([str(path)], text_key='message, as "sent"')) == ["Hi, there"]
+
+
+def test_labels_in_a_cell_are_a_list(write):
+    path = write("a.csv", 'text,label\nHi,"[""Food, drink"", ""late""]"\nHo,[]\nHu,"[a, b]"\n')
+    texts = read_texts(path)
+    assert [text.labels or text.label for text in texts] == [("Food, drink", "late"), None, "[a, b]"]
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,35 @@ def test_unfinished_work_is_refused_with_its_size_and_goes_on_or_starts_again_wh
     assert out.read_text() == expected(3) and beside(out) == ["out.jsonl"]
 
 
+class Line:
+    """A row of an input."""
+
+    def __init__(self, text: str) -> None:
+        self.content = text.encode()
+
+
+def answer(out: Path, texts: list[str], stop: bool = False) -> None:
+    with grow(out, "key", resume=True) as file:
+        rows = iter([Line(text) for text in texts])
+        file.skip(rows)
+        for (row,) in file.follow([row] for row in rows):
+            file.add(1, [row.content.decode() + "\n"], [])
+        if stop:
+            raise KeyboardInterrupt
+
+
+def test_a_resumed_run_knows_the_rows_that_are_answered_by_what_they_hold(tmp_path):
+    """Not by the size of their file: rows of an edited one would be lost or doubled."""
+    out = tmp_path / "out.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        answer(out, ["one", "two"], stop=True)
+    for others in (["two", "one", "six"], ["six", "one", "two"], ["one"], ["onetw", "o"]):
+        with pytest.raises(ValueError, match=r"the 2 rows that are answered were changed in the input since"):
+            answer(out, others)
+    answer(out, ["one", "two", "six"])
+    assert out.read_text() == "one\ntwo\nsix\n"
+
+
 def test_a_kill_an_interrupted_new_start_and_resume_lose_nothing_and_write_no_zero_bytes(tmp_path):
     out = tmp_path / "out.jsonl"
     interrupted(out, 4096)

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.label import answers as answers_module
-from boustro.apps.label.answers import Answer, AnswerFile
+from boustro.apps.label.answers import Answer, AnswerFile, TopicAnswer
 from boustro.apps.label.groups import Group, Mention, Told, group_names
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import Session, Stale
 from boustro.apps.label.taggers import measure, retrace
 from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import load_data
-from boustro.tasks.data.reading import DEFAULT_OPTIONS
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.types import Entity, Sentence
 from children import finish, start
 from labelling import answer, attach, on_disk, right, session_at, text, texts, vectors
@@ -445,6 +445,22 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, mess
     with AnswerFile(path).open() as file, pytest.raises(ValueError, match=f"answers.jsonl:1: .*{message}"):
         Session(texts(), file)
     assert path.read_text() == f"{line}\n"
+
+
+@pytest.mark.parametrize(("read", "kind"), [(read_to_label, Answer), (read_whole, TopicAnswer)])
+def test_the_other_columns_of_a_row_stand_beside_its_answer(tmp_path, read, kind):
+    """Under names that no reader of labelled data takes for labels; after a restart, too."""
+    path, file = tmp_path / "a.csv", AnswerFile(tmp_path / "out.jsonl", kind)
+    path.write_text(',id,message,label,text\n0,7,"Ada\nleft",gold,other\n\n1,8,Eve slept,,\n')
+    shown = read(path, "auto", DataOptions(text_column=("message",)))
+    assert [text.sentence.where for text in shown] == [f"{path}:2", f"{path}:4"]  # as a spreadsheet counts
+    answers = [kind.of(text, (Entity("x", 0, 2),), "") for text in shown]
+    file.read()
+    file.write(answers)
+    first = json.loads(file.path.read_text().splitlines()[0])
+    assert [first[key] for key in ("", "id", "row_label", "row_text")] == ["0", "7", "gold", "other"]
+    assert first["text"] == "Ada\nleft" and first.get("label", "x") == "x" and list(first)[-4:] == [*first][4:]
+    assert [answer.line for answer in file.read()] == [answer.line for answer in answers]
 
 
 def test_held_out_scores_are_those_of_training_without_the_sentence(tmp_path):

@@ -192,7 +192,8 @@ def _open_separated(rows: Rows, delimiter: str | None) -> Rows:
     rows.dialect = file.dialect
     if head is not None:
         rows.heads = head.cells
-        rows.keys = keys_of([cell.strip().strip('"') for cell in head.cells], f"{rows.path}:{number}")
+        bare = [c if quoted else c.strip().strip('"') for c, quoted in zip(head.cells, head.quoted, strict=True)]
+        rows.keys = keys_of(bare, f"{rows.path}:{number}")
         rows.records = _without_last_blanks(_separated_records(rows, file, head, numbered))
     return rows
 

@@ -33,6 +33,7 @@ SPANNING = "rows whose quoted cell has lines that could be rows of their own"
 ADVICE = 'a cell that begins with a quote ends with one, and others within it are doubled ("")'
 QUOTED_PART = re.compile(r'((?:[^"]|"")*+)"')
 """From behind the quote that opens a cell to the one that closes it."""
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 NUMBER = re.compile(r"[+-]?[\d.,]*(e[+-]?\d+)?", re.IGNORECASE)
 LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -91,6 +92,11 @@ def cell_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return as_json(value) if isinstance(value, (list, dict)) else str(json_value(value))
+
+
+def no_formula(value: Any) -> Any:
+    """A cell that a spreadsheet does not run, with an apostrophe before what would be a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 def json_value(value: Any) -> Any:

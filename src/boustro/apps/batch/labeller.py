@@ -46,13 +46,12 @@ from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import DOCUMENT_START
 from boustro.text.files import free_names, holds_too_much, is_table, refuse_in_sheet
-from boustro.text.separated import Dialect, json_value
+from boustro.text.separated import Dialect, json_value, no_formula
 
 AHEAD = 3
 """Batches that wait for each process."""
 _running: dict[str, Callable[[Any], Any]] = {}
 Item = TypeVar("Item")
-FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 FILE = "file"
 TABULAR = {"csv": Dialect(), "tsv": Dialect(separator="\t"), "sheet": Dialect()}
 """Forms that are tables of cells, and how they are written by default."""
@@ -208,9 +207,8 @@ class Labeller:
 
     @property
     def heads(self) -> list[Any]:
-        """The columns of a CSV or TSV file. What was no head of a table before cannot run."""
-        rows = (head if key != head else _no_formula(head) for key, head in self.shown.columns.items())
-        return [*rows, *map(_no_formula, self.answer_heads)]
+        """The columns of a CSV or TSV file."""
+        return [*self.shown.columns.values(), *map(no_formula, self.answer_heads)]
 
     def _cells(self, row: Row, answer: Any) -> str:
         fields = row.cells
@@ -229,7 +227,7 @@ class Labeller:
         if row.is_blank:
             return dialect.end
         kept = bool(row.fields) and is_table(Path(row.file))
-        return dialect.format([*(values if kept else map(_no_formula, values)), *map(_no_formula, said)])
+        return dialect.format([*(values if kept else map(no_formula, values)), *map(no_formula, said)])
 
 
 def model_fingerprint(folder: Path) -> str:
@@ -315,10 +313,6 @@ def _alone(answer: Callable[[list[Any]], list[Any]], inputs: list[Any]) -> list[
         if lacks_memory(error):
             raise
         return [error] if len(inputs) == 1 else [_alone(answer, [given])[0] for given in inputs]
-
-
-def _no_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
 
 
 class Predictor:

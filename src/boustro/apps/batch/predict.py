@@ -158,7 +158,7 @@ def predict_files(
     survey = look(files, reads, made, output.out)
     rows = RowStream(files, reads, kind.offsets, columns)
     if made is not None and not can_read_again(files):
-        survey.heads = {key: key for key in rows.first(made)}
+        survey.add(dict.fromkeys(rows.first(made)))
     if form in TABULAR and not survey.heads:
         survey.heads = {PLACE: PLACE, "text": "text"}
     typed = ending in BINARY

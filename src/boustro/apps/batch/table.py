@@ -30,7 +30,7 @@ from boustro.text.files import (
     write_sheet,
 )
 from boustro.text.rows import file_ending
-from boustro.text.separated import Dialect
+from boustro.text.separated import Dialect, no_formula
 
 ROWS = 1024
 Output = Literal["csv", "tsv", "sheet", "parquet", "arrow", "jsonl"]
@@ -56,9 +56,10 @@ class Survey:
     alike: list[Rows] = field(default_factory=list)
 
     def add(self, record: Record, heads: Sequence[Any] | None = None) -> None:
-        """The columns of a row, or of a file with these heads; those that are there keep their place."""
+        """The columns of a row, or of a file with these heads; those that are there keep their place. What was no head
+        of a table before cannot run in one."""
         if heads is not None or not record.keys() <= self.heads.keys():
-            found = dict(zip(record, record if heads is None else heads, strict=True))
+            found = dict(zip(record, map(no_formula, record) if heads is None else heads, strict=True))
             self.heads |= {key: head for key, head in found.items() if key not in self.heads}
 
 
