@@ -12,10 +12,9 @@ have the columns of the rows, in order, and behind them those of the answer (`Co
     a.txt:1,Ada left Vellmar.,Vellmar,Ada,"[{""label"": ""PER"", ""start"": 0, ""end"": 3, …}, …]"
     a.txt:2,It rained.,,,[]
 
-A file is UTF-8 with a byte order mark, without which Excel takes it for another encoding; pandas, Boustro and most
-programs leave the mark out. The cells of a table come back as they are. Another cell that a spreadsheet would run as a
-formula, because it begins with = + - @, a tab or a line end, gets an apostrophe before it. Cells and line ends are
-those of RFC 4180.
+The file is written as the first one that was read, where that has the same form, else in the `Dialect` that Excel
+reads. The cells of a table come back as they are. Another cell that a spreadsheet would run as a formula, because it
+begins with = + - @, a tab or a line end, gets an apostrophe before it.
 
 Source: OWASP, *CSV Injection*.
 """
