@@ -208,7 +208,7 @@ def test_no_rows_at_all_are_a_file_too(tmp_path):
 class Echo:
     """A predictor that answers everything with nothing."""
 
-    offsets = columns = empty_answer = None
+    offsets = columns = None
 
     def answer_each(self, values, places):
         return [{"seen": True} if value != "bad" else ValueError("bad") for value in values]

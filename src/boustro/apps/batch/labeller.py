@@ -360,11 +360,6 @@ class Predictor:
         """The folder, opened."""
         return open_model(self.folder.name, self.folder, self.device, self.encoder)
 
-    @property
-    def empty_answer(self) -> dict[str, Any] | None:
-        """The fields of the answer to a row whose text is empty; `None` where the model says them."""
-        return self.model.empty_answer
-
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """The columns and, row by row, the fields of the answers, as further columns.
 
@@ -382,8 +377,7 @@ class Predictor:
 
     def answer(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any]]:
         """The answers to values of JSON (rows); `ValueError`, with its place, for one that is no input."""
-        inputs = [self._parse(value, place) for value, place in zip(values, places, strict=True)]
-        return self._outputs(inputs)
+        return self._outputs([self._parse(value, place) for value, place in zip(values, places, strict=True)])
 
     def answer_each(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any] | Exception]:
         """The same, with an error in place of an answer."""
@@ -391,13 +385,17 @@ class Predictor:
         return answer_each(items, lambda item: self._parse(*item), self._outputs)
 
     def _outputs(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        outputs = self.model.answer(inputs).outputs
-        return [output if isinstance(output, dict) else {"vector": output} for output in outputs]
+        outputs = iter(self.model.answer([given for given in inputs if given is not EMPTY]).outputs)
+        found = (self.model.empty_answer if given is EMPTY else next(outputs) for given in inputs)
+        return [dict(output) if isinstance(output, dict) else {"vector": output} for output in found]
 
     def _parse(self, value: Any, place: str) -> Any:
+        """An input, or `EMPTY` for one without a text that the model is not asked for."""
         if self.text != "text" and isinstance(value, Mapping) and self.text in value:
             value = {**value, "text": value[self.text]}
         refuse_half_characters(value, place)
+        if self.model.empty_answer is not None and Columns(texts=self.model.model.texts).are_empty(value):
+            return EMPTY
         return self.model.parse(value, place)
 
 

@@ -95,18 +95,8 @@ class _Run:
     def write(self, out: Path, head: str, between: str, end: str, table: AnswerTable | None) -> None:
         output, shown, opened = self.output, self.labeller.shown, self.labeller.opened
         columns = [(key, str(name)) for key, name in shown.columns.items()]
-        asked = [
-            shown.form,
-            shown.explain,
-            shown.is_typed,
-            shown.dialect,
-            opened.recall,
-            opened.threshold,
-            self.rows.reads,
-            self.rows.columns,
-            list(self.rows.files),
-            columns,
-        ]
+        form = vars(shown) | {"columns": columns}
+        asked = [form, opened.recall, opened.threshold, self.rows.reads, self.rows.columns, list(self.rows.files)]
         key = fingerprint(model_fingerprint(opened.folder), asked)
         how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite}
         how["table"] = table and table.write

@@ -162,14 +162,13 @@ class Job:
         self, rows: list[Row], notes: list[Note], columns: Mapping[str, Any]
     ) -> tuple[list[str], list[dict[str, str]]]:
         """JSON lines for rows, and the problems of those without an answer."""
-        empty = self.predictor.empty_answer
         notes += [Note(EMPTY, row.place) for row in rows if row.is_empty]
-        good = [row for row in rows if not row.problem and not (row.is_empty and empty is not None)]
+        good = [row for row in rows if not row.problem]
         values = [_as_value(row._replace(value=row.converted(self.predictor.offsets, notes))) for row in good]
         answers = iter(self.predictor.answer_each(values, [row.place for row in good]))
         lines, problems = [], []
         for row in rows:
-            answer = ValueError(row.problem) if row.problem else empty if row.is_empty and empty else next(answers)
+            answer = ValueError(row.problem) if row.problem else next(answers)
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
                 continue

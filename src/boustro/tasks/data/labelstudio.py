@@ -19,6 +19,7 @@ from boustro.store import fingerprint
 from boustro.tasks.data.annotations import Exported, Unread, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Span, fitting
+from boustro.text.files import free_names
 from boustro.types import Entity
 
 ANNOTATIONS = ("annotations", "completions")
@@ -89,7 +90,10 @@ def suggest(
 
 def carry(task: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
     """The task with the other fields of its text in its data."""
-    return {**task, "data": {**fields, **task["data"]}}
+    data = task["data"]
+    others = {name: value for name, value in fields.items() if name not in data or data[name] != value}
+    names = free_names(others, data, before="row_")
+    return {**task, "data": {names[name]: value for name, value in others.items()} | data}
 
 
 def _suggestion(kind: str, score: float | None, **value: Any) -> dict[str, Any]:
