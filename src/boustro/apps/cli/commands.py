@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
+from boustro.names import is_shipped
 from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, Share, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
@@ -31,8 +32,9 @@ from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
+from boustro.text.languages import foreign_note
 from boustro.text.places import LM, Data, Model, TextToLabel
-from boustro.text.words import split_text
+from boustro.text.words import join_words, split_text
 from boustro.types import Sentence
 
 
@@ -93,6 +95,9 @@ def fit(
         from boustro.tasks.plan import plan_of
 
         model = kind.of(plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device))
+        texts = (join_words(part.words) for example in sentences for part in kind.parts(example))
+        if is_shipped(model.encoder_spec) and (note := foreign_note(texts)):
+            print(note, file=sys.stderr)
         Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:

@@ -139,13 +139,18 @@ def _serve(
     )
     from boustro.apps.label.session import Session
     from boustro.apps.serve import http
+    from boustro.names import is_shipped
+    from boustro.text.languages import foreign_note
 
     nested = options.head is not None and allows_nested(options.head)
     source = make_source(encoder, options, run, manner, examples)
     labels = starting_labels(options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)
-    session = Session(loaded, file, labels, options.order, nested, manner, unit, offered)
+    note = foreign_note(text.written for text in loaded) if is_shipped(source.encoder) else ""
+    session = Session(loaded, file, labels, options.order, nested, manner, unit, offered, note)
+    if note:
+        print(note, file=sys.stderr)
     print(
         f"{texts}: {len(loaded):,} {unit}; {out}: "
         f"{session.resumed['answers']:,} answers so far"

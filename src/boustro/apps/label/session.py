@@ -27,6 +27,7 @@ from boustro.apps.label.texts import Text
 from boustro.apps.label.vectors import Start, Vectors
 from boustro.choose import choose
 from boustro.tasks.data.schemes import flatten_entities
+from boustro.text.languages import language_of
 from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
@@ -61,14 +62,16 @@ class Session:
         manner: Manner = SPANS,
         unit: str = "texts",
         offered: Sequence[str] = (),
+        note: str = "",
     ) -> None:
         """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`.
 
         `unit` is what the page calls what is labelled: texts or sentences. `offered` are the labels where there are no
-        others.
+        others. `note` says that some of the texts are in a language that the encoder does not read: nothing is
+        suggested for these before there are answers.
         """
         self.texts, self.file, self.nested, self.manner, self.unit = list(texts), file, nested, manner, unit
-        self.order: Order = order
+        self.order, self.note = order, note
         self.lock = threading.RLock()
         self.pool = Pool()
         self.tagger: LiveTagger | None = None
@@ -126,6 +129,7 @@ class Session:
             "nested": self.nested,
             "whole": self.manner.whole,
             "unit": self.unit,
+            "note": self.note,
             "several": self.manner.several,
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
@@ -155,7 +159,12 @@ class Session:
     def suggest(self, number: int) -> tuple[Entity, ...]:
         """The tagger's entities for a sentence, with their probabilities; none before it is ready. Where a label cannot
         be told yet it is empty."""
-        return self.suggest_all([number])[0] if number in self.pool else ()
+        return self.suggest_all([number])[0] if number in self.pool and not self._is_unread(number) else ()
+
+    def _is_unread(self, number: int) -> bool:
+        """Whether nothing is known of the language of this text: the encoder does not read it, and nobody labelled."""
+        known = self.answers or self.examples or not self.note
+        return not known and language_of(self.texts[number].written) is not None
 
     def suggest_all(self, numbers: Sequence[int]) -> list[tuple[Entity, ...]]:
         """The same for sentences that are all ready."""
@@ -177,6 +186,7 @@ class Session:
     def groups(self) -> list[Group]:
         """Names that are suggested for texts that have no answer, in groups, without those that were told."""
         numbers = [n for n in self.pool.numbers if n not in self.answers and n not in self.skipped]
+        numbers = [n for n in numbers if not self._is_unread(n)]
         if self.tagger is None or self.manner.whole:
             return []
         mentions, alike = list[Mention](), self.tagger.alike

@@ -36,7 +36,7 @@ from boustro.text.documents import OPENERS, read_lines
 from boustro.text.files import columns_of, is_table, open_rows
 from boustro.text.rows import begins_rows, file_ending, records_of
 from boustro.text.separated import cell_text
-from boustro.text.words import apart, split_text
+from boustro.text.words import apart, join_words, split_text
 from boustro.types import Entity, Sentence, label_set
 
 Form = Literal["auto", "text", "jsonl", "conll"]
@@ -58,6 +58,11 @@ class Text:
     def key(self) -> str:
         """A fingerprint of its words, and its place."""
         return f"{fingerprint(self.sentence.words)} {self.sentence.where}"
+
+    @property
+    def written(self) -> str:
+        """Its text, or its words in a row."""
+        return self.text or join_words(self.sentence.words, self.sentence.spaces)
 
     @property
     def gaps(self) -> list[str]:
