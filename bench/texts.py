@@ -1,31 +1,40 @@
 """Labels of texts: every encoder under the same head, beside what needs no encoder.
 
     python bench/texts.py --data ../shared/data --minilm $MINILM --sets trec banking77 --seeds 1 2 3
-    python bench/texts.py --data ../shared/data --minilm $MINILM --sets trec --shots 8 16
+    python bench/texts.py --data ../shared/data --minilm $MINILM --sets trec banking77 clinc150 sample \
+        --shots 2 4 8 16 --num-draws 3 --rows folder folder+starter-memory folder+starter-words
 
-    trec, banking77, sst    their own development sets
+    trec, banking77, clinc150, agnews, sst    their own development sets
+    sample                  with --shots: the messages of the package, five parts left out in turn, in each of the draws
     cola                    every tenth training sentence; the Matthews correlation beside the accuracy
     phrases                 sst, and in training the phrases of GLUE's SST-2 too, if they stand in a training sentence
                             and in no development sentence
 
 Rows: the majority class, TF-IDF of words and word pairs with logistic regression, the head over the embeddings alone
 (layer 0 of the pair), over the forward LM, the pair, MiniLM, and `default`: what `Classifier()` is, with words beside
-the pair. The epoch, and for TF-IDF the strength, is chosen on the development set, for every system.
+the pair; `folder` is `Classifier(encoder=MINILM)`, which reads the vector of a text too, also beside others. The epoch,
+and for TF-IDF the strength, is chosen on the development set, for every system.
 
 With `--shots` the same from K texts per label without a development set, in the draws of `boustro fewshot`; the
-strength of TF-IDF is chosen on thirds of them left out. Seconds are those of the processor.
+strength of TF-IDF is chosen on thirds (halves) of them left out, and MiniLM's own vectors (`SentenceTransformer.encode`) stand
+under a logistic regression with C = 10: three lines of scikit-learn. Seconds are those of the processor.
 """
 
+import json
 import time
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import accuracy_score, matthews_corrcoef
+from sklearn.model_selection import StratifiedKFold
 
 import boustro
 from boustro.apps.studies.core.draws import draw_all
@@ -33,9 +42,12 @@ from boustro.tasks.data.texts import read_texts
 from pairs import encoders, hold_out, read_records, shown
 
 Examples = list[tuple[str, str]]
+Split = tuple[Examples, Examples]
+Fit = Callable[[Examples, Examples], float]
 FOLDER = "text_classification"
 EPOCHS = {"sst": 6, "phrases": 6}
 STRENGTHS = (1, 3, 10, 30)
+FOLDERS = ("folder", "folder+starter", "folder+starter-memory", "folder+starter-words")
 
 
 def main(
@@ -58,23 +70,20 @@ def main(
         shots: Texts per label.
         num_draws: Draws of so few texts.
     """
+    warnings.filterwarnings("ignore", category=FutureWarning)
     systems = {name: (spec, {**how, "words": False}) for name, (spec, how) in encoders(minilm).items()}
     systems["default"] = ("starter", {})
+    systems |= {name: (name.replace("folder", str(minilm)), {}) for name in FOLDERS}
     for name in sets:
+        if shots:
+            print(f"\n{name}", flush=True)
+            parts = {"4 of 5": folds(num_draws)} if name == "sample" else drawn(*read(data, name), shots, num_draws)
+            for row, how in {**few(minilm), **{row: fitting(*systems[row]) for row in rows or systems}}.items():
+                for k, splits in parts.items():
+                    print(f"{row}, K = {k:<12} {shown([[how(train, dev)] for train, dev in splits])}", flush=True)
+            continue
         train, dev = read(data, name)
         print(f"\n{name}: {len(train):,} texts for training, {len(dev):,} for development", flush=True)
-        if shots:
-            for k, found in few(train, dev, shots, num_draws).items():
-                print(f"TF-IDF, K = {k:<12} {shown(found)}", flush=True)
-            for row in rows or systems:
-                encoder, options = systems[row]
-                for k, draws in draw_all(read_texts(train), shots, num_draws).items():
-                    found = []
-                    for own in draws:
-                        classifier = boustro.Classifier(encoder, **options).fit([train[n] for n in own], seed=1)
-                        found.append([classifier.evaluate(dev).value])
-                    print(f"{row}, K = {k:<12} {shown(found)}", flush=True)
-            continue
         for row, found in baselines(train, dev).items():
             print(f"{row:24} {shown([scores([label for _, label in dev], found)])}", flush=True)
         for row in rows or systems:
@@ -122,17 +131,62 @@ def baselines(train: Examples, dev: Examples) -> dict[str, list[str]]:
     return {"majority": [Counter(gold).most_common(1)[0][0]] * len(dev), "TF-IDF": best}
 
 
-def few(train: Examples, dev: Examples, shots: Sequence[int], num_draws: int) -> dict[int, list[list[float]]]:
-    """Scores of TF-IDF, for every K and draw."""
-    x, y = tfidf(train, dev)
-    gold, wanted = ([label for _, label in side] for side in (train, dev))
-    how: dict[str, Any] = {"Cs": STRENGTHS, "cv": 3, "max_iter": 2000}
-    found: dict[int, list[list[float]]] = {k: [] for k in shots}
-    for k, draws in draw_all(read_texts(train), shots, num_draws).items():
-        for own in draws:
-            answers = LogisticRegressionCV(**how).fit(x[own], [gold[n] for n in own]).predict(y)
-            found[k].append(scores(wanted, answers))
-    return found
+def drawn(train: Examples, dev: Examples, shots: Sequence[int], num_draws: int) -> dict[int, list[Split]]:
+    """For every K the draws, each with the whole development set."""
+    draws = draw_all(read_texts(train), shots, num_draws)
+    return {k: [([train[n] for n in own], dev) for own in each] for k, each in draws.items()}
+
+
+def folds(num_draws: int) -> list[Split]:
+    """The messages of the package, each fifth left out, parted so many times."""
+    lines = (files("boustro") / "data" / "sample" / "topics.jsonl").read_text("utf-8").splitlines()
+    given = [(record["text"], record["label"]) for record in map(json.loads, lines)]
+    splits = []
+    for seed in range(num_draws):
+        for kept, left in StratifiedKFold(5, shuffle=True, random_state=seed).split(
+            given, [label for _, label in given]
+        ):
+            splits.append(([given[n] for n in kept], [given[n] for n in left]))
+    return splits
+
+
+def few(minilm: Path) -> dict[str, Fit]:
+    """What needs no encoder of ours, from few texts: the accuracy on other texts."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(minilm), device="cpu")
+    known: dict[str, Any] = {}
+
+    def words(train: Examples, dev: Examples) -> float:
+        (x, y), gold = tfidf(train, dev), [label for _, label in train]
+        how: dict[str, Any] = {"Cs": STRENGTHS, "cv": min(3, *Counter(gold).values()), "max_iter": 2000}
+        return accuracy(LogisticRegressionCV(**how).fit(x, gold).predict(y), dev)
+
+    def encode(examples: Examples) -> np.ndarray:
+        new = list(dict.fromkeys(text for text, _ in examples if text not in known))
+        known.update(zip(new, model.encode(new), strict=True))
+        return np.stack([known[text] for text, _ in examples])
+
+    def three_lines(train: Examples, dev: Examples) -> float:
+        fitted = LogisticRegression(C=10, max_iter=2000).fit(encode(train), [label for _, label in train])
+        return accuracy(fitted.predict(encode(dev)), dev)
+
+    return {"TF-IDF": words, "three lines": three_lines}
+
+
+def fitting(encoder: str, options: dict[str, Any]) -> Fit:
+    """The same of a classifier of ours."""
+
+    def fit(train: Examples, dev: Examples) -> float:
+        classifier = boustro.Classifier(encoder, **options).fit(train, seed=1)
+        return accuracy([answer.label for answer in classifier.predict([text for text, _ in dev])], dev)
+
+    return fit
+
+
+def accuracy(answers: Sequence[str], dev: Examples) -> float:
+    """In percent."""
+    return 100 * float(accuracy_score([label for _, label in dev], list(answers)))
 
 
 def tfidf(train: Examples, dev: Examples) -> tuple[Any, Any]:

@@ -51,6 +51,8 @@ SENTENCES = [
     "Okonkwo United beat Vellmar Rovers 4-2 after being two goals behind at half time.",
 ]
 
+WORDS = ["Ada", "Brandt", "sold", "1,250", "umbrellas", "in", "Vellmar", "."]
+
 
 class NetworkBlocked(RuntimeError):
     """A test tried to reach the network."""
@@ -175,6 +177,28 @@ def tiny_lm(tiny_tokenizer, tmp_path_factory) -> Callable[..., Path]:
 def tiny_pair(tiny_lm) -> str:
     """The spec of a forward and a backward LM over one vocabulary, with sentinels."""
     return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory) -> Path:
+    """A tiny BERT with a WordPiece vocabulary of its own."""
+    import torch
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    trained = BertWordPieceTokenizer(lowercase=False)
+    trained.train_from_iterator([" ".join(WORDS)] * 3, vocab_size=60)
+    tokenizer = BertTokenizerFast(tokenizer_object=trained._tokenizer)
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **shape))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, 0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -16,30 +16,8 @@ from boustro.models.presets import FAMILIES, make_config, make_generator_config,
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking
+from conftest import WORDS
 from test_masked_objective import dense_targets
-
-WORDS = ["Ada", "Brandt", "sold", "1,250", "umbrellas", "in", "Vellmar", "."]
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    """A tiny BERT with a WordPiece vocabulary of its own."""
-    from tokenizers import BertWordPieceTokenizer
-    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("bert")
-    trained = BertWordPieceTokenizer(lowercase=False)
-    trained.train_from_iterator([" ".join(WORDS)] * 3, vocab_size=60)
-    tokenizer = BertTokenizerFast(tokenizer_object=trained._tokenizer)
-    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    model = BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **shape))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(0, 0.3)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 def test_every_layer_equals_plain_transformers(bert):

@@ -35,6 +35,8 @@ SHIPPED_TABLE = "starter-words"
 SHIPPED_TAGGER = "starter-names"
 """The tagger of the package, whatever folders there are here. `names` (`NAMES`) is short for it where no trained folder
 is called so (`text.places.packaged_tagger`), so no default of ours may be that word."""
+SENTENCES, MODULES = "sentences", "modules.json"
+"""The kind of a folder of sentence-transformers, and the file that it is known by."""
 SECONDS = 5.0
 
 

@@ -92,10 +92,15 @@ class Stream:
     width: int
     components: int | None = None
     """Of the principal components of the vectors, how many say anything, where they are fewer than the width."""
+    whole: bool = False
+    """Whether every word of a text has the same vector, which is that of the text."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The layers and the width, and the components where there are fewer: what a head needs to know."""
+    def shape(self) -> tuple[Any, ...]:
+        """The layers and the width, the components where there are fewer, and whether it is whole: what a head needs
+        to know."""
+        if self.whole:
+            return (self.num_layers, self.width, self.components, True)
         return (self.num_layers, self.width, *([] if self.components is None else [self.components]))
 
 
@@ -209,6 +214,12 @@ class ConcatEncoder(Encoder):
     def read_all(self, sentences: Sequence[Sentence]) -> Features:
         features = [part.read_all(sentences) for part in self.parts]
         return Features(tuple(s for f in features for s in f.streams), features[0].lengths)
+
+
+def innermost_parts(encoder: Encoder) -> list[Encoder]:
+    """What reads the text, of parts that have parts themselves too."""
+    parts = getattr(encoder, "parts", None)
+    return [encoder] if parts is None else [one for part in parts for one in innermost_parts(part)]
 
 
 def check_vocabularies(names: Sequence[str], vocabularies: Sequence[dict[str, int]]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, Identity, WordList
+from boustro.encoders.base import Encoder, Features, Identity, WordList, innermost_parts
 from boustro.encoders.reading import group_sentences
 from boustro.given import chunk_by_size
 from boustro.locks import leftovers, lock
@@ -228,7 +228,7 @@ Missing = dict[Path, tuple[CachedEncoder, Sequence[Sentence]]]
 
 
 def _missing(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> Missing:
-    parts = [part for part in getattr(encoder, "parts", [encoder]) if isinstance(part, CachedEncoder)]
+    parts = [part for part in innermost_parts(encoder) if isinstance(part, CachedEncoder)]
     sets = list(data)
     entries = {part.entry(some): (part, some) for part in parts for some in sets if some}
     return {entry: each for entry, each in entries.items() if not entry.exists()}

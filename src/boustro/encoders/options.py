@@ -8,6 +8,8 @@ Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Quantisation = Literal["int8", "int8-dynamic", "int4"]
+Reads = Literal["words", "text", "both"]
+"""What a task reads of an encoder that has a vector for a text besides the states of its words."""
 UPPER = "upper"
 """The layers from the middle one on, for what averages them."""
 SHALLOW, DEEP = 8, "25%,50%,75%,last"

@@ -15,6 +15,7 @@ repeated:PATH       a causal LM that is given the text twice and read in the sec
 fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
 memory:DIR          an encoder and its mean vectors of words in raw text (boustro memory); the folder names the encoder
 names:DIR           an encoder and a network that finds names (boustro names); the folder names the encoder
+sentences:NAME      a model of sentence-transformers; a folder that has modules.json needs no kind before it
 table:DIR           a table of words that a sentence encoder has read (boustro distill-words); no LM reads anything
 starter-words       the table of the package
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
@@ -36,7 +37,7 @@ from boustro.choose import later, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder, default_cache
 from boustro.encoders.loading import load_config, weights_fingerprint
-from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Spacing
+from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Reads, Spacing
 from boustro.errors import require_torch
 from boustro.names import (
     ADAPTATION,
@@ -44,8 +45,10 @@ from boustro.names import (
     EXTENDED,
     FUSION,
     MEMORY,
+    MODULES,
     NAMES,
     PAIRS,
+    SENTENCES,
     SHIPPED,
     TABLE,
     expand_home,
@@ -71,6 +74,8 @@ class Kind(NamedTuple):
     """The same as `make` where the states of an LM will be given, so that its weights are not loaded."""
     unread: tuple[str, ...] = ()
     """The `ReadingOptions` that change nothing."""
+    decided_by: Callable[[str, str | None], str] = weights_fingerprint
+    """From the path and the revision the fingerprint of what decides the numbers."""
     elsewhere: Callable[[str], str] | None = None
     """For a kind whose models are not files: from a path, such as an address, the fingerprint of the weights behind it;
     `ValueError` where there are none."""
@@ -97,6 +102,12 @@ KINDS: dict[str, Kind] = {
     "unmasked": Kind(later("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
     "repeated": Kind(later(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
     "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
+    SENTENCES: Kind(
+        later("boustro.encoders.sentences:open_sentences"),
+        ("revision", "whole", "reads"),
+        unread=("start_piece", "prefix"),
+        decided_by=later("boustro.encoders.sentences:fingerprint_of"),
+    ),
     MEMORY: Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
     NAMES: Kind(later("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
     TABLE: Kind(
@@ -156,7 +167,8 @@ class Part:
     @property
     def kind(self) -> Kind:
         """How it becomes an encoder."""
-        return KINDS[self.prefix.partition(":")[0] or "lm"]
+        is_sentences = not self.prefix and (Path(expand_home(self.path)) / MODULES).is_file()
+        return KINDS[SENTENCES if is_sentences else self.prefix.partition(":")[0] or "lm"]
 
     @property
     def number(self) -> dict[str, str]:
@@ -176,7 +188,7 @@ class Part:
         """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
         if self.kind.elsewhere:
             return [self.prefix.rstrip(":"), self.kind.elsewhere(self.place), []]
-        weights = weights_fingerprint(self.place, self.revision)
+        weights = self.kind.decided_by(self.place, self.revision)
         return [self.prefix.rstrip(":"), weights, [Spec.parse(other).fingerprint() for other in _named_by(self.place)]]
 
     def exact(self, weights: str) -> str:
@@ -209,6 +221,17 @@ class Spec:
             raise ValueError(f"{text!r} has an empty part; write for example gpt2+./backward")
         return cls(text, tuple(map(Part.parse, names)))
 
+    @property
+    def gives_vectors(self) -> bool:
+        """Whether what it names gives whole texts vectors that are used as they are: tables of words, and folders of
+        sentence-transformers."""
+        return all(part.kind in (KINDS[TABLE], KINDS[SENTENCES]) for part in self.parts)
+
+    @property
+    def reads_as_made(self) -> bool:
+        """Whether a part refuses to be read otherwise than it was when it was made: a memory, and names."""
+        return any(part.kind in (KINDS[MEMORY], KINDS[NAMES]) for part in self.parts)
+
     def refuse_unread(self, reading: ReadingOptions) -> None:
         """`OptionError` where there are options that are not the default and that no part reads."""
         given = [
@@ -231,6 +254,8 @@ class Spec:
             place = part.place
             if part.kind.elsewhere:
                 part.kind.elsewhere(place)
+            elif part.kind is KINDS[SENTENCES]:
+                later("boustro.encoders.sentences:config_of_body")(place, part.revision)
             elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
                 load_config(place, part.revision)
 
@@ -353,10 +378,11 @@ def open_encoder(
     cache: bool | str | Path | None = None,
     revision: str | None = None,
     given_states: bool = False,
+    reads: Reads = "words",
     **options: Any,
 ) -> Encoder:
     """As `load_encoder`; with `given_states`, the weights of a causal LM are not loaded, because its states will be
-    given (`encoders.outside`)."""
+    given (`encoders.outside`). Of a folder of sentence-transformers is read what a task `reads`."""
     named = Spec.parse(spec)
     named.refuse_unread(reading)
     asked = None if reading.start_piece == AUTO else reading.start_piece
@@ -372,7 +398,9 @@ def open_encoder(
         chosen.pop("start_piece", None)  # it is in `reading`
         tokenizer = parts[0].tokenizer if parts else None
         make = part.kind.given if given_states and part.kind.given else part.kind.make
-        named_so = {"spec": part.name, "device": device, "tokenizer": tokenizer}
+        named_so: dict[str, Any] = {"spec": part.name, "device": device, "tokenizer": tokenizer}
+        if "reads" in part.kind.options:
+            named_so["reads"] = reads
         parts.append(make(part.place, reading, **named_so, **part.number, **chosen))
     if len(parts) > 1:
         from boustro.encoders.lm import LMEncoder

@@ -23,7 +23,7 @@ from boustro.encoders.loading import (
     tokenizer_fingerprint,
     weights_fingerprint,
 )
-from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
+from boustro.encoders.options import DEEP, SHALLOW, Precision, ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
@@ -181,9 +181,7 @@ class TransformerEncoder(StateEncoder):
         self._num_layers = getattr(text, "num_hidden_layers", 0)
         layers = parse_layers(reading.layers, self._num_layers)
         self._path, self._revision = path, exact_revision(path, revision)
-        self._compute = torch.bfloat16 if uses_bf16(self.device) else torch.float32
-        if reading.dtype:
-            self._compute = getattr(torch, reading.dtype)
+        self._compute = compute_type(self.device, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
         self._num_blocks = self._num_layers
@@ -285,6 +283,11 @@ class TransformerEncoder(StateEncoder):
         quantised = {"quantise": self._quantise} if self._quantise else {}
         computed = self._compute if self._llama else self.model.dtype
         return super().identity().with_facts(dtype=[str(computed), self.dtype.name], **quantised)
+
+
+def compute_type(device: torch.device, asked: Precision | None) -> torch.dtype:
+    """What an encoder computes in: what is asked for, or the fastest of this machine."""
+    return getattr(torch, asked) if asked else torch.bfloat16 if uses_bf16(device) else torch.float32
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:

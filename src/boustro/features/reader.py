@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.options import ReadingOptions, Widening
+from boustro.encoders.options import ReadingOptions, Reads, Widening
 from boustro.given import chunk_by_size
 from boustro.heads.inputs import Inputs
 from boustro.names import is_shipped
@@ -102,7 +102,7 @@ def load_lms(reader: "Reader") -> Encoder:
     """The encoder of a reader's spec, with nothing around it."""
     from boustro.encoders.spec import open_encoder  # here, because it imports torch
 
-    how = {"device": reader.device, "given_states": reader.given_states}
+    how: dict[str, Any] = {"device": reader.device, "given_states": reader.given_states, "reads": reader.reads}
     encoder = open_encoder(reader.spec, reader.reading, **how)
     if not reader.given_states:
         return encoder
@@ -135,6 +135,7 @@ class Reader:
         reading: The options.
         parts: The sentences of an example.
         widening: What words are read by besides the encoder.
+        reads: What is read of a folder of sentence-transformers (`encoders.sentences`).
         cache: Whether features are kept on disk, or the folder.
         device: See `boustro.load_encoder`.
         trained: The end of "the model is not the one that …".
@@ -149,6 +150,7 @@ class Reader:
     reading: ReadingOptions = field(kw_only=False)
     parts: Parts = itself
     widening: Widening = Widening()  # noqa: RUF009 (frozen)
+    reads: Reads = "words"
     cache: bool | str | Path = True
     device: str | None = None
     trained: str = "this head was trained on"

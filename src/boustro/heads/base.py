@@ -61,7 +61,7 @@ class Head(nn.Module, ABC):
         kind: str,
         make_body: MakeBody,
         options: HeadOptions,
-        streams: Sequence[tuple[int, ...]],
+        streams: Sequence[tuple[Any, ...]],
         labels: Sequence[str],
         side: int = 0,
     ) -> None:
@@ -69,7 +69,7 @@ class Head(nn.Module, ABC):
         self.kind, self.options, self.streams, self.labels = kind, options, tuple(streams), tuple(labels)
         self.side = side
         mix = MIXES[options.combine]
-        self.mixes = Mixes(mix(layers, width, options.standardise, *few) for layers, width, *few in streams)
+        self.mixes = Mixes(mix(layers, width, options.standardise, *few[:1]) for layers, width, *few in streams)
         self.widths = [mix.width for mix in self.mixes]
         self.body = make_body(sum(self.widths) + side, len(self.labels), options)
 

@@ -239,12 +239,15 @@ class PoolingOptions:
 
     text_pooling: Literal["sif", "mean"] | None = None
     """How the words of a text become one vector: mean, or sif (rare words weigh more; a statistics head removes the
-    texts' first component, too). By default sif; mean for a table of words, where rare words weigh more already."""
+    texts' first component, too). By default sif; mean for a table of words, where rare words weigh more already, and
+    for a folder of sentence-transformers."""
 
-    def suited(self: Pooling, table: bool) -> Pooling:
-        """With what is left to the encoder, which may be a table of words."""
+    def suited(self: Pooling, vectors: bool) -> Pooling:
+        """With what is left to the encoder, which may give `vectors` of texts that are used as they are."""
         defaults = (
-            {"text_pooling": "mean", "transform": "raw"} if table else {"text_pooling": "sif", "transform": "whitened"}
+            {"text_pooling": "mean", "transform": "raw"}
+            if vectors
+            else {"text_pooling": "sif", "transform": "whitened"}
         )
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name, "") is None})
 
@@ -258,7 +261,7 @@ class StatisticsOptions(PoolingOptions, TextOptions):
     texts."""
     transform: Transformed | None = None
     """What is done to the vectors of texts, by statistics of your own ones; raw does nothing. By default whitened; raw
-    for a table of words."""
+    for a table of words and for a folder of sentence-transformers."""
 
 
 @dataclass(frozen=True, kw_only=True)

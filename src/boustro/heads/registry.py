@@ -99,14 +99,14 @@ def head_class(kind: str) -> "type[Head]":
 
 
 def make_head(
-    kind: str, options: HeadOptions, streams: Sequence[tuple[int, ...]], labels: Sequence[str], side: int = 0
+    kind: str, options: HeadOptions, streams: Sequence[tuple[Any, ...]], labels: Sequence[str], side: int = 0
 ) -> "Head":
     """A head with randomly initialised weights.
 
     Args:
         kind: A key of `HEADS`.
         options: Of the kind's own class; `hidden=None` means the width of the body's input.
-        streams: Of each (layers, width) or (1, width, components), see `encoders.base.Stream.shape`.
+        streams: Of each the shape, see `encoders.base.Stream.shape`: (layers, width), and what else is to be known.
         labels: Tags, entity types or classes; their order is that of the scores.
         side: Side features of each word, behind the streams'.
 
@@ -121,7 +121,7 @@ class HeadShape(NamedTuple):
     """What heads of one kind have in common, whatever their options; arguments as of `make_head`."""
 
     kind: str
-    streams: tuple[tuple[int, ...], ...]
+    streams: tuple[tuple[Any, ...], ...]
     labels: tuple[str, ...]
     side: int = 0
 

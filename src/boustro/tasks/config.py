@@ -1,11 +1,12 @@
 """The options of each task, and their presets. torch is not imported here: command lines list these options."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
 from boustro.choose import suggestion, unknown
-from boustro.encoders.options import Context, ReadingOptions, Widening
+from boustro.encoders.options import Context, ReadingOptions, Reads, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
@@ -36,6 +37,8 @@ class TaskConfig(PresetOptions, ReadingOptions):
     """(fewest examples of each label, kind of head): what `auto` means in a study of few examples (docs/log.md)."""
     in_documents: ClassVar[bool] = False
     """Whether its examples stand in documents; else they are whole texts, with nothing around them."""
+    reads: ClassVar[Reads] = "words"
+    """What it reads of a folder of sentence-transformers."""
 
     context: Context = "sentence"
     """What an LM reads: a text is a whole, so it is the text alone."""
@@ -106,6 +109,19 @@ class TaskConfig(PresetOptions, ReadingOptions):
     def default_encoder(self) -> str:
         """The spec of the encoder where none is given."""
         return "starter"
+
+    def reading_of(self, spec: str) -> ReadingOptions:
+        """How an encoder is read: as the options say. Where these are the task's own, a memory of words is read as it
+        was made, which is at the highest layer and where its LMs are read by default."""
+        from boustro.encoders.spec import Spec
+
+        reading, own = self.reading(), type(self)()
+        with contextlib.suppress(ValueError):  # which is raised when the encoder is opened
+            if Spec.parse(spec).reads_as_made:
+                pooling = None if reading.pooling == own.pooling else reading.pooling
+                layers = "last" if reading.layers == own.layers == "0" else reading.layers
+                return replace(reading, layers=layers, pooling=pooling)
+        return reading
 
     def widening(self) -> Widening:
         """What words are read by besides the encoder."""
@@ -185,6 +201,8 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 class TextConfig(TaskConfig):
     """Options of the tasks that read whole texts; the defaults are what measurement favoured (docs/tasks.md)."""
 
+    reads: ClassVar[Reads] = "both"
+
     layers: str = "0,50%,last"
     """Layers to read, as for a tagger. By default the embeddings, the layer in the middle and the last."""
     pooling: str | None = "mean"
@@ -234,6 +252,7 @@ class PairConfig(TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("pair",)
     default_head: ClassVar[str] = "pair"
+    reads: ClassVar[Reads] = "both"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +320,7 @@ class VectorOptions(PoolingOptions, TextReading):
 
     transform: Transformed | None = None
     """What is done to the vectors of texts, by statistics of your own ones; raw does nothing. By default whitened; raw
-    for a table of words."""
+    for a table of words and for a folder of sentence-transformers."""
 
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
@@ -320,6 +339,7 @@ class EmbedConfig(TextReading, TaskConfig):
 
     labellings: ClassVar[tuple[str, ...]] = ("vectors", "pair-vectors")
     default_head: ClassVar[str] = "embedding"
+    reads: ClassVar[Reads] = "text"
 
     def default_encoder(self) -> str:
         """The table of words of the package."""

@@ -88,7 +88,7 @@ def load_fitted(
         head = make_head(
             plan.head_kind,
             plan.head_options.fitted(saved["max_span"]),
-            streams=[tuple(map(int, stream)) for stream in saved["streams"]],
+            streams=[tuple(stream) for stream in saved["streams"]],
             labels=labelling.labels,
             side=int(saved.get("side", 0)),
         )

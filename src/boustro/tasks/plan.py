@@ -113,11 +113,13 @@ def plan_of(
     for other in task.beside(config):
         other.check(kind)
     place = find_device(device)
+    spec = config.default_encoder() if encoder is None else encoder
     reader = Reader(
-        config.default_encoder() if encoder is None else encoder,
-        config.reading(),
+        spec,
+        config.reading_of(spec),
         parts=task.parts,
         widening=config.widening(),
+        reads=config.reads,
         cache=cache,
         device=device,
     )

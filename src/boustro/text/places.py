@@ -155,7 +155,7 @@ def _check_on_hub(part: str) -> None:
     would try again and again, and torch would be imported before. A name of the package that is misspelt is said."""
     kind, _, named = part.rpartition(":")
     bare, _, revision = named.partition("@")
-    is_lm = kind.partition(":")[0] in ("", "lm", "masked", "backward", "unmasked", "repeated")
+    is_lm = kind.partition(":")[0] in ("", "lm", "masked", "backward", "unmasked", "repeated", "sentences")
     if not is_lm or not bare.strip() or is_shipped(part) or Path(part).exists() or Path(expand_home(bare)).exists():
         return
     if not HUB_NAME.fullmatch(bare):

@@ -21,9 +21,10 @@ from typing import NamedTuple, TypeGuard
 import torch
 from torch import Tensor
 
-from boustro.encoders.base import Encoder
+from boustro.encoders.base import Encoder, innermost_parts
 from boustro.encoders.cache import cache_folder, words_per_second
 from boustro.encoders.lm import LMEncoder
+from boustro.encoders.sentences import TextVectors
 from boustro.encoders.transformer import PARAGRAPH, StateEncoder, TransformerEncoder
 from boustro.store import fingerprint, read_json, write_file
 from boustro.text.start import RUN_UP, run_up_pieces
@@ -45,13 +46,15 @@ class FirstWords(NamedTuple):
 def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
     """For each LM of an encoder how it is read, what that costs, and what it says about start pieces."""
     words = PARAGRAPH.split()
-    for part in getattr(encoder, "parts", [encoder]):
+    for part in innermost_parts(encoder):
         facts = {"encoder": part.spec}
         if isinstance(part, LMEncoder):
             facts["start piece"] = _name(part, part.start)
             facts["run-up"] = part.tokenizer.decode(part.before[len(part.start) :]).strip() or "none"
         elif isinstance(part, TransformerEncoder):
             facts["frame"] = " ".join(part.frame_text())
+        elif isinstance(part, TextVectors):
+            facts |= part.facts()
         if isinstance(part, StateEncoder):
             identity = part.identity().to_dict()
             facts |= {
@@ -72,7 +75,7 @@ def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
     """A sentence for every LM of at most `largest` parameters that reads first words clearly better after another piece
     than the start piece that is used."""
     sentences = []
-    for part in getattr(encoder, "parts", [encoder]):
+    for part in innermost_parts(encoder):
         if is_asked(part) and part.num_parameters <= largest:
             known, used = first_words(part), _name(part, part.start)
             best = min(known, key=lambda name: known[name].distance)

@@ -52,7 +52,7 @@ def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
     from boustro.apps.cli.described import advice, describe
     from boustro.encoders.spec import load_encoder
 
-    opened = load_encoder(spec, start_piece=start_piece, device=device)
+    opened = load_encoder(spec, start_piece=start_piece, device=device, reads="both")
     for facts in describe(opened):
         _print_table(facts)
     for sentence in advice(opened):

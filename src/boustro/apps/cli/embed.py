@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boustro.names import is_table
 from boustro.options import Count, OptionError, Positional
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
 from boustro.store import write_file
@@ -130,13 +129,14 @@ def _open(
     if not (texts := list(read_rows(file, column, notes))):  # said before torch is imported
         raise ValueError(f"{file}: there is no text in this file")
     print_notices(Counter(note.what for note in notes))
+    from boustro.encoders.spec import Spec
     from boustro.tasks.embed.task import SentenceEncoder
 
     if model is not None:
         moved = None if encoder == DEFAULT_ENCODER else encoder
         opened = SentenceEncoder.from_pretrained(model, encoder=moved, cache=False, device=run.device)
         return texts, opened
-    options = options.suited(is_table(encoder))
+    options = options.suited(Spec.parse(encoder).gives_vectors)
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
     if options.needs_texts:
         made.fit(texts if fit is None else islice(read_rows(fit, column, notes), FIT_TEXTS))

@@ -182,8 +182,8 @@ def refuse_head(fitted: Fitted) -> None:
 def _exportable(part: Encoder) -> TransformerEncoder:
     if type(part) is not LMEncoder and not isinstance(part, BOTH_SIDES):
         raise ValueError(
-            f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one, and a table of words "
-            "behind them needs none"
+            f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one (of a folder of "
+            "sentence-transformers the words, not the vector of a text), and a table of words behind them needs none"
         )
     assert isinstance(part, TransformerEncoder)
     text = part.model.config.get_text_config()

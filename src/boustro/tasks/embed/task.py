@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from boustro.arrays import unit
+from boustro.encoders.spec import Spec
 from boustro.errors import shorten
 from boustro.given import iterate
 from boustro.heads.embedding import VectorHead
@@ -81,7 +82,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
         """With the pooling and the transform that suit the encoder."""
         options = plan.head_options
         assert isinstance(options, PoolingOptions)
-        return replace(plan, head_options=options.suited(is_table(plan.reader.spec)))
+        return replace(plan, head_options=options.suited(Spec.parse(plan.reader.spec).gives_vectors))
 
     def answer(self, examples: Iterable[Pair], cached: bool = False) -> list[Answer]:
         """Answers for examples, as of every task; texts without a word, or without a known one, are counted."""
