@@ -16,8 +16,8 @@ the pair; `folder` is `Classifier(encoder=MINILM)`, which reads the vector of a 
 and for TF-IDF the strength, is chosen on the development set, for every system.
 
 With `--shots` the same from K texts per label without a development set, in the draws of `boustro fewshot`; the
-strength of TF-IDF is chosen on thirds of them left out, or halves. `three lines` are those of scikit-learn: MiniLM's own
-vectors (`SentenceTransformer.encode`) under a logistic regression with C = 10. Seconds are those of the processor.
+strength of TF-IDF is chosen on thirds of them left out, or halves. `three lines` are scikit-learn's: MiniLM's own
+vectors (`SentenceTransformer.encode`) under a logistic regression, C = 10. Seconds are those of the processor.
 """
 
 import json

@@ -121,7 +121,7 @@ class PooledLDA(Head):
             vector = _try(_logistic, places[0, whole], VECTOR_SCALES, x, ids, count, splits)
             weights = np.eye(1 + len(tried))[0]
             if said and splits:
-                weights = choose_weights(vector.scores, said, gold, _loss, len(ids))
+                weights = choose_weights(vector.scores, said, gold, _loss, len(np.unique(kin.groups)))
             tried = [vector, *tried]
         else:
             right = [(each.scores.argmax(1) == gold).sum() for each in tried]
