@@ -38,6 +38,7 @@ from boustro.encoders.reading import pad_rows
 from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
 from boustro.models.blocks import parse_blocks, remove_mask
 from boustro.models.llama import KeyValues, PlainConfig, plain_config
+from boustro.models.packed import refuse_cut
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
 from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
@@ -81,6 +82,7 @@ class LMEncoder(TransformerEncoder):
 
     def language_model(self) -> "PreTrainedModel":
         """The whole LM: this encoder's `model`, not a copy, and the head that predicts pieces."""
+        refuse_cut(self.spec, self.config)
         lm = self._load(causal_class(self.model.config), self.model.config, self.model.dtype)
         setattr(lm, lm.base_model_prefix, self.model)
         lm.tie_weights()

@@ -30,6 +30,7 @@ from boustro.encoders.loading import load_config
 from boustro.encoders.spec import locate
 from boustro.hardware import find_device
 from boustro.models.masked import prediction_head
+from boustro.models.packed import refuse_cut
 from boustro.models.pretrained import architecture_kind, causal_class, describe, first_position, load_pretrained
 from boustro.names import PAIRS
 from boustro.objectives.masking import special_pieces
@@ -191,6 +192,7 @@ def open_lm(
         raise ValueError(f"{spec} is {describe(config)}, neither a causal nor a masked LM")
     if getattr(config, "direction", "forward") == "backward":
         raise ValueError(f"{spec} is a backward LM, which cannot continue a text; name a forward or a masked LM")
+    refuse_cut(spec, config)
     if kind == "masked" and start_piece != AUTO:
         raise ValueError(f"{spec} is a masked LM, which has no start piece; leave out --start-piece {start_piece}")
     make: Any = AutoModelForMaskedLM if kind == "masked" else causal_class(config)

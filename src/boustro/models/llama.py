@@ -16,13 +16,12 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from safetensors import safe_open
 from torch import Tensor
 
+from boustro.models.packed import PLAIN, StoredWeights, is_packed
 from boustro.store import MANIFEST, kind_of, open_folder, read_json
 
-WEIGHTS = "model.safetensors"
-PLAIN = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+LLAMA = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 PARTS = (
     "self_attn.q_proj",
     "self_attn.k_proj",
@@ -48,18 +47,17 @@ class PlainConfig(SimpleNamespace):
 def plain_config(path: str) -> PlainConfig | None:
     """The config of a folder with a Llama of ours; `None` for any other. Raises as `store.open_folder`."""
     folder = Path(path)
-    if not (folder / MANIFEST).is_file() or kind_of(folder) != "model" or not (folder / WEIGHTS).is_file():
+    packed = is_packed(folder)
+    if not (folder / MANIFEST).is_file() or kind_of(folder) != "model" or not (packed or (folder / PLAIN).is_file()):
         return None
-    open_folder(folder, "model")
+    open_folder(folder, "model", verify=packed)
     config = read_json(folder / "config.json")
     rotation = config.get("rope_parameters") or {}
-    plain = all(config.get(name) == value for name, value in PLAIN.items()) and rotation.get("rope_type") == "default"
+    plain = all(config.get(name) == value for name, value in LLAMA.items()) and rotation.get("rope_type") == "default"
     if not plain or "quantization_config" in config:
         return None
-    with safe_open(folder / WEIGHTS, "pt") as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     wanted = weight_shapes(made := PlainConfig(**config))
-    return made if shapes in (wanted, wanted | {HEAD: wanted[EMBEDDINGS]}) else None
+    return made if StoredWeights(folder).shapes in (wanted, wanted | {HEAD: wanted[EMBEDDINGS]}) else None
 
 
 def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
@@ -123,10 +121,10 @@ class LlamaStates:
         self._width, self._eps = config.head_dim, config.rms_norm_eps
         self._grouped = config.num_attention_heads != config.num_key_value_heads
         self._normed_last = num_blocks == config.num_hidden_layers
-        with safe_open(Path(path) / WEIGHTS, "pt") as file:
-            read = lambda name: file.get_tensor(name).to(device, dtype)  # noqa: E731
-            self.embeddings, norm = read(EMBEDDINGS), read(NORM)
-            blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
+        stored = StoredWeights(path)
+        read = lambda name: stored.read(name, dtype).to(device)  # noqa: E731
+        self.embeddings, norm = read(EMBEDDINGS), read(NORM)
+        blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
         self._weights = Weights(norm, blocks)
         exponents = torch.arange(0, self._width, 2, device=device) / self._width
         self._frequencies = 1 / config.rope_parameters["rope_theta"] ** exponents

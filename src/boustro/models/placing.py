@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from boustro.choose import choose
+from boustro.models.packed import is_packed
 from boustro.models.pretrained import load_pretrained
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ def load_placed(
     `options` are those of `load_pretrained`. Raises as it does and as `quantisation_config` does, and `ValueError`
     where no weight could be quantised, and for quantised weights that do not fit into memory.
     """
-    if quantise and name_or_path.endswith(".gguf"):
-        raise ValueError(f"{name_or_path}: the weights of a .gguf file are unpacked; leave out --quantise")
+    if quantise and (name_or_path.endswith(".gguf") or is_packed(name_or_path)):
+        kind = "a .gguf file" if name_or_path.endswith(".gguf") else "a packed folder"
+        raise ValueError(f"{name_or_path}: the weights of {kind} are unpacked; leave out --quantise")
     if quantise:
         options["quantization_config"] = quantisation_config(quantise, device, dtype)
         options["device_map"] = {"": device}  # quantised where it is used

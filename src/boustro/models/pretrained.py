@@ -22,10 +22,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from safetensors import safe_open
 from torch import nn
 
 from boustro.errors import lacks_memory, reason
+from boustro.models.packed import StoredWeights, packed_weights
 from boustro.names import source
 from boustro.store import refuse_pointers
 
@@ -119,9 +121,13 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
     """
     _refuse_unknown_quantisation(name_or_path, options.get("config"))
     folder, file = source(name_or_path)
+    packed = packed_weights(folder)
     try:
         with quiet():
-            model, told = make.from_pretrained(folder, output_loading_info=True, **options, **file)
+            if packed is None:
+                model, told = make.from_pretrained(folder, output_loading_info=True, **options, **file)
+            else:
+                model, told = _from_packed(make, folder, packed, **options)
     except Exception as error:  # a damaged file makes the libraries raise anything
         if isinstance(error, ImportError) or lacks_memory(error):
             raise
@@ -134,6 +140,22 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
     _refuse_unread(name_or_path, model, told["unexpected_keys"], num_blocks)
     _refuse_untied(name_or_path, model)
     return model
+
+
+def _from_packed(make: Any, folder: str, packed: StoredWeights, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """The same of a packed folder; its weights become those of the class that an auto class chooses."""
+    config, dtype = options.pop("config", None), options.pop("dtype")
+    if config is None:
+        from transformers import AutoConfig
+
+        config = AutoConfig.from_pretrained(folder)
+    with torch.device("meta"):
+        chosen: Any = type(getattr(make, "from_config", make)(config))
+    weights = packed.read_all(dtype if isinstance(dtype, torch.dtype) else None)
+    options.pop("revision", None)
+    return chosen.from_pretrained(
+        None, config=config, state_dict=weights, dtype=dtype, output_loading_info=True, **options
+    )
 
 
 def _refuse_unknown_quantisation(name: str, config: "PretrainedConfig | None") -> None:

@@ -19,6 +19,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Trai
 
 from boustro.hardware import best_device, uses_bf16
 from boustro.models.loss import inclusion
+from boustro.models.packed import packed_weights
 from boustro.models.presets import PRESETS
 from boustro.models.pretrained import architecture_kind, load_pretrained
 from boustro.models.projected import fold, project_embeddings
@@ -287,6 +288,8 @@ def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
             bare = getattr(make, "from_config", make)(config)
         (name,) = (n for n, p in bare.named_parameters() if p is bare.get_input_embeddings().weight)
         suffix = name.split(".", 1)[1]  # a file of the body alone has no prefix, that of a wrapper has another one
+        if packed := packed_weights(folder):
+            return packed.read(next(name for name in packed.shapes if f".{name}".endswith(f".{suffix}")))
         for file in sorted(Path(folder).glob("*.safetensors")):
             with safe_open(file, "pt") as tensors:
                 if keys := [key for key in tensors.keys() if f".{key}".endswith(f".{suffix}")]:  # noqa: SIM118

@@ -1,4 +1,4 @@
-"""The options of `boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory`, `names` and `distill-words`.
+"""The options of `boustro backward`, `pack`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory`, `names` and `distill-words`.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -110,6 +110,24 @@ class BackwardConfig:
     """Start again: replace a finished folder, and what a stopped run left."""
     dry_run: bool = False
     """Print the plan and its cost, and stop."""
+
+    __post_init__ = check_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackConfig:
+    """The options of `boustro pack`."""
+
+    model: Positional[LM]
+    """A causal LM, or a masked one, a sentence-transformers folder among them: a folder, or a name on the Hub."""
+    out: Path
+    """Where to write the folder; as an encoder it is named OUT, of a masked LM masked:OUT."""
+    blocks: Count | None = None
+    """Keep the first blocks only. By default all."""
+    bits: Literal[4, 8, 16] = 4
+    """Bits of a value of a matrix, with a scale and a minimum for each 32 values; 16 leaves them as they are."""
+    overwrite: bool = False
+    """Replace a folder that is there."""
 
     __post_init__ = check_options
 

@@ -26,6 +26,7 @@ from boustro.encoders.cache import cache_folder, words_per_second
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.sentences import TextVectors
 from boustro.encoders.transformer import PARAGRAPH, StateEncoder, TransformerEncoder
+from boustro.models.packed import told_change
 from boustro.store import fingerprint, read_json, write_file
 from boustro.text.start import RUN_UP, run_up_pieces
 
@@ -55,6 +56,8 @@ def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
             facts["frame"] = " ".join(part.frame_text())
         elif isinstance(part, TextVectors):
             facts |= part.facts()
+        if isinstance(part, TransformerEncoder) and (change := told_change(part.config)):
+            facts["packed"] = change
         if isinstance(part, StateEncoder):
             identity = part.identity().to_dict()
             facts |= {
@@ -111,7 +114,7 @@ def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
     messages = (files("boustro") / "data" / "sample" / "messages.txt").read_text("utf-8").split("\n")[:MESSAGES]
     given = [encoder.pieces(words := text.split(), [False] + [True] * (len(words) - 1)) for text in messages]
     texts, ends = [pieces.ids[:PIECES].tolist() for pieces in given], [int(pieces.bounds[1]) - 1 for pieces in given]
-    plain = run_up_pieces(tokenizer, encoder.model.config, RUN_UP)
+    plain = run_up_pieces(tokenizer, encoder.config, RUN_UP)
     wanted = encoder.states_after([*encoder.start, *plain], texts)
     every = torch.cat(wanted)
     mean, spread = every.mean(0), every.std(0).clamp_min(1e-6)

@@ -1,4 +1,4 @@
-"""`boustro backward`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory`, `names` and `distill-words`.
+"""`boustro backward`, `pack`, `fuse`, `elmo`, `adapt`, `seq2seq`, `memory`, `names` and `distill-words`.
 
 torch is imported when a command runs, so that --help is fast.
 """
@@ -12,6 +12,7 @@ from boustro.roads.options import (
     FuseConfig,
     MemoryConfig,
     NamesConfig,
+    PackConfig,
     Seq2SeqConfig,
     TableConfig,
 )
@@ -31,6 +32,18 @@ def backward(config: BackwardConfig) -> dict[str, Any]:
     for name in filter(is_stream, config.text):
         raise ValueError(f"{name}: a stream can be read only once, and this command reads its text twice; give a file")
     return build_backward(config)
+
+
+def pack(config: PackConfig) -> dict[str, Any]:
+    """Write a frozen LM in 4 or 8 bits, or its first blocks alone, as a folder that is an encoder like every other.
+
+    Norms and other vectors stay in 16 bits, and the vocabulary is whole.
+    """
+    from boustro.roads.pack import pack_model
+
+    packed = pack_model(config)
+    print(f"{config.out}: {packed.change}; {packed.bytes / 1e6:,.1f} MB; as an encoder {packed.spec}")
+    return packed._asdict()
 
 
 def fuse(config: FuseConfig) -> dict[str, Any]:

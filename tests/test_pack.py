@@ -1,0 +1,220 @@
+"""`boustro pack`: codes that lose nothing twice, first blocks that read as in the whole model, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, T5Config
+
+from architectures import write_model
+from boustro.apps.cli.main import main
+from boustro.encoders.spec import load_encoder
+from boustro.models.packed import BLOCK, PACKED, StoredWeights, narrowed, pack
+from boustro.pretrain.run import read_embeddings
+from boustro.store import write_manifest
+from boustro.text.tokenizers import with_special_pieces
+from conftest import SENTENCES
+
+WORDS = [text.split() for text in SENTENCES]
+
+
+def of_codes(kind: str, blocks: int = 400) -> torch.Tensor:
+    """Values as a GGUF file of this kind gives them; in some blocks neither the first nor the last code is used."""
+    rng = np.random.default_rng(5)
+    scale = (rng.uniform(0.001, 0.1, (blocks, 1)) * rng.choice([1, 1e-3], (blocks, 1))).astype(np.float16)
+    scale = scale.astype(np.float32)
+    if kind == "q8_0":
+        codes = rng.integers(-127, 128, (blocks, BLOCK))
+        codes[:, 3] = 127  # of the largest value
+        return torch.from_numpy(scale * codes.astype(np.float32))
+    codes = rng.integers(0, 16, (blocks, BLOCK))
+    if kind == "q4_0":
+        codes[:, 7] = 0
+        return torch.from_numpy(scale * (codes - 8).astype(np.float32))
+    codes[::3] = codes[::3] // 2 + 4  # 4 to 11
+    codes[1::3, :2] = 0, 15
+    minimum = rng.normal(0, 0.3, (blocks, 1)).astype(np.float16).astype(np.float32)
+    return torch.from_numpy(scale * codes.astype(np.float32) + minimum)
+
+
+def stored(tmp_path: Path, weights: dict[str, torch.Tensor], bits: int) -> StoredWeights:
+    tensors, facts = pack(weights, bits)
+    tmp_path.mkdir(exist_ok=True)
+    save_file(tensors, tmp_path / PACKED, facts)
+    return StoredWeights(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("q4_1", 4), ("q4_0", 4), ("q8_0", 8)])
+def test_values_that_came_of_codes_are_kept_exactly(kind, bits, tmp_path):
+    given = of_codes(kind)
+    assert torch.equal(stored(tmp_path, {"w": given}, bits).read("w"), given)
+
+
+def test_other_values_have_less_error_than_from_lowest_to_highest(tmp_path):
+    given = torch.randn(50, 33, generator=torch.Generator().manual_seed(2))  # 1,650 values: the last block is filled up
+    errors = {}
+    for bits in (4, 8):
+        packed = stored(tmp_path / str(bits), {"w": given, "norm": given[0]}, bits)
+        assert packed.read("w").shape == given.shape and packed.read("norm").dtype == torch.float16
+        errors[bits] = (packed.read("w") - given).square().mean().sqrt().item()
+        assert packed.path.stat().st_size < given.numel() * (bits + 1) / 8 + 600
+    x = torch.nn.functional.pad(given.flatten(), (0, 14), value=given[-1, -1]).view(-1, BLOCK)
+    low, step = x.amin(1, True), (x.amax(1, True) - x.amin(1, True)) / 15
+    plain = (((x - low) / step).round() * step + low - x).square().mean().sqrt().item()
+    assert errors[4] < 0.95 * plain and errors[8] < errors[4] / 14
+    with pytest.raises(ValueError, match="w has values beyond the range of float16"):
+        pack({"w": given * 1e6}, 4)
+
+
+def test_sixteen_bits_are_of_the_type_that_has_the_values():
+    values = torch.tensor([0.1, 3.0])
+    for dtype in (torch.bfloat16, torch.float16):
+        assert narrowed(values.to(dtype)).dtype == narrowed(values.to(dtype).float()).dtype == dtype
+    assert narrowed(torch.tensor([1e6, 1.0])).dtype == torch.bfloat16
+
+
+def states(spec: str | Path, layers: str = "all", **options) -> list[np.ndarray]:
+    encoder = load_encoder(str(spec), layers, pooling="exit", dtype="float32", cache=False, **options)
+    return [streams[0] for streams in encoder.encode(WORDS)]
+
+
+def assert_equal(ours, theirs, **near) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, **(near or {"rtol": 1e-3, "atol": 1e-3}))
+
+
+@pytest.fixture(scope="module")
+def lms(tiny_tokenizer, tmp_path_factory):
+    """lms(kind) → a folder of four blocks whose weights are of 16 bits."""
+    made: dict[str, Path] = {}
+
+    def make(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = folder = tmp_path_factory.mktemp("whole") / kind
+            with_special_pieces(tiny_tokenizer, ["mask", "cls", "sep", "pad"]).save_pretrained(folder.parent / "pieces")
+            write_model(folder, kind, folder.parent / "pieces" if kind == "bert" else tiny_tokenizer)
+            for file in folder.glob("*.safetensors"):
+                save_file({n: t.bfloat16().float() for n, t in load_file(file).items()}, file, {"format": "pt"})
+        return made[kind]
+
+    return make
+
+
+def test_an_uncut_lm_in_16_bits_is_an_ordinary_folder_with_the_same_numbers(lms, tmp_path, capsys):
+    whole = lms("llama")
+    assert main(["pack", str(whole), "--bits", "16", "--out", str(tmp_path / "made")]) == 0
+    assert "all 4 blocks in 16 bits" in capsys.readouterr().out
+    weights = load_file(tmp_path / "made/model.safetensors")
+    theirs = {name: tensor for file in whole.glob("*.safetensors") for name, tensor in load_file(file).items()}
+    assert weights.keys() == theirs.keys() and all(torch.equal(weights[n].float(), theirs[n]) for n in weights)
+    assert AutoModel.from_pretrained(tmp_path / "made").config.num_hidden_layers == 4
+    assert_equal(states(tmp_path / "made"), states(whole))
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3", "gemma", "gpt2", "bert"])
+def test_first_blocks_have_the_states_of_the_whole_lm(lms, kind, tmp_path):
+    whole, prefix = lms(kind), "masked:" if kind == "bert" else ""
+    assert main(["pack", str(whole), "--blocks", "2", "--bits", "16", "--out", str(tmp_path / "made")]) == 0
+    ours, theirs = states(f"{prefix}{tmp_path / 'made'}"), states(f"{prefix}{whole}", "0,1,2")
+    assert_equal([words[:, :2] for words in ours], [words[:, :2] for words in theirs])
+    for one, other in zip(ours, theirs, strict=True):
+        last = other[:, 2] - other[:, 2].mean(1, keepdims=True) * (kind == "gpt2")
+        size = np.sqrt((last**2).mean(1, keepdims=True)) if kind != "bert" else 1
+        np.testing.assert_allclose(one[:, 2], last / size, rtol=1e-3, atol=1e-3)
+
+
+def test_a_packed_lm_is_read_by_our_own_code_as_by_transformers_and_packed_again(lms, tmp_path, capsys):
+    made, again = tmp_path / "made", tmp_path / "again"
+    assert main(["pack", str(lms("llama")), "--blocks", "3", "--out", str(made)]) == 0
+    said = "the first 3 of 4 blocks in 4 bits; the states of its layers are those of the whole model but for the bits; "
+    said += "layer 3, the last, comes after a norm without scale"
+    assert said in capsys.readouterr().out and said in (made / "README.md").read_text()
+    encoder, theirs = (load_encoder(str(made), "all", dtype="float32", cache=False) for _ in range(2))
+    assert type(theirs.model).__name__ == "LlamaModel" and type(encoder.new_cache()).__name__ == "KeyValues"
+    assert encoder.identity() == theirs.identity() and encoder.num_shared > 1  # the start piece and the run-up
+    assert_equal([s[0] for s in encoder.encode(WORDS)], [s[0] for s in theirs.encode(WORDS)])
+    assert torch.equal(read_embeddings(str(made)), StoredWeights(made).read("model.embed_tokens.weight"))
+    assert main(["pack", str(made), "--blocks", "2", "--out", str(again)]) == 0
+    assert "the first 2 of 4 blocks" in capsys.readouterr().out
+    ours, given = StoredWeights(again), StoredWeights(made)
+    assert ours.shapes.keys() < given.shapes.keys() and all(
+        torch.equal(ours.read(n), given.read(n)) for n in ours.shapes
+    )
+    assert main(["doctor", "--encoder", str(made)]) == 0
+    assert said in capsys.readouterr().out
+    assert main(["score", "texts.txt", "--model", str(made)]) == 1
+    for command in (["generate", "--model", str(made), "x.txt"], ["pack", str(made), "--blocks", "9", "--out", "x"]):
+        assert main(command) == 1
+
+
+def test_a_sentence_encoder_keeps_its_folder_its_licence_and_its_words(lms, tmp_path):
+    source, made = tmp_path / "source", tmp_path / "made"
+    shutil.copytree(lms("bert"), source)
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (source / "modules.json").write_text(json.dumps([{"path": "", "type": "T"}, {"path": "1_Pooling", "type": "P"}]))
+    (source / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
+    (source / "NOTICE").write_text("made by others")
+    (source / "photo.png").write_bytes(b"x")
+    assert main(["pack", str(source), "--bits", "8", "--out", str(made)]) == 0
+    kept = {"modules.json", "1_Pooling/config.json", "NOTICE", "README.source.md", "tokenizer.json"}
+    assert kept <= json.loads((made / "manifest.json").read_text())["files"].keys()
+    card = (made / "README.md").read_text()
+    assert "license: apache-2.0" in card and "NOTICE" in card and "photo.png" in card and str(source) not in card
+    near = [np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(*map(states, ones(source, made)), strict=True)]
+    assert min(near) > 0.999
+
+
+def ones(*folders: Path) -> list[str]:
+    return [f"masked:{folder}" for folder in folders]
+
+
+@pytest.fixture
+def packed(lms, tmp_path):
+    assert main(["pack", str(lms("llama")), "--blocks", "2", "--out", str(tmp_path / "made")]) == 0
+    return tmp_path / "made"
+
+
+def test_a_torn_or_wrong_packed_file_is_refused_by_name(packed, capsys):
+    file, whole = packed / PACKED, (packed / PACKED).read_bytes()
+
+    def refused(match: str) -> None:
+        for read in (lambda: load_encoder(str(packed)), lambda: read_embeddings(str(packed))):
+            with pytest.raises(ValueError, match=match):
+                read()
+
+    file.write_bytes(whole[:-100])
+    refused(f"{PACKED} holds {len(whole) - 100} bytes")
+    file.write_bytes(whole[:-100] + bytes(100))
+    refused(f"{PACKED} has changed")
+    tensors, manifest = load_file(_write(file, whole)), packed / "manifest.json"
+    (codes := next(n for n in tensors if n.endswith(":codes"))), manifest.unlink()
+    refused("no manifest.json")
+    save_file(tensors | {codes: tensors[codes][1:]}, file, {"layout": json.dumps({codes[:-6]: [4, 32, 32]})})
+    write_manifest(packed, "model")
+    refused(f"{PACKED}: damaged")
+
+
+def _write(file: Path, content: bytes) -> Path:
+    file.write_bytes(content)
+    return file
+
+
+def test_what_cannot_be_packed_or_cut_is_refused_by_name(lms, tiny_tokenizer, tmp_path, capsys):
+    def error(*arguments: str) -> str:
+        assert main(["pack", *arguments, "--out", str(tmp_path / "made")]) == 1
+        return capsys.readouterr().err
+
+    T5Config().save_pretrained(tmp_path / "t5")
+    assert "is an encoder-decoder (t5)" in error(str(tmp_path / "t5"))
+    other = write_model(tmp_path / "other", "stablelm", tiny_tokenizer)
+    assert "is a causal LM (stablelm), of which it is not known" in error(str(other), "--blocks", "2")
+    assert "--blocks 5: " in error(str(lms("llama")), "--blocks", "5")
+    assert main(["pack", str(other), "--out", str(tmp_path / "made")]) == 0  # in bits alone
+    assert "already holds" in error(str(other)) and main(["pack", str(other), "--out", str(tmp_path / "made")]) == 1
+    with pytest.raises(ValueError, match="unpacked; leave out --quantise"):
+        load_encoder(str(tmp_path / "made"), quantise="int8")
