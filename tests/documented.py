@@ -42,6 +42,7 @@ SMALL = {
 SMALL_WITH = {
     "adapt": {"--shards": "--tokens 32 --segment-length 16 --batch-segments 2", "--train": "--epochs 1"},
     "fewshot": {"paper": "--shots 1 --budget 2 --epochs 2", "": "--seeds 2 --shots 1"},
+    "pack": {"--blocks": "--blocks 1"},
     "fit": {"ridge": "", "ridge-pool": "", "lda-pool": "", "statistics": "", "sense": "", "": "--epochs 1"},
 }
 """The same for commands whose options depend on another word of theirs, the first of these that is there."""

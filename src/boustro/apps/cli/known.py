@@ -104,7 +104,7 @@ COMMANDS: dict[str, Known] = {
         "minutes preset dry_run overwrite", "fit --encoder {lm}+{out} --train DATA --out MODEL"),
     "pack": Known("boustro.apps.cli.roads:pack", "Own LMs",
         "an LM in few bits, or its first blocks alone, as an encoder",
-        ("pack ./my-lm --blocks 12 --out my-packed", "pack ./minilm --bits 8 --out minilm-packed"),
+        ("pack gpt2 --blocks 6 --out gpt2-packed", "pack ./minilm --bits 8 --out minilm-packed"),
         "blocks bits overwrite"),
     "language": Known("boustro.apps.studies.language.command:language", "Own LMs",
         "raw text and labels to tokenizer, pair and tagger",
