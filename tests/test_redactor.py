@@ -1,5 +1,6 @@
 """Redaction of text in chunks: the same text, whatever the chunks, and nothing of a name before it is masked."""
 
+import json
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
+from boustro.apps.cli.main import main
 from boustro.apps.live.redactor import (
     Contradiction,
     Masks,
@@ -258,6 +260,103 @@ def test_there_are_ten_thousand_masks_less_one():
     assert masks.mask("PER", "5") == "[PER_6]"
     with pytest.raises(TooManyNames):
         masks.mask("PER", "one more")
+
+
+FILES = {
+    "t.csv": "\ufeffid;message;n\r\n1;Ada Brandt met Okonkwo. Ada Brandt paid;x\r\n2;;\r\n\r\n3;Ada again;7\r\n",
+    "t.jsonl": '{"n": 1, "log": "{\\"by\\": \\"Ada Brandt\\"}", "to": ["Ada Brandt"]}\n\n{"n": 2.5}\n',
+    "t.json": '[\n  {\n    "to": "Ada Brandt",\n    "n": 1\n  }\n]\n',
+    "t.txt": "Ada Brandt left.\r\n\r\nAda Brandt came with Okonkwo.",
+}
+MASKED_FILES = {
+    "t.csv": "\ufeffid;message;n\r\n1;[PER_1] met [PER_2]. [PER_1] paid;x\r\n2;;\r\n\r\n3;[PER_1] again;7\r\n",
+    "t.jsonl": '{"n": 1, "log": "{\\"by\\":\\"[PER_1]\\"}", "to": ["[PER_1]"]}\n\n{"n": 2.5}\n',
+    "t.json": '[\n  {\n    "to": "[PER_1]",\n    "n": 1\n  }\n]\n',
+    "t.txt": "[PER_1] left.\r\n\r\n[PER_1] came with [PER_2].",
+}
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """The command with a tagger that knows its names by heart."""
+    monkeypatch.setattr("boustro.apps.live.structured.open_tagger", lambda *_: ToyTagger())
+
+
+def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, file, tmp_path, capsys):
+    (tmp_path / "given" / "in").mkdir(parents=True)
+    for name, content in FILES.items():
+        file(f"given/in/{name}", content)
+    out = tmp_path / "shared"
+    words = ["redact", str(tmp_path / "given"), "--text-column", "message", "--out", str(out)]
+    assert main(words) == 1
+    assert "no 'message' (found: to, n)" in capsys.readouterr().err
+    for name in FILES:
+        column = ["--text-column", "message"] if name == "t.csv" else []
+        target = [
+            str(tmp_path / "given" / "in" / name),
+            "--out",
+            str(out / name),
+            "--json",
+            str(tmp_path / "told.json"),
+        ]
+        assert main(["redact", *target, *column]) == 0
+        assert (out / name).read_bytes().decode() == MASKED_FILES[name]
+        said = capsys.readouterr().err
+        assert said.count("what is not found stays") == 1 and " words (" in said
+    assert "1 tables with columns that are not read" not in said
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told == {"files": 1, "rows": 3, "words": 8, "masked": 5, "share": 0.625, "labels": {"PER": 3}}
+    assert main(["redact", *target]) == 1 and "give --overwrite" in capsys.readouterr().err
+    assert main(["redact", *target, "--overwrite", "--with", "label"]) == 0
+    assert (out / "t.txt").read_text() == "[PER] left.\n\n[PER] came with [PER]."
+
+
+def test_one_name_has_one_mask_in_a_row_or_everywhere(toy, file, tmp_path, capsys):
+    text = file("a.csv", "text,n\nOkonkwo left.,1\nAda Brandt left.,2\n")
+    assert main(["redact", str(text)]) == 0
+    out, err = capsys.readouterr()
+    assert out == "text,n\n[PER_1] left.,1\n[PER_1] left.,2\n"
+    assert "columns that are not read and stay: n" in err
+    assert main(["redact", str(text), "--same-everywhere", "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("text,n\n[PER_1] left.,1\n[PER_2] left.,2\n", "")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "xlsx"])
+def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
+    pandas = pytest.importorskip("pandas")
+    given = pandas.DataFrame(
+        {"id": [10**14, 2], "text": ["Okonkwo left.", None], "day": pandas.to_datetime(["2026-01-02"] * 2)}
+    )
+    read, write = (
+        (pandas.read_parquet, given.to_parquet) if ending == "parquet" else (pandas.read_excel, given.to_excel)
+    )
+    write(tmp_path / f"a.{ending}", index=False)
+    assert main(["redact", str(tmp_path / f"a.{ending}"), "--out", str(tmp_path / f"b.{ending}")]) == 0
+    found, given = read(tmp_path / f"b.{ending}"), read(tmp_path / f"a.{ending}")
+    assert found["text"].tolist()[0] == "[PER_1] left." and pandas.isna(found["text"][1])
+    assert found.drop(columns="text").equals(given.drop(columns="text"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "more", "message"),
+    [
+        ("a.csv", "id,mesage\n1,Ada\n", ["--text-column", "message"], "no column 'message'; did you mean 'mesage'?"),
+        ("a.csv", "id,body\n1,Ada\n", [], "no column 'text' (found: id, body); name the columns with names, such as"),
+        ("a.jsonl", '{"a": 1}\n{"a": \n', [], "a.jsonl:2: is not JSON"),
+        ("a.jsonl", '{"a": "Ada", "a": "Okonkwo"}\n', [], "a.jsonl:1: is not JSON, or has a key twice"),
+        ("a.txt", b"Ada\n\x81\n", [], "a.txt:2"),
+        ("a.txt", "Ada\n", ["--text-column", "message"], "lines of text have no columns"),
+        ("a.conll", "Ada B-PER\n", [], "words in columns"),
+        ("a.csv", "text\nAda\n", ["--out", "b.xlsx"], "end it in .csv"),
+        ("a.parquet", b"PAR1", [], "name what to write with --out"),
+    ],
+)
+def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, capsys, name, content, more, message):
+    monkeypatch.chdir(tmp_path)
+    file(name, content)
+    assert main(["redact", name, *more]) in (1, 2)
+    assert message in capsys.readouterr().err and not (tmp_path / "b.xlsx").exists()
 
 
 def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
