@@ -245,9 +245,8 @@ def test_answers_never_take_the_name_of_a_column():
         "label": "answer_answer_label",
         "score": "score",
     }
-    survey = Survey()
-    survey.add({"a": 1, "=2": 2}, ["a", "=2"])  # of a table
-    survey.add({"=3": 3})  # of JSON lines
+    survey = Survey({"a": "a", "=2": "=2"})  # of a table
+    survey.add({"a": 1, "=3": 3}, "csv")  # of JSON lines
     labeller = Labeller(Opened(Path("x")), Shown("csv", columns=survey.heads))
     labeller.__dict__["model"] = SimpleNamespace(columns=("=cmd|x", "a"))
     assert labeller.heads == ["a", "=2", "'=3", "'=cmd|x", "answer_a"]

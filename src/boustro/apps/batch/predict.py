@@ -145,10 +145,11 @@ def predict_files(
     terminal = console(wrap=False)
     colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
     made = _output(form, ending)
-    survey = look(files, reads, made, output.out)
+    with only_errors(run.quiet):
+        survey = look(files, reads, made, output.out)
     rows = RowStream(files, reads, kind.offsets, columns)
     if made is not None and not can_read_again(files):
-        survey.add(dict.fromkeys(rows.first(made)))
+        survey.add(dict.fromkeys(rows.first(made)), made)
     if form in TABULAR and not survey.heads:
         survey.heads = {PLACE: PLACE, "text": "text"}
     typed = ending in BINARY

@@ -55,12 +55,10 @@ class Survey:
     types: Types | None = None
     alike: list[Rows] = field(default_factory=list)
 
-    def add(self, record: Record, heads: Sequence[Any] | None = None) -> None:
-        """The columns of a row, or of a file with these heads; those that are there keep their place. What was no head
-        of a table before cannot run in one."""
-        if heads is not None or not record.keys() <= self.heads.keys():
-            found = dict(zip(record, map(no_formula, record) if heads is None else heads, strict=True))
-            self.heads |= {key: head for key, head in found.items() if key not in self.heads}
+    def add(self, record: Record, output: Output | None) -> None:
+        """Add the columns of a row behind those that are there. What was no head of a table cannot run in one."""
+        for key in record if not record.keys() <= self.heads.keys() else ():
+            self.heads.setdefault(key, no_formula(key) if output in ("csv", "tsv") else key)
 
 
 def can_read_again(files: Iterable[str]) -> bool:
@@ -85,7 +83,8 @@ def look(files: Sequence[str], reads: Form | None, output: Output | None, out: P
     western = False
     for file, table in zip(files, opened, strict=True):
         if table is not None:
-            survey.add(dict.fromkeys(table.keys), table.heads)
+            for key, head in zip(table.keys, table.heads, strict=True):
+                survey.heads.setdefault(key, head)
         records = _records(file, reads, output) if table is None else table
         typed = table is not None and table.schema is not None
         if survey.types is not None and table is not None:
@@ -95,14 +94,14 @@ def look(files: Sequence[str], reads: Form | None, output: Output | None, out: P
                 western = western or any(note.what == WESTERN for note in table.notes)
                 table.notes.clear()
             for place, record in some:
-                survey.add(record)
+                survey.add(record, output)
                 if output == "sheet":
                     refuse_in_sheet(record, place, name)
             if survey.types is not None and not typed:
                 survey.types.see([record for _, record in some], file)
-    if output == "sheet" and sum(counted) >= SHEET_ROWS:
-        raise ValueError(f"{name}: {sum(counted):,} rows, and a workbook holds {SHEET_ROWS - 1:,}; write .csv")
-    survey.rows = None if None in counted else sum(counted)
+    if output == "sheet" and counted[0] >= SHEET_ROWS:
+        raise ValueError(f"{name}: {counted[0]:,} rows, and a workbook holds {SHEET_ROWS - 1:,}; write .csv")
+    survey.rows = None if None in counted else counted[0]
     first = opened[0]
     if first is not None and first.dialect and file_ending(Path(files[0])) == f".{output}":
         survey.dialect = replace(first.dialect, has_mark=first.dialect.has_mark or western)
