@@ -20,6 +20,7 @@ from boustro.text.tokenizers import with_special_pieces
 from conftest import SENTENCES
 
 WORDS = [text.split() for text in SENTENCES]
+MODULES = [("", "sentence_transformers.models.Transformer"), ("1_Pooling", "sentence_transformers.models.Pooling")]
 
 
 def of_codes(kind: str, blocks: int = 400) -> torch.Tensor:
@@ -151,12 +152,12 @@ def test_a_packed_lm_is_read_by_our_own_code_as_by_transformers_and_packed_again
         assert main(command) == 1
 
 
-def test_a_sentence_encoder_keeps_its_folder_its_licence_and_its_words(lms, tmp_path):
+def test_a_sentence_encoder_keeps_its_folder_its_licence_and_its_vectors(lms, tmp_path, capsys):
     source, made = tmp_path / "source", tmp_path / "made"
     shutil.copytree(lms("bert"), source)
     (source / "1_Pooling").mkdir()
     (source / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}')
-    (source / "modules.json").write_text(json.dumps([{"path": "", "type": "T"}, {"path": "1_Pooling", "type": "P"}]))
+    (source / "modules.json").write_text(json.dumps([{"path": p, "type": t} for p, t in MODULES]))
     (source / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
     (source / "NOTICE").write_text("made by others")
     (source / "photo.png").write_bytes(b"x")
@@ -165,12 +166,10 @@ def test_a_sentence_encoder_keeps_its_folder_its_licence_and_its_words(lms, tmp_
     assert kept <= json.loads((made / "manifest.json").read_text())["files"].keys()
     card = (made / "README.md").read_text()
     assert "license: apache-2.0" in card and "NOTICE" in card and "photo.png" in card and str(source) not in card
-    near = [np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(*map(states, ones(source, made)), strict=True)]
-    assert min(near) > 0.999
-
-
-def ones(*folders: Path) -> list[str]:
-    return [f"masked:{folder}" for folder in folders]
+    assert capsys.readouterr().out.endswith(f"as an encoder {made}\n")
+    for reads in ("text", "words"):
+        both = (states(folder, "last", reads=reads) for folder in (source, made))
+        assert min(np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(*both, strict=True)) > 0.999
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ class PackConfig:
     model: Positional[LM]
     """A causal LM, or a masked one, a sentence-transformers folder among them: a folder, or a name on the Hub."""
     out: Path
-    """Where to write the folder; as an encoder it is named OUT, of a masked LM masked:OUT."""
+    """Where to write the folder; as an encoder it is named OUT, of a masked LM without modules.json masked:OUT."""
     blocks: Count | None = None
     """Keep the first blocks only. By default all."""
     bits: Literal[4, 8, 16] = 4

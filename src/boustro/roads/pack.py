@@ -25,6 +25,7 @@ from boustro.encoders.spec import locate
 from boustro.models.packed import PACKED, PLAIN, StoredWeights, pack, told_change
 from boustro.models.placing import shortened
 from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
+from boustro.names import MODULES
 from boustro.roads.options import PackConfig
 from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
 from boustro.text.tokenizers import load_tokenizer
@@ -34,7 +35,7 @@ POST_NORM = frozenset("bert camembert distilbert electra roberta xlm-roberta".sp
 OWN_FILES = ("config.json", MANIFEST, "README.md", "training.json")
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.gguf")
 KEPT = (".json", ".txt", ".md", ".model", ".tiktoken", ".jinja", "")
-MODULES, SOURCE_CARD = "modules.json", "README.source.md"
+SOURCE_CARD = "README.source.md"
 LEGAL = ("LICEN[CS]E*", "NOTICE*", "COPYING*")
 LICENCE = re.compile(r"^license:[ ]*([^\s#]+)", re.MULTILINE)
 
@@ -76,7 +77,8 @@ def pack_model(config: PackConfig) -> Packed:
             left_out = _copy(_source(path, revision), folder)
             if not (folder / "tokenizer_config.json").is_file():
                 tokenizer.save_pretrained(folder)
-            kind = "masked:" if architecture_kind(known) == "masked" else ""
+            is_words_alone = architecture_kind(known) == "masked" and not (folder / MODULES).is_file()
+            kind = "masked:" if is_words_alone else ""
             packed = _compare(file, weights, told_change(made) or "", f"{kind}{config.out}")
             write_file(folder / "README.md", _card(config, packed, folder, left_out))
     return packed
