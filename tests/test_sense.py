@@ -322,7 +322,11 @@ def test_the_commands_of_every_task(world, tiny_pair, capsys):
     assert first in (f"d0.s0.t0 {MONEY}", f"d0.s0.t0 {RIVER}") and second == "d0.s0.t1 ore%1:27:00::"
     assert main(["predict", out, str(world / "train.jsonl"), "--format", "jsonl"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(lines) == len(RECORDS) and lines[0]["senses"][0]["how"] == "centroid" and lines[0]["document"] == "d0"
+    assert (
+        len(lines) == len(RECORDS)
+        and lines[0]["answer_senses"][0]["how"] == "centroid"
+        and lines[0]["document"] == "d0"
+    )
     assert main(["predict", out, corpus]) == 1 and "c.data.xml:1: not a JSON object" in capsys.readouterr().err
 
 

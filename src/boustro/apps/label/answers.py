@@ -48,7 +48,7 @@ from boustro.types import Entity, Sentence
 
 LONGEST_LABEL = 60
 READ = frozenset((*TEXT_KEYS, *WORD_KEYS, *TAG_KEYS, *SPAN_KEYS, "spaces", "label", "labels", "score", "answer"))
-READ |= {"note", "source", "data", "annotations", "responses"}
+READ |= {"note", "source", "document", "data", "annotations", "responses"}
 """The keys that an answer has, and those that say what a record holds to what reads labelled data: a column of such a
 name stands in the answers under another (`row_label`)."""
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
@@ -78,7 +78,8 @@ class Answer:
         """The answer of a record of the file; `ValueError`, with the place, for what is none."""
         if isinstance(record, dict) and "source" in record and isinstance(text := record.get("text"), str):
             entities = tuple(map(_checked(where), _over_words(record.get("entities"), text, where)))
-            return cls(whole_sentence(text, str(record["source"])), entities, str(record.get("note") or ""), text)
+            sentence = whole_sentence(text, str(record["source"]))
+            return cls(sentence, entities, str(record.get("note") or ""), text, _columns_of(record))
         words = record.get("words") if isinstance(record, dict) and "source" in record else None
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
             raise ValueError(f"{where}: {NO_ANSWER}")
@@ -89,10 +90,16 @@ class Answer:
         sentence = Sentence(
             tuple(words), spaces=None if spaces is None else tuple(map(bool, spaces)), where=str(record["source"])
         )
-        return cls(sentence, tuple(sorted(entities)), str(record.get("note") or ""))
+        note = str(record.get("note") or "")
+        return cls(sentence, tuple(sorted(entities)), note, columns=_columns_of(record))
 
     def to_dict(self) -> dict[str, Any]:
         """A record of the file."""
+        names = free_names(self.columns, READ, before="row_")
+        return self._said() | {names[key]: value for key, value in self.columns.items()}
+
+    def _said(self) -> dict[str, Any]:
+        """The record without the other columns of its row."""
         if self.text:
             places = whole_text(self.text).places
             over = [(places[e.start][0], places[e.end - 1][1], e.label) for e in sorted(self.entities)]
@@ -111,8 +118,7 @@ class Answer:
     @cached_property
     def line(self) -> str:
         """Its line of the file."""
-        names = free_names(self.columns, READ, before="row_")
-        return as_json(self.to_dict() | {names[k]: v for k, v in self.columns.items()}, default=json_value) + "\n"
+        return as_json(self.to_dict(), default=json_value) + "\n"
 
     def labelled(self) -> Sentence:
         """For training: BIO tags of the outermost entities, and all of them where some overlap."""
@@ -135,7 +141,7 @@ class TopicAnswer(Answer):
             raise ValueError(f"{where}: {NO_ANSWER}")
         sentence = whole_sentence(text, str(record["source"]))
         labels = [check_label(name, f"{where}: ") for name in cls._labels(record, where)]
-        return cls(sentence, over(sentence, labels), str(record.get("note") or ""), text)
+        return cls(sentence, over(sentence, labels), str(record.get("note") or ""), text, _columns_of(record))
 
     @staticmethod
     def _labels(record: Mapping[str, Any], where: str) -> list[str]:
@@ -148,7 +154,7 @@ class TopicAnswer(Answer):
         """Its labels."""
         return sorted(entity.label for entity in self.entities)
 
-    def to_dict(self) -> dict[str, Any]:
+    def _said(self) -> dict[str, Any]:
         return {"text": self.text, "label": self.names[0], "note": self.note, "source": self.sentence.where}
 
     def labelled(self) -> Sentence:
@@ -165,11 +171,15 @@ class TopicSetAnswer(TopicAnswer):
             raise ValueError(f"{where}: expected a list of labels under 'labels'")
         return list(dict.fromkeys(map(str, labels)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def _said(self) -> dict[str, Any]:
         return {"text": self.text, "labels": self.names, "note": self.note, "source": self.sentence.where}
 
     def labelled(self) -> Sentence:
         return replace(self.sentence, labels=tuple(self.names))
+
+
+def _columns_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in READ}
 
 
 def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
@@ -238,7 +248,7 @@ class AnswerFile:
         answer = self.kind.parse(record, where)
         if others := sorted((record.keys() & READ) - self.kind.fields):
             raise ValueError(f"{where}: has {others[0]!r}, which boustro label does not write; choose another --out")
-        return replace(answer, columns={key: value for key, value in record.items() if key not in READ})
+        return answer
 
     def read_beside(self) -> Beside:
         """The labels and the skipped sentences; `ValueError` where the file is damaged."""

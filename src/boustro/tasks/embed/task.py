@@ -185,6 +185,10 @@ class SentenceEncoder(Task[str, np.ndarray]):
     def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
         return {"vector": self.result(answer).tolist()}
 
+    def empty_answer(self) -> None:
+        """An empty text has a vector."""
+        return None
+
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         record = self.to_record(answer)
         return {"text": answer.input} | record if form == "jsonl" else " ".join(f"{x:.6g}" for x in record["vector"])
