@@ -146,7 +146,7 @@ def test_a_text_of_unknown_words_is_a_zero_vector_and_is_counted(options):
     assert vectors.any(1).tolist() == [True, False, True, True] and encoder.notices() == {UNKNOWN: 1}
     (found,) = nearest_texts(encoder, texts, ["my parcel"], 10)
     assert sorted(row for _, row, _ in found.texts) == [1, 3, 4]
-    with pytest.raises(ValueError, match="query 2, .*: the table knows none of its words"):
+    with pytest.raises(ValueError, match=r"query 2, .*: the table knows none of its words"):
         nearest_texts(encoder, texts, ["my parcel", "Где заказ"], 10)
 
 

@@ -89,7 +89,7 @@ def encode(folder, texts=TEXTS):
         *({"pooling": [pooling], "include_prompt": False, "prompts": {"topic": "in Vellmar: "},
            "default_prompt_name": "topic"} for pooling in ("cls", "mean", "weightedmean", "lasttoken")),
     ],
-    ids=str,
+    ids=lambda how: "-".join(map(str, how)),
 )  # fmt: skip
 def test_the_vectors_are_those_of_the_library(made, how):
     folder, model = made(**how)

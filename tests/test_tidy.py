@@ -7,14 +7,14 @@ import pytest
 
 from boustro.given import as_sentences
 from boustro.tasks.data import load_data
-from boustro.tasks.data.conllu import COLUMNS
 from boustro.tasks.data.reading import PADDED, PADDED_TAGS
 from boustro.tasks.sense.data import read_senses
+from boustro.text.columns import UD_COLUMNS
 from boustro.types import Entity, Sentence
 
 
 def conllu(words):
-    cells = (dict.fromkeys(COLUMNS, "_") | {"id": n, "form": w, "upos": "X"} for n, w in enumerate(words, start=1))
+    cells = (dict.fromkeys(UD_COLUMNS, "_") | {"id": n, "form": w, "upos": "X"} for n, w in enumerate(words, start=1))
     return "".join("\t".join(map(str, row.values())) + "\n" for row in cells)
 
 

@@ -31,8 +31,6 @@ from boustro.errors import reason
 from boustro.metrics.score import score_table
 from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS, task_of
-from boustro.tasks.estimate import KEY as CROSS_VALIDATION
-from boustro.tasks.estimate import said
 from boustro.tasks.labellings import open_labelling
 from boustro.text.places import packaged_tagger
 
@@ -143,7 +141,9 @@ def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: 
 
 
 def _scores(config: dict[str, Any]) -> str:
-    scores, judged = config["record"].get("dev_scores"), config["record"].get(CROSS_VALIDATION)
+    from boustro.tasks.estimate import KEY, said  # with torch, which opening a folder of the Hub does without
+
+    scores, judged = config["record"].get("dev_scores"), config["record"].get(KEY)
     if not scores:
         sentences = said(judged, TASKS[config["task"]].examples) if judged else ()
         return "\n".join(["There was no development set.", *(f"- {sentence}" for sentence in sentences)])

@@ -74,8 +74,10 @@ class Units(ABC):
 
     def spaces(self, example: Any) -> list[bool]:
         """Whether a space stands before each of the words, as the text was given where that is known."""
-        parts = getattr(example, "parts", (example,))
-        words, given = self.words(example), [part.spaces for part in parts]
+        words, given = (
+            self.words(example),
+            [getattr(part, "spaces", None) for part in getattr(example, "parts", [example])],
+        )
         if any(spaces is None for spaces in given):
             return apart(words)
         joined = [space for n, spaces in enumerate(given) for space in (*[True] * (n > 0), *spaces)]  # a bar between

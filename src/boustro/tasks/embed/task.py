@@ -93,10 +93,11 @@ class SentenceEncoder(Task[str, np.ndarray]):
             return answers
         unknown = self._unknown(examples, cached)
         self.num_unknown += len(unknown)
-        return [  # a transform would make the same vector of all of them
-            replace(answer, vector=np.zeros_like(answer.vector)) if number in unknown else answer
-            for number, answer in enumerate(answers)
-        ]
+        for number in unknown:  # a transform would make the same vector of all of them
+            answer = answers[number]
+            assert isinstance(answer, VectorAnswer) and answer.vector is not None
+            answers[number] = replace(answer, vector=np.zeros_like(answer.vector))
+        return answers
 
     def _unknown(self, examples: Sequence[Pair], cached: bool) -> set[int]:
         """The numbers of the examples with words whose first text has none that the table knows."""
