@@ -122,7 +122,7 @@ def plain_loop(forward_path: str, backward_path: str, train, dev, epochs: int, s
 def ours(encoder: str, train, dev, epochs: int, seed: int, cache: Path) -> tuple[float, float]:
     """(seconds, best dev F1) of `boustro fit` on the same sentences; prints how long its parts took."""
     started, used = time.monotonic(), time.process_time()
-    record = boustro.Tagger(encoder, "mlp", cache=cache, epochs=epochs).fit(train, dev, seed).record
+    record = boustro.Tagger(encoder, "mlp", cache=cache, epochs=epochs).fit(train, dev=dev, seed=seed).record
     seconds, used = time.monotonic() - started, time.process_time() - used
     parts = f"encoding {record['encode_seconds']:.1f} s, training {record['train_seconds']:.1f} s"
     print(f"    {parts}, processor time of all {used:.1f} s")

@@ -363,7 +363,7 @@ def test_without_a_promise_recall_is_refused(lm, tagger, tmp_path):
     words = [(["Ada", "left"], ["NOUN", "VERB"])]
     without = (None, SENTENCES, None, "auto"), (False, SENTENCES, SENTENCES, "auto"), (None, words, words, "labels")
     for crf, data, dev, scheme in without:
-        made = boustro.Tagger(lm, hidden=8, epochs=1, cache=False, crf=crf).fit(data, dev, 1, scheme)
+        made = boustro.Tagger(lm, hidden=8, epochs=1, cache=False, crf=crf).fit(data, dev=dev, scheme=scheme)
         with pytest.raises(ValueError, match="train it with a development set, and with a CRF or a span head"):
             made.with_recall(0.9)
     tagger.save_pretrained(tmp_path / "t")

@@ -1,6 +1,7 @@
 """CSV and TSV files: which separator, whether quotes are letters, which columns; nothing is taken in silence."""
 
 import json
+import shlex
 
 import pandas as pd
 import pytest
@@ -200,10 +201,10 @@ def test_the_columns_of_pairs_and_of_scores_are_named_too(write):
 def test_a_table_with_other_names_says_which_it_has(write):
     path = write("a.csv", "message;topic\nhi;news\n")
     with pytest.raises(
-        ValueError, match=r"a\.csv:2: no text under text or sentence \(found: message, topic\); name it"
+        ValueError, match=r"a\.csv:2: no text under text or sentence and no label .*\(found: message, topic\); name the"
     ):
         read_texts(path)
-    with pytest.raises(ValueError, match=r"a\.csv:2: no label under 'label' \(found: message, topic, text\); name it"):
+    with pytest.raises(ValueError, match=r"a\.csv:2: no label under label or labels \(found: message, topic\); name"):
         read_texts(path, options=named_columns("message"))
     with pytest.raises(
         ValueError, match=r"a\.csv:2: no column 'mesage'; did you mean 'message'\? \(found: message, topic\)"
@@ -211,7 +212,7 @@ def test_a_table_with_other_names_says_which_it_has(write):
         read_texts(path, options=named_columns("mesage", "topic"))
     for name in ("a.csv", "b.tsv"):
         with pytest.raises(
-            ValueError, match=r"name their columns \(message, topic\) with --text-column and --label-col"
+            ValueError, match=r"columns message, topic, and no words .* --text-column message --label-column"
         ):
             load_data(write(name, "message;topic\nhi;news\n".replace(";", ";" if name == "a.csv" else "\t")))
     with pytest.raises(ValueError, match=r"c\.tsv:4: expected a word and a tag, got 'Eve'$"):  # CoNLL columns
@@ -243,3 +244,42 @@ def test_check_says_the_dialect_and_takes_the_columns(write, capsys):
     assert "2 texts, 4 words" in shown and "2 rows with semicolons between their cells" in shown
     assert main(["check", str(path)]) == 1
     assert "message, topic" in capsys.readouterr().out
+
+
+MESSAGES = "Nr;Nachricht;Kanal;Thema\n" + "".join(
+    f"{n};Mein Paket Nummer {n} ist noch nicht angekommen;mail;{'Ware' if n % 2 else 'Konto'}\n" for n in range(8)
+)
+
+
+def test_names_of_columns_are_kept_in_the_folder(write, tmp_path, capsys):
+    """`fit` is told the columns; `evaluate` and `predict` read them, and a file with the usual ones too."""
+    file, folder = write("eigene datei.csv", MESSAGES), str(tmp_path / "m")
+    usual = write("usual.jsonl", '{"text": "Mein Paket fehlt", "label": "Ware"}\n')
+    named = ["--text-column", "Nachricht", "--label-column", "Thema"]
+    how = ["--encoder", "starter-words", "--head", "ridge-pool", "--cross-validate", "0", "--no-cache"]
+    assert main(["fit", "--train", str(file), *named, "--dev", str(usual), *how, "--out", folder]) == 0
+    for data, rows in ((file, 8), (usual, 1)):
+        assert main(["evaluate", folder, str(data)]) == 0
+        capsys.readouterr()
+        assert main(["predict", folder, str(data), "--format", "jsonl"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == rows
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text(MESSAGES)
+    assert main(["batch", folder, str(tmp_path / "in"), str(tmp_path / "out"), "--quiet"]) == 0
+    assert len((tmp_path / "out" / "a.jsonl").read_text().splitlines()) == 8
+
+
+@pytest.mark.parametrize("how", [[], ["--task", "classify"], ["--text-column", "Nachricht"]])
+def test_columns_are_asked_for_at_once_with_a_proposal(write, capsys, how):
+    assert main(["check", str(write("a.csv", MESSAGES)), *how]) == 1
+    said = capsys.readouterr().out
+    assert "--text-column Nachricht --label-column Thema" in said and "expected a word and a tag" not in said
+
+
+def test_the_next_command_of_check_runs(write, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("eigene datei.csv", MESSAGES.replace("Nachricht", "Die Nachricht"))
+    assert main(["check", "eigene datei.csv", "--text-column", "Die Nachricht", "--label-column", "Thema"]) == 0
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("next: boustro fit "))
+    words = shlex.split(said.removeprefix("next: boustro "))
+    assert main([*words, "--encoder", "starter-words", "--head", "ridge-pool", "--cross-validate", "0"]) == 0

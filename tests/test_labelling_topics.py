@@ -8,7 +8,7 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, manner_of
+from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, held_task, manner_of
 from boustro.apps.label.background import Background, folder_beside, make_source, next_command
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import Session
@@ -128,6 +128,27 @@ def test_what_is_a_text(tmp_path):
     write(tmp_path / "m.conll", ["Ada B-PER"])
     with pytest.raises(ValueError, match="these are CoNLL columns"):
         read_whole(tmp_path / "m.conll", "auto")
+
+
+def test_a_file_of_answers_says_what_it_holds(tmp_path):
+    answers = {
+        ("tag", False): '{"text": "Ada left.", "entities": [], "note": "", "source": "m:1"}',
+        ("classify", False): '{"text": "Ada left.", "label": "x", "note": "", "source": "m:1"}',
+        ("classify", True): '{"text": "Ada left.", "labels": [], "note": "", "source": "m:1"}',
+        (None, False): "",
+    }
+    for (task, several), line in answers.items():
+        out = write(tmp_path / "a.jsonl", [line])
+        assert held_task(out) == (task, several)
+        for asked in ("tag", "classify") if task else ():
+            if asked == task:
+                assert manner_of(asked, False, out)
+            else:
+                with pytest.raises(ValueError, match=f"holds answers of --task {task}, and not of --task {asked}"):
+                    manner_of(asked, False, out)
+    for line in ('{"text": "a", "label": "x"}', '{"sentence1": "a", "sentence2": "b"}', "[1]"):
+        with pytest.raises(ValueError, match="not an answer that boustro label wrote"):
+            held_task(write(tmp_path / "a.jsonl", [line]))
 
 
 def test_which_tasks_have_a_page(tmp_path):

@@ -124,7 +124,7 @@ def test_correlations_are_scipys():
     [
         ("label", {"sentence1": "a", "label": "x"}, "no texts under sentence1 and sentence2"),
         ("label", {"sentence1": "a", "sentence2": 3, "label": "x"}, "sentence2 is 3, which is not a string"),
-        ("label", {"sentence1": "a", "sentence2": "b"}, "the label under 'label' or 'same' is None"),
+        ("label", {"sentence1": "a", "sentence2": "b"}, "no label under label or same"),
         ("score", {"sentence1": "a", "sentence2": "b", "score": "high"}, "the score under 'score' is 'high'"),
         ("score", {"sentence1": "a", "sentence2": "b", "score": float("nan")}, "NaN is no JSON; write null"),
         ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 9, "same": True}, "mark no characters"),

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from datasets import Dataset, DatasetDict
 
 import boustro
 from boustro.tasks.data import read_data
@@ -55,6 +57,50 @@ def test_a_dict_of_texts_and_two_lists_of_words_and_tags(tiny_pair):
         {TEXT: [("Ada", "PER")], "Brandt left.": [("Brandt", "PER")]}
     )
     assert by_text.types == ["PER"]
+
+
+def test_a_development_set_has_every_form_that_a_training_set_has():
+    def sizes(*given, **how):
+        record = boustro.Classifier("starter-words", "ridge-pool", cache=False).fit(*given, **how).record
+        return record["train"]["sentences"], record["dev"] and record["dev"]["sentences"]
+
+    own = pd.DataFrame({"id": range(16), "Nachricht": TEXTS, "Thema": TOPICS})
+    usual, names = pd.DataFrame({"text": TEXTS, "label": TOPICS}), {"text_column": "Nachricht", "label_column": "Thema"}
+    pairs, by_text = (("It snowed.", "weather"), ("They won.", "sport")), {"It snowed.": "weather"}
+    for dev in ((TEXTS[:4], TOPICS[:4]), (pd.Series(TEXTS[:4], index=[9, 8, 7, 6]), np.array(TOPICS[:4])), usual[:4]):
+        assert sizes(TEXTS, TOPICS, dev=dev) == sizes(own, dev=dev, **names) == (16, 4)
+    assert sizes(own, dev=own, **names) == (16, 16)
+    assert sizes(usual, dev=pairs) == (16, 2) and sizes(usual, dev=by_text) == (16, 1)
+    assert sizes({"train": usual, "validation": usual[:4]}) == sizes({"train": usual, "dev": usual[:4]}) == (16, 4)
+    assert sizes({"text": TEXTS, "label": TOPICS}) == (16, None)
+    both = DatasetDict(train=Dataset.from_pandas(usual), validation=Dataset.from_pandas(usual[:3]))
+    assert sizes(both) == sizes(usual, dev=both) == (16, 3)
+
+
+def test_names_of_columns_are_given_once(tmp_path):
+    own = pd.DataFrame({"id": range(16), "Nachricht": TEXTS, "Thema": TOPICS})
+    made = boustro.Classifier("starter-words", "ridge-pool", cache=False)
+    made.fit(own, text_column="Nachricht", label_column="Thema").save(tmp_path / "m")
+    opened = boustro.load(tmp_path / "m")
+    usual = own.rename(columns={"Nachricht": "text", "Thema": "label"})
+    assert opened.evaluate(own).value == opened.evaluate(usual).value == 100
+    asked = "text_column='Nachricht', label_column='Thema'"
+    with pytest.raises(ValueError, match=f"no text under .* and no label under .*{asked}"):
+        boustro.Classifier().fit(own)
+    tagger = boustro.Tagger("starter-words", "ridge", cache=False)
+    frame = pd.DataFrame({"Wort": [["Ada", "left"]] * 2, "Marke": [["B-PER", "O"]] * 2})
+    assert tagger.fit(frame, word_column="Wort", tag_column="Marke").evaluate(frame).f1 == 100
+
+
+@pytest.mark.parametrize("text", [None, float("nan"), 3, b"It rained."])
+def test_what_is_no_text_is_named_by_its_number(text):
+    for call in (
+        lambda: boustro.Classifier().fit([text, "a"], ["x", "y"]),
+        lambda: boustro.Tagger().fit([text, "Ada left."], [[], [("Ada", "PER")]]),
+        lambda: boustro.load("names").predict([text, "a"]),
+    ):
+        with pytest.raises(ValueError, match=r"^text 1 is .*, which is not a string"):
+            call()
 
 
 CALLS = Path(__file__).with_name("calls.txt")

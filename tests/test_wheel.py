@@ -149,11 +149,9 @@ def test_the_first_hour_from_a_table_to_the_same_table_with_answers(installed, t
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     (shown,) = re.findall(r" (F1 [\d.]+) on five parts", finished)
-    (following,) = re.findall(
-        r"^next: boustro (.+?) \(as on the page: (.+)\)$", errors.read_text("utf-8"), re.MULTILINE
-    )
-    assert following[1] == shown
-    fit = shlex.split(following[0])
+    (following,) = re.findall(r"^on the page: (.+)\nnext: boustro (.+)$", errors.read_text("utf-8"), re.MULTILINE)
+    assert following[0] == shown
+    fit = shlex.split(following[1])
     assert re.findall(r"cross-validated (F1): ([\d.]+) ", boustro(*fit)) == [tuple(shown.split())]
     answers = [json.loads(line) for line in Path("answers.jsonl").read_text("utf-8").splitlines()]
     assert len(answers) == 14 and {answer["text"] for answer in answers} < {text for _, text, _ in rows}

@@ -16,7 +16,8 @@ INDICATORS = (
     "which name no labels; give each text the list of its labels: MultiLabelBinarizer.inverse_transform(y) of "
     "scikit-learn, or [[name for name, has in zip(names, row) if has] for row in y]"
 )
-SPLITS = {"train", "training", "dev", "valid", "validation", "test"}
+TRAIN, DEV = ("train", "training"), ("validation", "valid", "dev", "development")
+SPLITS = {*TRAIN, *DEV, "test", "testing"}
 """Names that a dict of data sets has."""
 
 
@@ -32,7 +33,7 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
         hint = "; give its values, or one of them"
     elif isinstance(given, (bytes, bytearray)):
         hint = "; decode them first, for example with .decode()"
-    elif hasattr(given, "columns") or hasattr(given, "column_names"):
+    elif is_frame(given):
         hint = "; give one of its columns"
     elif not isinstance(given, str):
         try:
@@ -101,8 +102,15 @@ def are_texts(given: Any) -> bool:
     return len(given) > 0 and all(isinstance(item, str) for item in given)
 
 
+def is_frame(given: Any) -> bool:
+    """Whether this is a data frame or a data set, whose columns have names."""
+    return hasattr(given, "columns") or hasattr(given, "column_names")
+
+
 def are_inputs(given: Any, labels: Any, words: bool) -> bool:
     """Whether these are texts, or, where there are such, sentences of `words`, whose labels are the other list."""
+    if is_frame(given):
+        return False
     if are_texts(given):
         return True
     if isinstance(given, (str, Mapping)) or isinstance(labels, str) or not hasattr(given, "__len__") or not len(given):
@@ -111,16 +119,50 @@ def are_inputs(given: Any, labels: Any, words: bool) -> bool:
         return False
     if all(isinstance(plain_value(label), (str, int, float)) for label in labels):
         return True
-    some_texts = any(isinstance(item, str) for item in given)  # the others are said to be none
+    some_texts = any(isinstance(item, str) or is_no_input(item) for item in given)  # the others are said to be none
     return some_texts or (words and all(isinstance(item, (list, tuple)) and item and are_texts(item) for item in given))
+
+
+def is_of_splits(given: Any) -> bool:
+    """Whether this is a dict of data sets, such as a `DatasetDict`."""
+    if not isinstance(given, Mapping) or not given:
+        return False
+    return any(map(is_frame, given.values())) or {*given} <= SPLITS
+
+
+def part_of(given: Any, names: Sequence[str], *default: Any) -> Any:
+    """The set of a dict of data sets that has one of these names; anything else as it is.
+
+    Raises `ValueError` where it has none, and there is no default.
+    """
+    if not is_of_splits(given):
+        return given
+    found = next((name for name in names if name in given), None)
+    if found is None and not default:
+        raise ValueError(f"no set {names[0]!r} among {', '.join(map(str, given))}; give one of them, such as data['…']")
+    return default[0] if found is None else given[found]
+
+
+def is_of_columns(given: Any, names: Sequence[str]) -> bool:
+    """Whether this is a dict of columns of one length, one of which has one of these names."""
+    if not isinstance(given, Mapping) or len(given) < 2 or not any(name in given for name in names):
+        return False
+    columns = [*given.values()]
+    if not all(hasattr(column, "__len__") and not isinstance(column, (str, Mapping)) for column in columns):
+        return False
+    return len({*map(len, columns)}) == 1
+
+
+def is_no_input(item: Any) -> bool:
+    """Whether this is no text, nor anything that could be another input or an example."""
+    return is_missing(item) or isinstance(item, (bytes, bytearray, int, float)) or hasattr(item, "dtype")
 
 
 def is_by_text(given: Any) -> bool:
     """Whether this is a dict of texts and their labels, and not one of data sets or of columns."""
     if not isinstance(given, Mapping) or not given or not all(isinstance(key, str) for key in given):
         return False
-    are_sets = {*given} <= SPLITS or any(hasattr(v, "column_names") or hasattr(v, "columns") for v in given.values())
-    return not are_sets
+    return not is_of_splits(given)
 
 
 def plain_value(value: Any) -> Any:
@@ -150,6 +192,9 @@ def with_labels(given: Iterable[Any], labels: Any, join: Callable[[Any, Any, str
     texts, golds = as_list(given, "texts"), as_list(labels, "labels, one for each text")
     if len(texts) != len(golds):
         raise ValueError(f"{len(texts):,} texts, but {len(golds):,} labels; give one for each text")
+    for number, text in enumerate(texts, start=1):
+        if is_no_input(text):
+            as_text(text, f"text {number}")
     return [join(text, label, f"text {n}") for n, (text, label) in enumerate(zip(texts, golds, strict=True), start=1)]
 
 

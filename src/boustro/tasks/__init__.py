@@ -253,6 +253,16 @@ def task_of(folder: str | Path) -> str:
     return next((name for name, entry in TASKS.items() if entry.folder == kind), DEFAULT_TASK)
 
 
+def kept_columns(folder: str | Path) -> dict[str, Any]:
+    """The column names of the data that a folder was trained on (`reading.named_of`); none where it names none, or
+    cannot be read, so that opening it says why."""
+    from boustro.tasks.data.reading import KEPT
+
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return dict(read_json(Path(folder) / "config.json")["record"].get(KEPT, {}))
+    return {}
+
+
 def read_counted(
     task: "type[Task[Any, Any]] | Task[Any, Any]", data: Any, options: "DataOptions"
 ) -> tuple[list[Any], Mapping[str, int]]:

@@ -13,7 +13,7 @@ for itself is in `tasks.contract`; here is what is common to all.
 import copy
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from inspect import signature
@@ -26,14 +26,27 @@ import numpy as np
 from boustro.choose import later, suggestion
 from boustro.errors import require_torch
 from boustro.features.reader import within_memory
-from boustro.given import are_inputs, is_by_text, iterate, plain_labels, with_labels
+from boustro.given import (
+    DEV,
+    TRAIN,
+    are_inputs,
+    is_by_text,
+    is_frame,
+    is_of_columns,
+    is_of_splits,
+    iterate,
+    part_of,
+    plain_labels,
+    with_labels,
+)
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
 from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.contract import Contract, Result
-from boustro.tasks.data import data_name
-from boustro.tasks.data.reading import Note, warn_of
+from boustro.tasks.data import data_name, kept_for
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, warn_of
+from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 from boustro.text.words import RULE, word_rule
@@ -253,12 +266,12 @@ class Task(Contract[Input, Result]):
 
     def fit(
         self,
-        train: Any,
-        dev: Any | None = None,
+        X: Any,
+        y: Any = None,
+        *,
+        dev: Any = None,
         seed: Seed = 1,
-        *how: Any,
-        labels: Iterable[Any] | None = None,
-        weak: Any | None = None,
+        weak: Any = None,
         weak_weight: Share | None = None,
         cross_validate: PositiveOrZero = 0.0,
         **reading: Any,
@@ -266,18 +279,23 @@ class Task(Contract[Input, Result]):
         """Train the head; with `dev`, keep the epoch with the best score there.
 
             Classifier().fit(["It rained.", "We won."], ["weather", "sport"])
+            Classifier().fit(frame, dev=other, text_column="message", label_column="topic")
             Tagger().fit(["Ada left Vellmar."], [[("Ada", "PER"), ("Vellmar", "PLACE")]])
 
         Args:
-            train: Labelled examples, in any form that `read` takes, or texts, whose labels come next. A tagger's may
-                have sentences without labels: the context of the others in their document.
-            dev: Labelled examples; without it the last epoch is kept. After texts without labels: their labels.
+            X: Labelled examples, in any form that `read` takes, or texts, whose labels are `y`. A tagger's may have
+                sentences without labels: the context of the others in their document. Of a dict of data sets, such as
+                a `DatasetDict`, `train` is learned from, and `validation` or `dev` is the development set.
+            y: The labels of `X`, one for each text; for a tagger each is a list of entities. After examples that have
+                their labels, the development set.
+            dev: A development set, in any form that `X` has; `(texts, labels)` is one too. Without it the last epoch
+                is kept.
             seed: Of the head's weights, the order of examples and dropout.
-            how, reading: Options of `read`, such as scheme.
-            labels: The labels of `train`, one for each text; for a tagger each is a list of entities.
-            weak: Examples with silver labels, which the head learns from before the training set.
+            weak: Examples with silver labels, in any form that `X` has, which the head learns from before the training
+                set.
             weak_weight: How much their loss counts; by default chosen on parts of the training set left out.
             cross_validate: Seconds that `tasks.estimate` may take, which says in the record how good the head is.
+            reading: Options of `read`, such as scheme.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
@@ -288,18 +306,49 @@ class Task(Contract[Input, Result]):
         self._check_reading(reading)
         if weak_weight is not None and weak is None:
             raise OptionError("weak_weight is not read without weak examples; leave it out")
-        if labels is None and dev is not None and are_inputs(train, dev, self.in_documents):
-            labels, dev = dev, None
-        train = self._joined(train, labels)
+        if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
+            raise ValueError("X is a table; give the column of its texts, or leave y out and name its columns")
+        if y is not None and not are_inputs(X, y, self.in_documents):
+            if dev is not None:
+                raise ValueError("X has its labels already, so y is not read; leave it out, or give dev alone")
+            y, dev = None, y
+        if is_of_splits(X):
+            dev = part_of(X, DEV, None) if dev is None else dev
+            X = part_of(X, TRAIN)
+        train = self._joined(X, y)
         examples = Examples(
-            train=self.read(train, *how, **reading, **self.lenient),
-            dev=self.read(dev, *how, **reading) if dev is not None else (),
-            weak=self.read(weak, *how, **reading) if weak is not None else (),
+            train=self.read(train, **reading, **self.lenient),
+            dev=() if dev is None else self._read_beside(part_of(dev, DEV), y, reading),
+            weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
             weight=weak_weight,
         )
         then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
+        self.keep_columns(reading)
         return self
+
+    def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
+        """Examples of a set beside the training set, whose columns may have other names; `(texts, labels)` too, which
+        two examples as a tuple are only where the training set has no `y`."""
+        two = isinstance(given, tuple) and len(given) == 2
+        as_examples = two and y is None and all(isinstance(one, tuple) and len(one) == 2 for one in given)
+        if two and not as_examples and are_inputs(given[0], given[1], self.in_documents):
+            given = self._joined(given[0], given[1])
+        else:
+            given = self._joined(given, None)
+        others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
+        return self.read(given, **others, **kept_for(given, reading))
+
+    def keep_columns(self, options: Mapping[str, Any]) -> None:
+        """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
+        named = {name: options[name] for name in COLUMN_OPTIONS if options.get(name) not in (None, (), [])}
+        if named:
+            self.fitted = replace(self.fitted, record=self.record | {KEPT: named})
+
+    def kept_reading(self, data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of `read` that are given, and those of the training set whose columns this data has."""
+        kept = {n: v for n, v in self.record.get(KEPT, {}).items() if n in signature(self.read).parameters}
+        return kept_for(data, kept, given) | dict(given)
 
     def _check_reading(self, reading: Iterable[str]) -> None:
         """`OptionError` for what is no option of `read`."""
@@ -309,7 +358,9 @@ class Task(Contract[Input, Result]):
             raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
 
     def _joined(self, given: Any, labels: Any) -> Any:
-        """Texts with their labels, also of a dict of both, as examples."""
+        """Texts with their labels, also of a dict of both, as examples; a dict of columns as rows."""
+        if labels is None and is_of_columns(given, (*TEXT_KEYS, *WORD_KEYS, *self.texts)):
+            given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
         if labels is None and is_by_text(given):
             given, labels = list(given), list(given.values())
         if labels is None:
@@ -378,24 +429,23 @@ class Task(Contract[Input, Result]):
         found: list[Any] = list(self.stream(given))
         return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
 
-    def evaluate(self, data: Any, *how: Any, labels: Any = None, **reading: Any) -> "Score":
+    def evaluate(self, X: Any, y: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
 
-        `data` is what `fit` takes: after texts, or words, their labels come next. Gold labels that the head does not
-        know are a warning.
+        `X` and `y` are what `fit` takes. Gold labels that the head does not know are a warning.
         """
         self._check_reading(reading)
-        if labels is None and how and are_inputs(data, how[0], self.in_documents):
-            labels, how = how[0], how[1:]
-        data = self._joined(data, labels)
-        examples = self.read(data, *how, **reading)
+        if is_of_splits(X):
+            raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
+        data = self._joined(X, y)
+        examples = self.read(data, **self.kept_reading(data, reading))
         for what, count in self.unknown_labels(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
         return self.score_answers(examples, self.answer(examples, cached=True))
 
-    def score(self, X: Any, y: Any = None, *how: Any, **reading: Any) -> float:
+    def score(self, X: Any, y: Any = None, **reading: Any) -> float:
         """As scikit-learn has it: the value of `evaluate`, from 0 to 1."""
-        return self.evaluate(X, *([] if y is None else [y]), *how, **reading).value / 100
+        return self.evaluate(X, y, **reading).value / 100
 
     @property
     def classes_(self) -> np.ndarray:

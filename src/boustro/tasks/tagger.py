@@ -65,9 +65,18 @@ class Tagger(Task[str, Entities]):
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
     @staticmethod
-    def read(data: Data, scheme: Scheme = "auto", *, unlabelled: bool = False) -> list[Sentence]:
+    def read(
+        data: Data,
+        scheme: Scheme = "auto",
+        *,
+        delimiter: str | None = None,
+        word_column: int | str | None = None,
+        tag_column: int | str | None = None,
+        unlabelled: bool = False,
+    ) -> list[Sentence]:
         """See `boustro.read_data`."""
-        return read_data(data, scheme, unlabelled=unlabelled)
+        columns: dict[str, Any] = {"delimiter": delimiter, "word_column": word_column, "tag_column": tag_column}
+        return read_data(data, scheme, unlabelled=unlabelled, **columns)
 
     @staticmethod
     def is_labelled(example: Sentence) -> bool:

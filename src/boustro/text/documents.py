@@ -252,6 +252,7 @@ def read_items(
     form: Literal["text", "json", "columns"] | None = None,
     keys: Sequence[str] = KEYS,
     notes: list[Note] | None = None,
+    delimiter: str | None = None,
 ) -> Iterator[Item | None]:
     """What a file holds, in order, and `None` whenever the next has not arrived yet: what all commands read texts by.
 
@@ -263,7 +264,8 @@ def read_items(
         file: A file, compressed or not, or - for standard input.
         form: What it holds; by default it is looked at.
         keys: What an object has that says that a file of any name is JSON.
-        notes: What to say of how a table was read.
+        notes: What to say of how the file was read; with it, lines in Windows-1252 are read too.
+        delimiter: What separates the cells of a table; by default as its first line has it.
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array.
     """
@@ -273,7 +275,7 @@ def read_items(
     from boustro.text.files import is_table, open_rows  # which reads its lines by this file
 
     if form == "columns" or (form is None and is_table(path)):
-        yield from (Item(*row) for row in open_rows(path, form, notes=notes))
+        yield from (Item(*row) for row in open_rows(path, form, delimiter, notes))
         return
     arriving: Iterator[tuple[int, bytes] | None] = read_raw(path)
     begun, first = [], ""

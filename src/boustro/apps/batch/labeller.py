@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,7 +38,7 @@ from boustro.apps.serve.models import Served, name_folders, open_model
 from boustro.errors import lacks_memory, reason
 from boustro.output import as_json
 from boustro.store import content_fingerprint, kind_of, open_folder
-from boustro.tasks import task_class, task_of
+from boustro.tasks import kept_columns, task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
@@ -345,10 +345,12 @@ class Predictor:
     def __repr__(self) -> str:
         return f"Predictor({str(self.folder)!r})"
 
-    @property
+    @cached_property
     def columns(self) -> Columns:
-        """Which column is the text."""
-        return Columns({} if self.text == "text" else {"text": self.text})
+        """Which columns hold what."""
+        task = task_class(task_of(self.folder))
+        made = Columns.of(task, (), kept_columns(self.folder))
+        return made if self.text == "text" else replace(made, names={"text": self.text})
 
     @property
     def offsets(self) -> Offsets | None:
@@ -391,8 +393,8 @@ class Predictor:
 
     def _parse(self, value: Any, place: str) -> Any:
         """An input, or `EMPTY` for one without a text that the model is not asked for."""
-        if self.text != "text" and isinstance(value, Mapping) and self.text in value:
-            value = {**value, "text": value[self.text]}
+        if {*self.columns.names.values()} <= (value.keys() if isinstance(value, Mapping) else {*()}):
+            value = self.columns.named(value, place, table=False)
         refuse_half_characters(value, place)
         if self.model.empty_answer is not None and Columns(texts=self.model.model.texts).are_empty(value):
             return EMPTY

@@ -24,7 +24,7 @@ from boustro.options import OptionError
 from boustro.output import RunOptions, as_json, check_target, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint
-from boustro.tasks import task_class, task_of
+from boustro.tasks import kept_columns, task_class, task_of
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
@@ -129,7 +129,7 @@ def predict_files(
         check_input(file)
     kind, ending = task_class(task_of(opened.folder)), "" if output.out is None else output.out.suffix.lower()
     form = _form_of(kind, output.out, form, ending, explain)
-    columns = Columns.of(kind, text_column)
+    columns = Columns.of(kind, text_column, kept_columns(opened.folder))
     for file in files if reads is None else ():
         columns.check(file, kind)
     if opened.recall is not None and form == "conll":

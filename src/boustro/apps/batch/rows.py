@@ -12,25 +12,26 @@ A row that cannot be read is not an end: it comes with its `problem`.
 
 import contextlib
 import json
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from boustro.choose import suggestion
 from boustro.options import OptionError
 from boustro.tasks.contract import Contract
-from boustro.tasks.data import columns_form
+from boustro.tasks.data import columns_form, kept_for
+from boustro.tasks.data.named import propose_columns, say_columns
 from boustro.tasks.data.reading import TEXT_KEYS, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
 from boustro.text.columns import COMMENTS, LOOKED_AT, ColumnReader, read_arriving_lines
 from boustro.text.documents import Item, is_stream, read_items, read_lines
-from boustro.text.files import SHEET, TableRow, columns_of, is_separated, is_table
-from boustro.text.rows import file_ending
+from boustro.text.files import SHEET, TableRow, columns_of, is_separated, is_table, read_table
+from boustro.text.rows import SEPARATORS, file_ending, first_line
 from boustro.text.separated import cell_text, json_value
 from boustro.text.words import join_words
 from boustro.types import Sentence
@@ -58,37 +59,60 @@ class Columns:
     names: Mapping[str, str] = field(default_factory=dict)
     texts: tuple[str, ...] = TEXT_KEYS[:1]
     """Those that hold a text, which in a table may be empty, or a number."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """As `names`, of the data that a folder was trained on: read where they are there."""
+    of_words: Mapping[str, Any] = field(default_factory=dict)
+    """The `word_column` and the `delimiter` of that data, which words in columns are read by."""
 
     @classmethod
-    def of(cls, task: Any, chosen: Sequence[str] = ()) -> "Columns":
-        """Those of a task with the columns of its texts that were chosen; `OptionError` for another number of them."""
+    def of(cls, task: Any, chosen: Sequence[str] = (), kept: Mapping[str, Any] = MappingProxyType({})) -> "Columns":
+        """Those of a task with the columns of its texts that were chosen, and those that a trained folder keeps
+        (`tasks.kept_columns`); `OptionError` for another number of them."""
         if len(chosen) not in (0, len(task.texts)):
             raise OptionError(f"--text-column names {len(chosen)} columns; a {task.__name__} reads {len(task.texts)}")
-        return cls(dict(zip(task.texts, chosen, strict=False)), task.texts)
+        named, word = kept.get("text_column", ()), str(kept.get("word_column", ""))
+        if word and not word.lstrip("-").isdigit():
+            named = (word,)
+        trained = dict(zip(task.texts, (named,) if isinstance(named, str) else named, strict=False))
+        names = dict(zip(task.texts, chosen, strict=False))
+        of_words = {name: kept[name] for name in ("word_column", "delimiter") if name in kept}
+        return cls(names, task.texts, {} if names else trained, of_words)
 
     def check(self, file: str, task: Any) -> None:
         """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
         path = Path(file)
         if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys or form_of(file):
             return
-        columns, wanted = columns_of(path), tuple(self.names.values())
-        known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS)]
+        columns, wanted = columns_of(path, self.separator(path)), tuple(self.names.values())
+        kept = [tuple(self.kept.values())] * bool(self.kept)
+        known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS), *kept]
         if not any(set(keys) <= set(columns) for keys in known):
             lacks = " and ".join(map(repr, next(iter(known))))
+            rows = (row for _, row in read_table(path, notes=[]))
             near = next(filter(None, (suggestion(name, columns) for name in known[0])), "")
             raise ValueError(
-                f"{file}: no column {lacks}{near} (found: {', '.join(columns) or 'nothing'}); name the column of the "
-                f"texts, such as --text-column {shlex.quote((columns or ['message'])[-1])}"
+                f"{file}: no column {lacks}{near} (found: {', '.join(columns) or 'nothing'})"
+                f"{say_columns(file, propose_columns(rows, len(task.texts))[0])}"
             )
+
+    def separator(self, path: Path) -> str | None:
+        """The delimiter that is kept, where the first line of a table has it."""
+        delimiter = self.of_words.get("delimiter")
+        if delimiter is None or not is_separated(path) or not path.is_file():
+            return None
+        head, _ = first_line(read_lines(path, []))
+        return delimiter if SEPARATORS.get(delimiter, delimiter) in head else None
 
     def named(self, value: Any, place: str, table: bool) -> Any:
         """A row under the names that the task reads; `ValueError` where it lacks a chosen one."""
-        if not isinstance(value, Mapping) or not (self.names or table):
+        if not isinstance(value, Mapping) or not (self.names or self.kept or table):
             return value
         for name in self.names.values():
             if name not in value:
                 raise ValueError(f"{place}: no {name!r} (found: {', '.join(map(str, value)) or 'nothing'})")
-        value = {**value, **{name: value[column] for name, column in self.names.items()}}
+        names = self.names or (self.kept if {*self.kept.values()} <= value.keys() else {})
+        are_words = {name: WORD_KEYS[0] for name, column in names.items() if isinstance(value[column], list)}
+        value = {**value, **{are_words.get(name, name): value[column] for name, column in names.items()}}
         if table:  # a cell may be empty, or look like a number
             cells = ((name, value[name]) for name in (*self.texts, *TEXT_KEYS) if name in value)
             value |= {name: cell_text(cell) for name, cell in cells if not isinstance(cell, list)}
@@ -222,6 +246,7 @@ def read_rows(
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
+    columns = columns or Columns()
     for file in files:
         if offsets is not None and file != "-" and not is_stream(file):
             unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
@@ -231,13 +256,14 @@ def read_rows(
             yield None
         kind = form or form_of(file)
         if kind in ("conll", "conllu"):
-            yield from _sentences(file, kind, notes)
+            yield from _sentences(file, kind, notes, columns)
         elif kind == "xml":
             yield from (Row(file, str(value.pop("where")), value, kind) for value in corpus_records(Path(file)))
         else:
-            items = read_items(file, None if kind is None else ITEMS[kind], notes=notes)
+            form_given, separator = None if kind is None else ITEMS[kind], columns.separator(Path(file))
+            items = read_items(file, form_given, notes=notes, delimiter=separator)
             table = kind is None and is_table(Path(file))
-            yield from (item and _row(file, item, columns or Columns(), table) for item in items)
+            yield from (item and _row(file, item, columns, table) for item in items)
 
 
 def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:
@@ -258,8 +284,9 @@ def _has_document(row: Row) -> bool:
     return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
-def _sentences(file: str, form: Form, notes: list[Note] | None) -> Iterator[Row | None]:
-    reader = ColumnReader(file, "conllu" if form == "conllu" else None)
+def _sentences(file: str, form: Form, notes: list[Note] | None, columns: Columns) -> Iterator[Row | None]:
+    own = kept_for(file, columns.of_words) if columns.of_words and Path(file).is_file() else {}
+    reader = ColumnReader(file, "conllu" if form == "conllu" else None, **own)
     opens = False
     for read in reader.read(read_arriving_lines(Path(file), notes if form == "conll" else None)):
         if notes is not None:

@@ -27,8 +27,9 @@ from boustro.names import is_shipped
 from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, Share, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, read_examples, task_class, task_of
+from boustro.tasks import TASKS, kept_columns, read_examples, task_class, task_of
 from boustro.tasks.config import AUTO, TaskConfig
+from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
@@ -85,8 +86,8 @@ def fit(
         # What is wrong with the data is said before torch is imported.
         sentences = read_examples(kind, train, reading, training=True)
         make_labelling(chosen, [example for example in sentences if kind.is_labelled(example)], of_head)
-        dev_sentences = read_examples(kind, dev, reading) if dev else None
-        weak = read_examples(kind, reading.weak, reading) if reading.weak else None
+        dev_sentences = read_examples(kind, dev, like(reading, dev)) if dev else None
+        weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else None
         if reading.documents:
             texts = read_documents(reading.documents, split="line")
             sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
@@ -121,12 +122,13 @@ def fit(
                 print(sentence, file=sys.stderr)
             model.fit(
                 sentences,
-                dev_sentences,
-                seed,
+                dev=dev_sentences,
+                seed=seed,
                 weak=weak,
                 weak_weight=reading.weak_weight,
                 cross_validate=0 if dev else cross_validate,
             )
+            model.keep_columns(vars(reading))
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
@@ -214,7 +216,7 @@ def evaluate(
         kind = task_class(task_of(folder))
         _refuse_of_taggers(kind, recall)
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
-        sentences = read_examples(model, data, reading)
+        sentences = read_examples(model, data, with_kept(reading, kept_columns(folder), data))
         print_notices(model.unknown_labels(sentences))
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)

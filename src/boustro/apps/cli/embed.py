@@ -66,6 +66,7 @@ def embed(
         if str(file) == "-":
             return
         how = {"--encoder": encoder if encoder != DEFAULT_ENCODER else None, "--model": model}
+        how |= {"--text-column": text_column}
         words = [str(word) for option in how.items() if option[1] for word in option]
         print(f"next: boustro similarity {shlex.join([str(file), *words])} --query TEXT", file=sys.stderr)
 

@@ -154,7 +154,7 @@ def run(name: str, arguments: list[str]) -> int:
         first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts
         said = known.next if not known.after or values.get(known.after) else ""
         if said and first and not values.get("quiet") and not values.get("dry-run"):
-            print(f"next: boustro {said.format_map(_Values(values))}", file=sys.stderr)
+            print(f"next: boustro {said.format_map(_Values(values))}{_carried(said, values)}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:
@@ -181,6 +181,19 @@ def run(name: str, arguments: list[str]) -> int:
         print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0
+
+
+CARRIED = ("task", "scheme", "delimiter", "word-column", "tag-column", "text-column", "label-column")
+"""Options that say how labelled data are read, which the next command reads too."""
+
+
+def _carried(said: str, values: dict[str, Any]) -> str:
+    """Those of `CARRIED` that were given, where `fit` comes next."""
+    words = []
+    for name in CARRIED if said.startswith("fit --train {data") else ():
+        if (value := values.get(name)) not in (None, ()):
+            words += [f"--{name}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return "".join(f" {shlex.quote(word)}" for word in words)
 
 
 class _Values(dict[str, Any]):

@@ -47,6 +47,7 @@ from boustro.heads.mix import LayerConcat
 from boustro.store import read_json, write_file, write_folder, write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.base import Task
+from boustro.tasks.data.reading import KEPT
 from boustro.tasks.plan import Fitted, save_beside
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
@@ -372,7 +373,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
         "inputs": list(inputs),
         "labelling": fitted.labelling.to_dict(),
         "temperature": head.temperature,
-        "record": {name: fitted.record[name] for name in ("train", "layer_weights") if name in fitted.record},
+        "record": {name: fitted.record[name] for name in ("train", "layer_weights", KEPT) if name in fitted.record},
         "checked": None,
     }
     write_file(folder / CONFIG, json.dumps(config, indent=1, ensure_ascii=False))

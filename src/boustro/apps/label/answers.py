@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Self
 
 from boustro.apps.label.texts import Text, over, read_to_label, read_whole, whole_sentence
 from boustro.choose import choose, later
+from boustro.errors import shorten
 from boustro.heads.registry import head_kind
 from boustro.locks import lock
 from boustro.options import OptionError
@@ -386,22 +387,45 @@ def _learned(task: str) -> str:
     return head_kind(TASKS[task].config.default_head).labelling
 
 
+def held_task(out: Path) -> tuple[str | None, bool]:
+    """The task of the answers that a file holds already, `None` where it has none yet, and whether a text has several
+    labels.
+
+    Raises `ValueError`, with what it is, for a file that holds something else.
+    """
+    record, where = _first_answer(out)
+    if record is None:
+        return None, False
+    kinds = {"entities": "tags", "label": "class", "labels": "class"}
+    learned = next((kind for key, kind in kinds.items() if isinstance(record, dict) and key in record), None)
+    if learned is None or "source" not in record:
+        what = f"an object with {', '.join(map(str, record))}" if isinstance(record, dict) else shorten(record)
+        raise ValueError(f"{where}: {what}: {NO_ANSWER}")
+    task = next(name for name in TASKS if MANNERS.get(_learned(name)) == MANNERS[learned])
+    return task, "labels" in record
+
+
 def manner_of(task: str, several: bool, out: Path) -> Manner:
     """The manner of a task, and of the answers that are in the file already.
 
-    Raises `ValueError` for a task that has no page, and `OptionError` for several labels of one that has no texts.
+    Raises `ValueError` for a task that has no page, and where the file holds answers of another one, `OptionError` for
+    several labels of one that has no texts.
     """
+    held, many_held = held_task(out)
     pages = {name: MANNERS[learned] for name in TASKS if (learned := _learned(name)) in MANNERS}
     one, many = choose(task, pages, "task")
     if several and one is many:
         raise OptionError("--several is for labels of whole texts; leave it out")
-    return many if several or _has_several(out) else one
+    if held is not None and MANNERS[_learned(held)] != pages[task]:
+        raise ValueError(f"{out} holds answers of --task {held}, and not of --task {task}; choose another --out")
+    return many if several or many_held else one
 
 
-def _has_several(out: Path) -> bool:
-    """Whether the first answer in a file has a list of labels."""
+def _first_answer(out: Path) -> tuple[Any, str]:
+    """The first record of a file of answers, and its place; None where there is none."""
     if not out.is_file():
-        return False
-    number, line = next(((n, line) for n, line in read_lines(out) if line.strip()), (1, "{}"))
-    record: Any = parse_record(line, f"{out}:{number}")
-    return isinstance(record, dict) and "labels" in record
+        return None, ""
+    for number, line in read_lines(out):
+        if line.strip():
+            return parse_record(line, f"{out}:{number}"), f"{out}:{number}"
+    return None, ""

@@ -110,8 +110,9 @@ class Source:
 class Background:
     """See the module. `problem` says why nothing is encoded any more, if so."""
 
-    def __init__(self, session: Session, source: Source) -> None:
-        self.session, self.source = session, source
+    def __init__(self, session: Session, source: Source, text_column: Sequence[str] = ()) -> None:
+        """`text_column` names that of the texts, for the folder that is saved to read tables by."""
+        self.session, self.source, self.text_column = session, source, list(text_column)
         self.context: Context = reading_context(session.sentences, source.context)
         self.reader: VectorReader | None = None
         self.points: list[Point] = []
@@ -183,6 +184,7 @@ class Background:
             what = f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
         named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
         tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
+        tagger.keep_columns({"text_column": self.text_column})
         return tagger, what
 
     def _run(self) -> None:
@@ -333,12 +335,13 @@ def make_source(
     Raises `OptionError` for both a tagger and another encoder, for a head that is not the task's, and for options of
     entities with whole texts; and what opening them raises.
     """
-    config = TASKS[options.task].config
+    task = options.task or DEFAULT_TASK
+    config = TASKS[task].config
     training = {} if options.epochs is None else {"epochs": options.epochs}
     head = options.head or config.default_head
     config.check_head(head, next(iter(training), None))
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
-    common |= {"task": options.task, "training": training, "examples": examples}
+    common |= {"task": task, "training": training, "examples": examples}
     if manner.whole:
         _refuse_of_entities(options)
         common |= {"pool_mentions": False, "context": "sentence", "reading": {"pooling": config().pooling}}

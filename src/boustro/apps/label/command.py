@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ from boustro.encoders.options import Context
 from boustro.options import Count, OptionError, Positional, Range, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, only_errors
 from boustro.store import check_file, claim
-from boustro.tasks import TASKS
+from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM, Data, Model, TextPath
 
@@ -24,8 +24,9 @@ from boustro.text.places import LM, Data, Model, TextPath
 class LabelOptions:
     """A labelling session."""
 
-    task: str = "tag"
-    """What is labelled: tag for entities, classify for the topics of texts."""
+    task: str | None = None
+    """What is labelled: tag for entities, classify for the topics of texts. By default what --out has answers of, else
+    tag."""
     labels: tuple[str, ...] = ()
     """Labels to start with, with spaces or commas between them; more can be added on the page. By default the kinds of
     names that the encoder knows."""
@@ -95,13 +96,14 @@ def label(
     with only_errors(run.quiet):
         if texts is None or out is None:
             raise OptionError("name a file of texts and --out, such as boustro label texts.txt --out labelled.jsonl")
-        from boustro.apps.label.answers import manner_of
+        from boustro.apps.label.answers import held_task, manner_of
 
-        manner = manner_of(session.task, session.several, out)
+        task = session.task or held_task(out)[0] or DEFAULT_TASK
+        session, manner = replace(session, task=task), manner_of(task, session.several, out)
         check_file(out)
         with contextlib.ExitStack() as held:
             if session.out_tagger:
-                held.enter_context(claim(session.out_tagger, TASKS[session.task].folder, overwrite))
+                held.enter_context(claim(session.out_tagger, TASKS[task].folder, overwrite))
             _serve(texts, out, manner, encoder, session, reading, run, held)
 
 
@@ -157,7 +159,7 @@ def _serve(
         + (f", {session.resumed['elsewhere']:,} of them to other texts" * bool(session.resumed["elsewhere"])),
         file=sys.stderr,
     )
-    with Background(session, source) as work:
+    with Background(session, source, reading.text_column) as work:
         token = new_token()
         page = f"{address_of(listener)}/#{token}"
         app = LabellingApp(session, work, options.out_tagger).make(listening, token)
@@ -169,12 +171,9 @@ def _serve(
             if options.out_tagger:
                 _save(work, options.out_tagger)
             done = work.finished
-            same = (
-                f" (as on the page: {manner.metric} {done.f1})"
-                if done and done.sentences == len(session.answers)
-                else ""
-            )
-            print(f"next: {next_command(texts, options, reading, session, work)}{same}", file=sys.stderr)
+            if done and done.sentences == len(session.answers):
+                print(f"on the page: {manner.metric} {done.f1}", file=sys.stderr)
+            print(f"next: {next_command(texts, options, reading, session, work)}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:

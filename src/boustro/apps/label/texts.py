@@ -24,7 +24,7 @@ from boustro.given import tidy_words
 from boustro.output import print_notices
 from boustro.store import fingerprint
 from boustro.tasks.data import columns_form, load_data
-from boustro.tasks.data.named import under_names
+from boustro.tasks.data.named import propose_columns, say_columns, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import (
@@ -153,8 +153,8 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
         named = under_names(rows, options, TEXT_KEYS[:1], "label")
         columns = [*next((row for _, row in rows), {})]
         if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
-            advice = f"name the column of the texts, such as --text-column {columns[-1]}"
-            raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}); {advice}")
+            said = say_columns(str(path), propose_columns(row for _, row in rows)[0])
+            raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}){said}")
         return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
     lines = list(read_lines(path, notes))
     kind = _form(path, lines) if form == "auto" else form

@@ -8,7 +8,8 @@ Each format has a reader in its own file, which returns `RawData` and is importe
 `reading.label` converts the tags to BIO.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,7 @@ from boustro.tasks.data.reading import (
     RawData,
     label,
     missing_file,
+    named_of,
     refuse_delimiter,
     refuse_text_options,
     warn_of,
@@ -85,14 +87,85 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
         from boustro.text.files import maybe_texts
 
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
-            advice = f"if each row has a text and its label, name their columns ({', '.join(columns)})"
-            raise ValueError(f"{error}; {advice} with --text-column and --label-column") from None
+            raise ValueError(_is_a_table(Path(data), columns)) from None
         if isinstance(data, (str, Path)) and "no labels under" in str(error):
             raise ValueError(f"{error}; or label it first: boustro label {data} --out labelled.jsonl") from None
         if isinstance(data, (str, Path)) and _is_running_text(Path(data)):
             advice = f"label it first: boustro label {data} --labels PERSON PLACE --out labelled.jsonl"
             raise ValueError(f"{data}: this is running text, not words with labels; {advice}") from None
         raise
+
+
+def with_kept(options: DataOptions, kept: Mapping[str, Any], data: Data) -> DataOptions:
+    """The options and, where none is given, those that a trained folder keeps and that this data has."""
+    return replace(options, **kept_for(data, kept, named_of(options)))
+
+
+def like(options: DataOptions, data: Data) -> DataOptions:
+    """The options of a training set for data that belongs to it, which may name its columns as everybody does."""
+    return replace(DataOptions(scheme=options.scheme), **kept_for(data, named_of(options)))
+
+
+def kept_for(data: Data, kept: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
+    """The options that a trained folder keeps (`named_of`) and whose columns this data has, but for those given; none
+    of data that cannot be read, whose reader says why."""
+    wanted = {name: value for name, value in kept.items() if name not in given}
+    known: dict[str, Any] = {}
+    if wanted:
+        with suppress(OSError, ValueError, ImportError, StopIteration):
+            delimiter, has = _columns_in(data, wanted.get("delimiter"))
+            known = {"delimiter": delimiter} if delimiter else {}
+            for name, value in wanted.items():
+                columns = value if isinstance(value, (list, tuple)) else [value]
+                if name != "delimiter" and all(has(str(column)) for column in columns):
+                    known[name] = tuple(value) if isinstance(value, list) else value
+    return known
+
+
+def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable[[str], bool]]:
+    """The delimiter, where the data has it, and whether there is a column, or a key, of a name or a number."""
+    if isinstance(data, (str, Path)) and str(data).startswith(PREFIX):
+        from boustro.tasks.data.tables import open_hub
+
+        data = open_hub(str(data))
+    if not isinstance(data, (str, Path)):
+        columns = getattr(data, "column_names", getattr(data, "columns", None))
+        if columns is None:
+            first = next(iter(data)) if isinstance(data, (list, tuple)) else None
+            columns = first if isinstance(first, Mapping) else ()
+        return None, {*map(str, columns)}.__contains__
+    from boustro.text.columns import LOOKED_AT, UD_COLUMNS, ColumnLayout
+    from boustro.text.documents import read_lines
+    from boustro.text.files import columns_of, is_separated, is_table
+    from boustro.text.rows import SEPARATORS, file_ending, records_of
+
+    path = Path(data)
+    if is_table(path) and not is_separated(path):
+        return None, {*columns_of(path)}.__contains__
+    lines = list(islice(read_lines(path, []), LOOKED_AT))
+    reader = READERS.get(file_ending(path)) or sniff(lines)
+    if reader is read_jsonl:
+        _, record = next(iter(records_of(path, read_lines(path))))
+        return None, {*map(str, record if isinstance(record, Mapping) else ())}.__contains__
+    if reader is read_conllu:
+        return None, lambda name: name.isdigit() or name.partition(":")[0] in UD_COLUMNS
+    mark = None if delimiter is None else SEPARATORS.get(delimiter, delimiter)
+    delimiter = delimiter if mark and any(mark in line for _, line in lines) else None
+    layout = ColumnLayout.of(lines, delimiter)
+    names = columns_of(path, delimiter) if is_separated(path) else layout.names if layout else ()
+    size = layout.num_columns if layout else 0
+    return delimiter, {*map(str, range(-size, size)), *names}.__contains__
+
+
+def _is_a_table(path: Path, columns: Sequence[str]) -> str:
+    """What is said of a table whose rows are no words with tags."""
+    from boustro.tasks.data.named import propose_columns, say_columns
+    from boustro.text.files import read_table
+
+    texts, label = propose_columns(row for _, row in read_table(path, notes=[]))
+    shown = f"{path}: a table with the columns {', '.join(columns)}, and no words with tags, one a line"
+    named = say_columns(str(path), texts, label or "LABEL").removeprefix("; ")
+    return f"{shown}; if each row is a text with its label, {named}" if named else shown
 
 
 def _is_running_text(path: Path) -> bool:

@@ -7,14 +7,19 @@ read_named(frame, "pair", make)              data frames, data sets, any iterabl
 The keys or columns of texts and gold values are those that each reader names, or those that the options choose.
 """
 
+import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar
 
 from boustro.choose import suggestion
 from boustro.given import as_list
 from boustro.options import OptionError
 from boustro.tasks.data.reading import (
+    ABOUT,
     DEFAULT_OPTIONS,
     DataOptions,
     Note,
@@ -30,6 +35,21 @@ from boustro.text.rows import records_of
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
+LOOKED_AT = 200  # rows
+TEXT_NAMES = re.compile(
+    r"(.*[_ .-])?(text|texto?|testo|tekst|message|msg|mail|body|content|comment|review|description|feedback|utterance|"
+    r"nachricht|kommentar|inhalt|beschreibung|anfrage|mensaje|comentario|mensagem|coment[aá]rio|commentaire|messaggio|"
+    r"commento|bericht)(e?s|e?n|i|e)?",
+    re.IGNORECASE,
+)
+"""Names that columns of texts have, in the languages of spreadsheets."""
+LABEL_NAMES = re.compile(
+    r"(.*[_ .-])?(label|topic|class|categor(y|ie)|tag|intent|sentiment|stance|type|thema|kategorie|klasse|etikett|"
+    r"etiqueta|categor[ií]a|tema|clase|classe|cat[eé]gorie|sujet|[eé]tiquette|etichetta|onderwerp|categorie)(e?s|n)?",
+    re.IGNORECASE,
+)
+NO_TEXT = re.compile(r"\s*|[a-z]+://\S+|\S+@\S+|[\da-f-]{16,}|[\d.,:/ T+Z-]+|[\[{].*[\]}]", re.IGNORECASE | re.DOTALL)
+"""Cells that may be long and are no text: addresses, hashes, numbers, dates, JSON."""
 
 
 def read_named(
@@ -87,6 +107,77 @@ def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: 
     return [
         (where, _renamed(record, chosen, where) if isinstance(record, Mapping) else record) for where, record in named
     ]
+
+
+def ask_for_columns(
+    named: Named, options: DataOptions, texts: Sequence[Sequence[str]], gold: Sequence[str]
+) -> list[tuple[str, Any]]:
+    """The same (place, record) pairs, before the chosen columns have the names that a task reads.
+
+    Raises `ValueError`, which asks for all columns at once with a proposal, where the first record has no text or no
+    gold value. `texts` are the keys that texts may have, each time together, `gold` those of a gold value.
+    """
+    named = list(named)
+    where, first = named[0] if named else ("", None)
+    chosen = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
+    if not isinstance(first, Mapping) or not {*chosen} <= first.keys():
+        return named
+    no_text = not options.text_column and not any({*keys} <= first.keys() for keys in texts)
+    no_gold = options.label_column is None and not any(key in first for key in gold)
+    if not no_text and not no_gold:
+        return named
+    wanted = (
+        [f"text{'s' * (len(texts[0]) > 1)} under {' or '.join(' and '.join(keys) for keys in texts)}"]
+        if no_text
+        else []
+    )
+    wanted += [f"{gold[0]} under {' or '.join(gold)}"] if no_gold else []
+    records = (record for _, record in named[:LOOKED_AT] if isinstance(record, Mapping))
+    rows = [{name: value for name, value in record.items() if name not in gold} for record in records]
+    proposed, label = propose_columns(rows, len(texts[0]), options.text_column)
+    shown = ", ".join(map(str, first)) or "nothing"
+    said = say_columns(
+        where,
+        options.text_column or proposed if chosen or no_text else (),
+        (label or "LABEL") if no_gold else options.label_column,
+    )
+    raise ValueError(f"{where}: no {' and no '.join(wanted)} (found: {shown}){said}")
+
+
+def propose_columns(
+    rows: Iterable[Mapping[Any, Any]], num_texts: int = 1, known: Sequence[str] = ()
+) -> tuple[list[str], str | None]:
+    """The columns that are most likely the texts, where these are not known, and their label, by the first rows; none
+    where none is likely.
+
+    A text has long cells, and often a name such as message; a label has short ones that come again.
+    """
+    some = list(islice(rows, LOOKED_AT))
+    cells = {name: [str(row[name]) for row in some if row.get(name) not in (None, "")] for name in (some or [{}])[0]}
+    lengths = {n: fmean([0 if NO_TEXT.fullmatch(c) else len(c) for c in own] or [0]) for n, own in cells.items()}
+    likely = {n: size * (4 if TEXT_NAMES.fullmatch(str(n)) else 1) for n, size in lengths.items() if size}
+    texts = list(known) or sorted(sorted(likely, key=lambda n: -likely[n])[:num_texts], key=list(cells).index)
+    labels = {}
+    for name, own in cells.items():
+        again = 1 - len({*own}) / len(own) if own else 0
+        if name not in texts and own and max(map(len, own)) <= 40 and (again or LABEL_NAMES.fullmatch(str(name))):
+            about, number = ABOUT.fullmatch(str(name)), all(cell.strip("+-").isdigit() for cell in own)
+            labels[name] = bool(LABEL_NAMES.fullmatch(str(name))), not about, not number, again
+    texts = texts if len(texts) == num_texts else []
+    return [str(name) for name in texts], str(max(labels, key=lambda n: labels[n])) if labels else None
+
+
+def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> str:
+    """How columns are named: as options of a command, or as arguments in Python for data that are given there."""
+    if not texts and label is None:
+        return ""
+    if " of the given " in where or " of the data set" in where:
+        text = repr(texts[0]) if len(texts) == 1 else repr(tuple(texts))
+        said = ", ".join([*([f"text_column={text}"] if texts else []), *([f"label_column={label!r}"] if label else [])])
+    else:
+        words = [*(["--text-column", *texts] if texts else []), *(["--label-column", label] if label else [])]
+        said = shlex.join(words)
+    return f"; name the column{'s' if len(texts) + bool(label) > 1 else ''}, such as {said}"
 
 
 def _renamed(record: Mapping[str, Any], chosen: Mapping[str, str], where: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text, plain_value
-from boustro.tasks.data.named import Named, read_named, under_names
+from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, Span
@@ -98,6 +98,7 @@ def read_pairs(
     noted = [] if notes is None else notes
 
     def plain(named: Named) -> Named:
+        named = ask_for_columns(named, options, KEYS, LABEL_KEYS if gold == "label" else (SCORE_KEY,))
         return OFFSETS.convert_all(under_names(named, options, KEYS[0], gold), noted)
 
     reads = {*TEXTS, *MARKED, *(LABEL_KEYS if gold == "label" else (SCORE_KEY,))}

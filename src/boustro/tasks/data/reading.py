@@ -102,6 +102,19 @@ def named_columns(text_column: str | Sequence[str] = (), label_column: str | Non
     return DataOptions(text_column=texts, label_column=label_column)
 
 
+COLUMN_OPTIONS = ("delimiter", "word_column", "tag_column", "text_column", "label_column")
+"""Those that name the columns of data, which a trained folder keeps."""
+
+KEPT = "columns"
+"""Where the record of a trained folder has them."""
+
+
+def named_of(options: Any) -> dict[str, Any]:
+    """The `COLUMN_OPTIONS` that are given, as JSON holds them."""
+    given = {name: getattr(options, name) for name in COLUMN_OPTIONS}
+    return {n: list(v) if isinstance(v, tuple) else v for n, v in given.items() if v != getattr(DEFAULT_OPTIONS, n)}
+
+
 def refuse_tag_options(options: DataOptions) -> None:
     """`OptionError` where options are given that only data with tags have."""
     _refuse(options, ("scheme", "word_column", "tag_column"), "are for tags")

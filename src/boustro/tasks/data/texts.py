@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
-from boustro.given import INDICATORS, plain_value, refuse_indicators
+from boustro.given import INDICATORS, as_text, plain_value, refuse_indicators
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
-from boustro.tasks.data.named import Named, read_named, under_names
+from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.words import Placed, current_rule, split_text
@@ -55,6 +55,8 @@ def read_texts(
         if gold == "label" and named and tool_of(named[0][1]):
             chosen = DataOptions(word_column=next(iter(options.text_column), None), tag_column=options.label_column)
             return plain_records(named, "label", noted, chosen)
+        known = (LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,)
+        named = ask_for_columns(named, options, [(key,) for key in TEXT_KEYS], known)
         named = under_names(named, options, TEXT_KEYS[:1], gold)
         if gold == "label":
             refuse_indicators([_several(record) for _, record in named], named[0][0] if named else "")
@@ -134,6 +136,8 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
         raise ValueError(f"{where}: expected a text and its {gold}, got {shorten(record)}")
     text = next((record[key] for key in TEXT_KEYS if key in record), None)
     keys = f"found: {', '.join(map(str, record)) or 'nothing'}"
+    if any(key in record for key in TEXT_KEYS):
+        text = as_text(text, f"{where}: the text")
     if not isinstance(text, str):
         raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({keys}); name it with --text-column")
     note_address(text, where, notes)

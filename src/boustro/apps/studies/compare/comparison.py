@@ -155,13 +155,13 @@ class Comparison(Grid):
 
     def _fit(self, model: Task[Any, Any], system: System, seed: int) -> None:
         if system.shots is None:
-            model.fit(self.train, self.dev, seed)
+            model.fit(self.train, dev=self.dev, seed=seed)
             return
         try:
             if self.budget or model.plan.head_options.shares_steps:
                 model.fitted = self._trained(system)[seed - 1]
             else:
-                model.fit(self.taught(system.shots, seed), None, seed)
+                model.fit(self.taught(system.shots, seed), seed=seed)
         except ValueError as error:
             drawn = len(self.draws[system.shots][seed - 1])
             raise ValueError(f"draw {seed} of {drawn} examples: {error}; if that is by chance, take more") from error

@@ -6,6 +6,7 @@ from pathlib import Path
 from boustro.options import OptionError, check_options
 from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
+from boustro.tasks.data import like
 from boustro.tasks.data.reading import DataOptions
 from boustro.text.places import Data
 from boustro.types import Sentence
@@ -25,7 +26,8 @@ class StudyData:
     def read(self, task: str, options: DataOptions) -> dict[str, list[Sentence]]:
         """The examples of train, dev and, where it is given, test."""
         paths = {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
-        return {name: read_examples(task_class(task), path, options) for name, path in paths.items()}
+        own = {name: options if name == "train" else like(options, path) for name, path in paths.items()}
+        return {name: read_examples(task_class(task), path, own[name]) for name, path in paths.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
