@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_other_values_have_less_error_than_from_lowest_to_highest(tmp_path):
         assert packed.read("w").shape == given.shape and packed.read("norm").dtype == torch.float16
         errors[bits] = (packed.read("w") - given).square().mean().sqrt().item()
         assert packed.path.stat().st_size < given.numel() * (bits + 1) / 8 + 600
-    x = torch.nn.functional.pad(given.flatten(), (0, 14), value=given[-1, -1]).view(-1, BLOCK)
+    x = torch.nn.functional.pad(given.flatten(), (0, 14), value=given[-1, -1].item()).view(-1, BLOCK)
     low, step = x.amin(1, True), (x.amax(1, True) - x.amin(1, True)) / 15
     plain = (((x - low) / step).round() * step + low - x).square().mean().sqrt().item()
     assert errors[4] < 0.95 * plain and errors[8] < errors[4] / 14
@@ -134,7 +135,8 @@ def test_a_packed_lm_is_read_by_our_own_code_as_by_transformers_and_packed_again
     said = "the first 3 of 4 blocks in 4 bits; the states of its layers are those of the whole model but for the bits; "
     said += "layer 3, the last, comes after a norm without scale"
     assert said in capsys.readouterr().out and said in (made / "README.md").read_text()
-    encoder, theirs = (load_encoder(str(made), "all", dtype="float32", cache=False) for _ in range(2))
+    opened: list[Any] = [load_encoder(str(made), "all", dtype="float32", cache=False) for _ in range(2)]
+    encoder, theirs = opened
     assert type(theirs.model).__name__ == "LlamaModel" and type(encoder.new_cache()).__name__ == "KeyValues"
     assert encoder.identity() == theirs.identity() and encoder.num_shared > 1  # the start piece and the run-up
     assert_equal([s[0] for s in encoder.encode(WORDS)], [s[0] for s in theirs.encode(WORDS)])
@@ -190,17 +192,14 @@ def test_a_torn_or_wrong_packed_file_is_refused_by_name(packed, capsys):
     refused(f"{PACKED} holds {len(whole) - 100} bytes")
     file.write_bytes(whole[:-100] + bytes(100))
     refused(f"{PACKED} has changed")
-    tensors, manifest = load_file(_write(file, whole)), packed / "manifest.json"
-    (codes := next(n for n in tensors if n.endswith(":codes"))), manifest.unlink()
+    file.write_bytes(whole)
+    tensors = load_file(file)
+    codes = next(name for name in tensors if name.endswith(":codes"))
+    (packed / "manifest.json").unlink()
     refused("no manifest.json")
     save_file(tensors | {codes: tensors[codes][1:]}, file, {"layout": json.dumps({codes[:-6]: [4, 32, 32]})})
     write_manifest(packed, "model")
     refused(f"{PACKED}: damaged")
-
-
-def _write(file: Path, content: bytes) -> Path:
-    file.write_bytes(content)
-    return file
 
 
 def test_what_cannot_be_packed_or_cut_is_refused_by_name(lms, tiny_tokenizer, tmp_path, capsys):

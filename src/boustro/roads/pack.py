@@ -117,8 +117,7 @@ def _weights(config: PackConfig, path: str, revision: str | None, known: Any) ->
     if short:
         made.architectures = [type(model).__name__]
         made.tie_word_embeddings = False
-    if hasattr(made, "quantization_config"):  # of a .gguf file, whose weights are unpacked
-        del made.quantization_config
+    vars(made).pop("quantization_config", None)  # of a .gguf file, whose weights are unpacked
     facts = {"bits": config.bits, "blocks": blocks, "of": before.get("of", depth)}
     made.packed = before | facts | ({"norm": "without scale"} if normed else {})
     return made, weights
