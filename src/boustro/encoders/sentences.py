@@ -109,7 +109,7 @@ def find_file(place: str, name: str, revision: str | None) -> Path | None:
     if Path(place).is_dir():
         path = Path(place) / name
         return path if path.is_file() else None
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     try:
         found = cached_file(place, name, revision=revision, _raise_exceptions_for_missing_entries=False)

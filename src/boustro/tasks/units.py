@@ -74,13 +74,12 @@ class Units(ABC):
 
     def spaces(self, example: Any) -> list[bool]:
         """Whether a space stands before each of the words, as the text was given where that is known."""
-        words, given = (
-            self.words(example),
-            [getattr(part, "spaces", None) for part in getattr(example, "parts", [example])],
-        )
-        if any(spaces is None for spaces in given):
+        words = self.words(example)
+        given = [getattr(part, "spaces", None) for part in getattr(example, "parts", (example,))]
+        known = [spaces for spaces in given if spaces is not None]
+        if len(known) < len(given):
             return apart(words)
-        joined = [space for n, spaces in enumerate(given) for space in (*[True] * (n > 0), *spaces)]  # a bar between
+        joined = [space for n, spaces in enumerate(known) for space in (*[True] * (n > 0), *spaces)]  # a bar between
         return joined if len(joined) == len(words) else apart(words)
 
     def title(self, example: Any) -> str:

@@ -107,7 +107,10 @@ def redact(
 def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
     """The files of a folder, without hidden ones, and where each is written."""
     inside = ((p, p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file())
-    pairs = [(p, out / _plain(name)) for p, name in inside if not any(part.startswith(".") for part in name.parts)]
+    shown = [(p, name) for p, name in inside if not any(part.startswith(".") for part in name.parts)]
+    pairs: list[tuple[Path, Path | None]] = [(p, out / _plain(name)) for p, name in shown]
+        (p, out / _plain(name)) for p, name in inside if not any(part.startswith(".") for part in name.parts)
+    ]
     if not pairs:
         raise ValueError(f"{folder}: the folder holds no file")
     return pairs
@@ -149,7 +152,7 @@ class Redaction:
 
     def redact(self, file: Path, out: Path | None) -> None:
         """Write a file with masks for names; it is complete or absent."""
-        if str(file) != "-" and not is_stream(file) and is_table(file):
+        if str(file) != "-" and not is_stream(str(file)) and is_table(file):
             table = open_rows(file, notes=self.notes)
             columns = self._columns_of(table)
             with _written(out) as (stream, place):

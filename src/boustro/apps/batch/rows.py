@@ -98,7 +98,7 @@ class Columns:
     def separator(self, path: Path) -> str | None:
         """The delimiter that is kept, where the first line of a table has it."""
         delimiter = self.of_words.get("delimiter")
-        if delimiter is None or not is_separated(path) or not path.is_file():
+        if not isinstance(delimiter, str) or not is_separated(path) or not path.is_file():
             return None
         head, _ = first_line(read_lines(path, []))
         return delimiter if SEPARATORS.get(delimiter, delimiter) in head else None

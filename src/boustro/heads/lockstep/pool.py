@@ -68,7 +68,7 @@ class Pool:
         assert isinstance(options, TrainedOptions)
         mixing = options.standardise, options.combine
         known = self._latest is not None and self._latest[0] is inputs and self._latest[1] == mixing
-        if known and np.array_equal(self._examples, examples):
+        if known and _are_equal(self._examples, examples):
             head.mixes.load_state_dict(self.members[-1].head.mixes.state_dict())
         else:
             own = inputs if examples is None else inputs.keep(examples)
@@ -89,3 +89,10 @@ class Pool:
         words = TrainingWords(torch.cat(vectors), sentence_starts(lengths), np.concatenate(tags))
         train_together(self.members, words)
         return self.members
+
+
+def _are_equal(some: np.ndarray | None, others: np.ndarray | None) -> bool:
+    """Whether both name the same examples; None are all."""
+    if some is None or others is None:
+        return some is others
+    return np.array_equal(some, others)

@@ -237,7 +237,7 @@ class Build:
 
     def _fit(self) -> None:
         made = Tagger(self.encoder, cache=self.run.cache, device=self.run.device, **self._head())
-        made.fit(self.sets["train"], self.sets["dev"], self.options.seed).save_pretrained(self.out / "tagger")
+        made.fit(self.sets["train"], dev=self.sets["dev"], seed=self.options.seed).save_pretrained(self.out / "tagger")
 
     def _head(self) -> dict[str, Any]:
         """The options of all taggers: what helps LMs that have read little."""
