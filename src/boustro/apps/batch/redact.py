@@ -109,8 +109,6 @@ def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
     inside = ((p, p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file())
     shown = [(p, name) for p, name in inside if not any(part.startswith(".") for part in name.parts)]
     pairs: list[tuple[Path, Path | None]] = [(p, out / _plain(name)) for p, name in shown]
-        (p, out / _plain(name)) for p, name in inside if not any(part.startswith(".") for part in name.parts)
-    ]
     if not pairs:
         raise ValueError(f"{folder}: the folder holds no file")
     return pairs
