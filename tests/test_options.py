@@ -11,7 +11,7 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.heads.registry import HEADS
-from boustro.options import Count, Dropout, Positive, Range, Seed, check_options
+from boustro.options import Count, Dropout, Positive, Range, Seed, check_options, option_words
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import train_tokenizer
@@ -156,3 +156,8 @@ def test_the_command_line_names_the_option_before_anything_is_loaded(command, op
         varied = value.partition("=")[0] if option == "--vary" else None
         assert f" {option} must be " in said or f"--vary {varied}: " in said or f" {varied} must be " in said, said
         assert "Traceback" not in said and not (tmp_path / "out").exists()
+
+
+def test_options_as_words_of_a_command_line():
+    given = {"text_column": ("my text",), "crf": False, "pool_mentions": True, "task": None, "dev": (), "lr": 0.1}
+    assert option_words(given) == ["--text-column", "my text", "--no-crf", "--pool-mentions", "--lr", "0.1"]

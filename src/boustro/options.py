@@ -157,6 +157,20 @@ def option_name(field: str) -> str:
     return field.rstrip("_").replace("_", "-")
 
 
+def option_words(values: Mapping[str, Any]) -> list[str]:
+    """Return the words of a command line that give these options; what is None or empty is left out.
+
+    {"text_column": ("my text",), "crf": False, "task": None}  →  ["--text-column", "my text", "--no-crf"]
+    """
+    words: list[str] = []
+    for name, value in values.items():
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{option_name(name)}")
+        elif value not in (None, ()):
+            words += [f"--{option_name(name)}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return words
+
+
 def describe_fields(options: type) -> dict[str, str]:
     """The docstrings of a dataclass's fields, those of its bases too; empty where there is none."""
     descriptions = dict.fromkeys((field.name for field in fields(options)), "")

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boustro.options import Count, OptionError, Positional
+from boustro.options import Count, OptionError, Positional, option_words
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
 from boustro.store import write_file
 from boustro.tasks.config import VectorOptions
@@ -65,10 +65,8 @@ def embed(
         print(f"{out}: {vectors.shape[0]:,} vectors of width {vectors.shape[1]:,}", file=sys.stderr)
         if str(file) == "-":
             return
-        how = {"--encoder": encoder if encoder != DEFAULT_ENCODER else None, "--model": model}
-        how |= {"--text-column": text_column}
-        words = [str(word) for option in how.items() if option[1] for word in option]
-        print(f"next: boustro similarity {shlex.join([str(file), *words])} --query TEXT", file=sys.stderr)
+        how = {"encoder": encoder if encoder != DEFAULT_ENCODER else None, "model": model, "text_column": text_column}
+        print(f"next: boustro similarity {shlex.join([str(file), *option_words(how)])} --query TEXT", file=sys.stderr)
 
 
 def similarity(

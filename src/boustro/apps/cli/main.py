@@ -24,7 +24,7 @@ from typing import Any
 from boustro.apps.cli.known import COMMANDS, usage
 from boustro.choose import suggestion
 from boustro.errors import lacks_memory, lacks_package, reason
-from boustro.options import OptionError
+from boustro.options import OptionError, option_words
 
 SAME = {"train": "fit"}
 """Words that run a command of another name."""
@@ -189,10 +189,8 @@ CARRIED = ("task", "scheme", "delimiter", "word-column", "tag-column", "text-col
 
 def _carried(said: str, values: dict[str, Any]) -> str:
     """Those of `CARRIED` that were given, where `fit` comes next."""
-    words = []
-    for name in CARRIED if said.startswith("fit --train {data") else ():
-        if (value := values.get(name)) not in (None, ()):
-            words += [f"--{name}", *map(str, value if isinstance(value, tuple) else (value,))]
+    carried = CARRIED if said.startswith("fit --train {data") else ()
+    words = option_words({name: values.get(name) for name in carried})
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 

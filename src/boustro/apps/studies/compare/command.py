@@ -14,7 +14,7 @@ from boustro.apps.studies.core.options import StudyData, StudyRun
 from boustro.apps.studies.core.systems import SHOTS, parse_variants, refuse_variants
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
-from boustro.options import Count, OptionError, Range, check_options, option_name
+from boustro.options import Count, OptionError, Range, check_options, option_name, option_words
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
@@ -154,8 +154,9 @@ def _run(
         **how,
     )
     if (results := run_study(grid, run)) and not run.quiet:
-        given = {field.name: value for each in (training, of_heads) for field in fields(each)
+        given = {field.name: value for each in (training, of_heads, reading) for field in fields(each)
                  if (value := getattr(each, field.name)) != field.default}  # fmt: skip
+        given = {"task": task} | given
         print(f"next: boustro {shlex.join(_best(results, data, given))} --out MODEL", file=sys.stderr)
 
 
@@ -163,9 +164,5 @@ def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> li
     """The words that train the best system on all of the training data, with the options that were given."""
     best = next(system for system in results["systems"] if system["name"] == results["best"])
     words = ["fit", "--encoder", best["encoder"], "--head", best["head"]]
-    for name, value in (given | best["variant"]).items():
-        if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{option_name(name)}")
-        elif name != SHOTS:
-            words += [f"--{option_name(name)}", str(value)]
+    words += option_words({name: value for name, value in (given | best["variant"]).items() if name != SHOTS})
     return [*words, "--train", str(data.train), "--dev", str(data.dev)]
