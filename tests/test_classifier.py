@@ -74,7 +74,7 @@ def test_labels_may_be_numbers_and_records_dicts(tiny_pair):
     [
         ([("a b", "x"), ("c", "x")], "only the label x"),
         ([("a b", "x"), ("c", None)], "text 2 of the given data: the label under 'label' is None"),
-        ([("a b", "x"), (3, "y")], "text 2 of the given data: no text under text or sentence"),
+        ([("a b", "x"), (3, "y")], "text 2 of the given data: the text is 3, which is not a string"),
         ([("a b", float("nan"))], "the label under 'label' is nan"),
         (["a b"], "expected a text and its label, got 'a b'"),
         ([], "no labelled text"),

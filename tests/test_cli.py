@@ -556,7 +556,8 @@ def test_what_a_command_names_as_the_next_one_is_taken(name, world, tmp_path, ca
         assert main(world.command(name, str(out))) == 0
         said = capsys.readouterr().err.rpartition("next: boustro ")[2]
     meant = {"DATA": "train.conll", "GOLD": "train.conll", "FILE": "corpus.txt", "PROMPTS": "prompts.jsonl"}
-    words = [world[meant[word]] if word in meant else word for word in shlex.split(said)]
+    meant_words = {"TEXT": "Ada"}
+    words = [world[meant[word]] if word in meant else meant_words.get(word, word) for word in shlex.split(said)]
     more = {
         "fit": "--epochs 1 --head linear",
         "generate": "--length 2",

@@ -283,7 +283,7 @@ def test_labels_and_numbers_have_columns_too(tiny_pair, tmp_path, capsys):
     ("name", "content", "words", "said"),
     [
         ("a.csv", "id,mesage\n1,hi\n", ["--text-column", "message"], "no column 'message'; did you mean 'mesage'?"),
-        ("a.csv", "id,message\n1,hi\n", [], "(found: id, message); name the column of the texts, such as --text-"),
+        ("a.csv", "id,message\n1,hi\n", [], "(found: id, message); name the column, such as --text-"),
         ("a.csv", "text\nhi\n", ["--out", "o.docx"], "no file of answers ends so; end it in one of"),
         ("a.csv", "text\nhi\n", ["--out", "o.csv.gz", "--format", "csv"], "no file of answers ends so"),
         ("a.csv", "text\nhi\n", ["--text-column", "text", "text"], "--text-column names 2 columns; a Tagger reads 1"),

@@ -98,7 +98,7 @@ def test_seeds_are_paired_by_their_number_and_not_by_their_place(tmp_path):
     partial = told(results)[PAIR]
     assert results["pair_seeds"] == partial["seeds"] == [1, 3]
     for gap in (told(results)[FORWARD]["to_best"] or partial["to_best"], *results["pair_by_type"].values()):
-        assert (gap["points"], gap["low"], gap["high"], gap["p"], gap["num_seeds"]) == (0, 0, 0, 1, 2)
+        assert (gap["points"], gap["p"], gap["num_seeds"]) == (0, 1, 2) and gap["low"] <= 0 <= gap["high"]
     assert not any(group["fixed"] or group["broken"] for group in results["cases"])
     assert all(group["num_seeds"] == 2 for group in results["cases"])
     text = (tmp_path / "report.md").read_text("utf-8")

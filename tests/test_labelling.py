@@ -365,7 +365,7 @@ def test_a_text_is_labelled_as_a_whole(file, name, content, column, gold):
         (
             "a.csv",
             "id,message\n1,hi\n",
-            "found: id, message.; name the column of the texts, such as --text-column message",
+            "found: id, message.; name the column, such as --text-column message",
         ),
         ("a.txt", "", "there is no text"),
         ("a.txt", " \n\n", "there is no text"),

@@ -249,6 +249,7 @@ def with_types(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 @given(sentences=st.lists(tags.map(with_types), min_size=1, max_size=4), end=ends, mark=marks, opens=st.booleans())
 def test_columns(sentences, end, mark, opens, folder):
+    assume(not all(word.strip().isdecimal() for rows in sentences for word, _ in rows))  # these may number the lines
     blocks = ["".join(f"{word}\tx\t{tag}{end}" for word, tag in rows) for rows in sentences]
     path = folder / "a.conll"
     path.write_bytes(mark + (f"-DOCSTART-\t-X-\tO{end}{end}" * opens + end.join(blocks)).encode())

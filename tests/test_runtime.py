@@ -118,7 +118,7 @@ def test_commands_take_an_exported_folder(exported, tagger_folder, tmp_path):
     assert answers[0] == answers[1]
     served = open_served("ner", exported)
     assert served.answer([served.parse(TEXT, "input 1")]).outputs[0]["entities"]
-    assert served.with_recall(0.9).answer([TEXT]).words and served.to_dict()["labels"] == ["LOC", "PER"]
+    assert served.asking(0.9, None).answer([TEXT]).words and served.to_dict()["labels"] == ["LOC", "PER"]
     assert Predictor(exported)({"text": [TEXT]})["entities"][0] == served.answer([TEXT]).outputs[0]["entities"]
 
 

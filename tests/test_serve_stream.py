@@ -218,7 +218,7 @@ def test_the_page_tags_while_one_types(address):
     with open_browser() as browser:
         page = browser.open(address, width=600)
         page.wait("document.readyState === 'complete'")
-        page.wait("models.length === 2")
+        page.wait("models.length === 3")
         page.run("$('model').value = 'ner'; choose(); $('input').value = ''; $('typing').checked = true")
         for part in (
             "Professor Bran",

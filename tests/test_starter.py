@@ -85,7 +85,7 @@ def test_a_tagger_with_the_memory_of_the_package_is_opened_by_its_name(tmp_path)
     models = card[card.index("`starter-memory`") : card.index("## Sizes")]
     for row in ("starter-forward |", "| forward |", "starter-backward |", "| backward |", "memory of words |"):
         assert models.count(row) == 1
-    assert len(re.findall(r"\b0\.\d\d\b", models)) == 10 and "model 1" not in models  # the layers' weights
+    assert not re.findall(r"\b0\.\d\d\b", models) and "model 1" not in models  # of few examples no mix is learned
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     text = "Elizabeth went to Lisbon."
     assert opened.predict(text) == tagger.predict(text)
@@ -122,7 +122,7 @@ def test_a_tagger_learns_from_lists(tiny_pair):
     assert records[2]["entities"] == [{"start": s, "end": s + 3, "label": "PER"} for s in (0, 8)]
     same = boustro.Tagger(tiny_pair, **FAST).fit(records, seed=2)
     assert tagger.types == ["LOC", "PER"] and tagger.record["losses"] == same.record["losses"]
-    words = boustro.Tagger(tiny_pair, **FAST).fit([["Ada", "left"]] * 2, labels=[["B-PER", "O"]] * 2, dev=records)
+    words = boustro.Tagger(tiny_pair, **FAST).fit([["Ada", "left"]] * 2, [["B-PER", "O"]] * 2, dev=records)
     assert words.types == ["PER"] and words.record["dev_scores"]
 
 

@@ -354,7 +354,7 @@ def test_answers_to_questions_are_judged_by_their_mean_f1():
     found = judged(units, QUESTIONS, answers)
     assert units.reference(QUESTIONS[1]) == "May / in May" and units.reference(QUESTIONS[2]) == "no answer"
     assert units.right(found.gold, found.predicted, found.values) == [[False], [True], []]
-    assert units.title(QUESTIONS[0]) == "Who sold it ?"
+    assert units.title(QUESTIONS[0]) == "Who sold it?"
 
 
 def test_numbers_are_judged_by_the_correlation_of_their_ranks():

@@ -50,6 +50,7 @@ GOOD = {
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
     "batch": "{tagger} {texts} {out}",
+    "redact": "{corpus.txt} --model {tagger} --out {out}",
     "export": "{tagger} --out {out} --sentences 20 --agreement 0",
     "serve": "{tagger} --port 0",
     "label": "{corpus.txt} --out {out} --labels PER --encoder {lm} --port 0 --no-browser",

@@ -155,7 +155,7 @@ def is_of_columns(given: Any, names: Sequence[str]) -> bool:
 
 def is_no_input(item: Any) -> bool:
     """Whether this is no text, nor anything that could be another input or an example."""
-    return is_missing(item) or isinstance(item, (bytes, bytearray, int, float)) or hasattr(item, "dtype")
+    return is_missing(item) or isinstance(item, (bytes, bytearray, int, float)) or getattr(item, "shape", None) == ()
 
 
 def is_by_text(given: Any) -> bool:

@@ -263,6 +263,13 @@ def kept_columns(folder: str | Path) -> dict[str, Any]:
     return {}
 
 
+def saved_rule(folder: str | Path) -> int:
+    """Return the number of the rule of words of a folder; the first one where it names none or cannot be read."""
+    with suppress(OSError, ValueError, TypeError):
+        return int(read_json(Path(folder) / "config.json").get("words", 1))
+    return 1
+
+
 def read_counted(
     task: "type[Task[Any, Any]] | Task[Any, Any]", data: Any, options: "DataOptions"
 ) -> tuple[list[Any], Mapping[str, int]]:

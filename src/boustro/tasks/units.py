@@ -74,7 +74,7 @@ class Units(ABC):
 
     def spaces(self, example: Any) -> list[bool]:
         """Whether a space stands before each of the words, as the text was given where that is known."""
-        words = self.words(example)
+        words = example.words or ("",)
         given = [getattr(part, "spaces", None) for part in getattr(example, "parts", (example,))]
         known = [spaces for spaces in given if spaces is not None]
         if len(known) < len(given):

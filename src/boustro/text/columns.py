@@ -504,8 +504,10 @@ def _counter(sentences: Sequence[Sequence[Sequence[str]]], num_columns: int) -> 
 
 
 def _counts(sentences: Sequence[Sequence[str]]) -> bool:
-    """Whether cells are numbers, each one more than the one before it in its sentence, in two lines at least."""
-    if sum(map(len, sentences)) < 2 or not all(cell.strip().isdecimal() for cells in sentences for cell in cells):
+    """Whether cells are numbers, each one more than the one before it in its sentence, of which one has two lines."""
+    if max(map(len, sentences), default=0) < 2:
+        return False
+    if not all(cell.strip().isdecimal() for cells in sentences for cell in cells):
         return False
     last = -1
     for cells in sentences:

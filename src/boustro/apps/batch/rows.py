@@ -296,7 +296,9 @@ def _sentences(file: str, form: Form, notes: list[Note] | None, columns: Columns
             yield None
             continue
         document = f"{file} {read.document}" if read.document else ""
-        sentence = Sentence(tuple(read.words), spaces=read.spaces, document=document, where=read.where)
+        sentence = Sentence(
+            tuple(word.strip() for word in read.words), spaces=read.spaces, document=document, where=read.where
+        )
         opens = opens or read.opens
         yield Row(file, read.where, sentence, form, read.problem, opens)
         opens = opens and bool(read.problem)  # of a sentence that has no answer, the next one opens the document

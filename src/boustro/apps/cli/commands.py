@@ -27,7 +27,7 @@ from boustro.names import is_shipped
 from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, Share, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, kept_columns, read_examples, task_class, task_of
+from boustro.tasks import TASKS, kept_columns, read_examples, saved_rule, task_class, task_of
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
@@ -35,7 +35,7 @@ from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
 from boustro.text.languages import foreign_note
 from boustro.text.places import LM, Data, Model, TextToLabel
-from boustro.text.words import join_words, split_text
+from boustro.text.words import join_words, split_text, word_rule
 from boustro.types import Sentence
 
 
@@ -215,8 +215,9 @@ def evaluate(
         check_output(json)
         kind = task_class(task_of(folder))
         _refuse_of_taggers(kind, recall)
+        with word_rule(saved_rule(folder)):  # what is wrong with the data is said before the model is opened
+            sentences = read_examples(kind, data, with_kept(reading, kept_columns(folder), data))
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
-        sentences = read_examples(model, data, with_kept(reading, kept_columns(folder), data))
         print_notices(model.unknown_labels(sentences))
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)

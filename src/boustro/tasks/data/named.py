@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from boustro.choose import suggestion
-from boustro.given import as_list
+from boustro.given import as_list, plain_value
 from boustro.options import OptionError
 from boustro.tasks.data.reading import (
     ABOUT,
@@ -134,6 +134,11 @@ def ask_for_columns(
     wanted += [f"{gold[0]} under {' or '.join(gold)}"] if no_gold else []
     records = (record for _, record in named[:LOOKED_AT] if isinstance(record, Mapping))
     rows = [{name: value for name, value in record.items() if name not in gold} for record in records]
+    flags = [
+        name for name in first if all(str(plain_value(row.get(name))) in ("0", "1", "True", "False") for row in rows)
+    ]
+    if len(flags) > 1 and not no_text:  # the reader of texts says what to do with a column for each label
+        return named
     proposed, label = propose_columns(rows, len(texts[0]), options.text_column)
     shown = ", ".join(map(str, first)) or "nothing"
     said = say_columns(
