@@ -116,7 +116,7 @@ def test_a_plan_counts_the_features_behind_pooled_mentions(tiny_pair, tmp_path):
 
 
 def test_a_report_shows_the_layers_of_streams_that_have_several(tiny_pair, tmp_path):
-    words = [*study("compare", tiny_pair, tmp_path), "--seeds", "1", "--epochs", "1"]
+    words = [*study("compare", tiny_pair, tmp_path), "--seeds", "1", "--epochs", "2", "--mix-epochs", "1"]
     assert main([*words, "--pool-mentions", "--out", str(tmp_path / "a")]) == 0
     layers = (tmp_path / "a/report.md").read_text("utf-8").partition("Learned layer weights")[2].partition("\n## ")[0]
     assert "mentions pooled" not in layers and "layer all" not in layers and layers.count("| 0.") >= 2

@@ -129,7 +129,8 @@ class PooledLDA(Head):
         counted = [(weight, each) for weight, each in zip(weights, tried, strict=True) if weight]
         outputs = sum(weight * each.scores for weight, each in counted)
         parts = np.split(outputs, np.cumsum([left.sum() for _, left in splits]))
-        self.tried = [(*map(np.flatnonzero, split), part) for split, part in zip(splits, parts, strict=False)]
+        tried = zip(splits, parts, strict=False)
+        self.tried = [(np.flatnonzero(learned), np.flatnonzero(left), part) for (learned, left), part in tried]
         solution, offset = np.zeros((count, x.shape[1])), np.zeros(count)
         for weight, each in counted:
             own, bias = each.fit(x[:, each.columns], ids, count)

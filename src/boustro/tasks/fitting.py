@@ -204,8 +204,9 @@ def _read_training(
     whole = cache(partial(kin, train, plan.task.shared))
 
     def alike(some: np.ndarray | None = None) -> Kinship:
-        all_of_them = some is None or len(some) == len(train)
-        return whole() if all_of_them else kin([train[n] for n in some], plan.task.shared)
+        if some is None or len(some) == len(train):
+            return whole()
+        return kin([train[n] for n in some], plan.task.shared)
 
     data = TrainingSet(gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, reread=again)
     skipped = unread and taught.reader is plan.reader  # a memory has read them

@@ -71,7 +71,8 @@ class Session:
         suggested for these before there are answers.
         """
         self.texts, self.file, self.nested, self.manner, self.unit = list(texts), file, nested, manner, unit
-        self.order, self.note = order, note
+        self.order: Order = order
+        self.note = note
         self.lock = threading.RLock()
         self.pool = Pool()
         self.tagger: LiveTagger | None = None
