@@ -258,7 +258,7 @@ def test_the_most_frequent_sense_is_the_same_for_every_encoder():
 
 def test_fit_evaluate_save_open_agree(world, tiny_pair):
     tagger = SenseTagger(tiny_pair, wordnet=str(world / "wordnet")).fit(world / "train.jsonl")
-    assert len(tagger.labelling.labels) == 3 and tagger.record["held_out"]["occurrences"] in range(1, 8)
+    assert len(tagger.labelling.labels) == 3 and tagger.record["held_out"]["occurrences"] == 4
     score = tagger.evaluate(world / "c.data.xml")
     assert (score.value, score.coverage) == (100, 50)
     assert score.baselines == {"most frequent sense": 100, "WordNet's first sense": 100}
