@@ -56,7 +56,7 @@ def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:
 
 
 def each_sentence(given: Iterable[Sentence | Sequence[str]]) -> Iterator[Sentence]:
-    """The same, one at a time."""
+    """Yield sentences one at a time, checked."""
     for number, item in enumerate(iterate(given, "sentences as lists of words"), start=1):
         yield as_sentence(item, f"sentence {number}")
 

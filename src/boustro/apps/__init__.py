@@ -1,1 +1,1 @@
-"""What people run on the library: commands, pages, services, studies, exports. The library never imports it."""
+"""Applications over the library: commands, pages, services, studies, exports. The library never imports them."""

@@ -1,4 +1,4 @@
-"""What decided an answer: the words, by leaving each out, and the directions, by reading each LM alone.
+"""Effects on an answer: of words, by leaving each out, and of directions, by reading each LM alone.
 
     word_effects(classifier, "A dull film.")
     [WordEffect("A", 0, 1, 0.01), WordEffect("dull", 2, 6, 0.55), …]      without "dull", 0.55 less for the label
@@ -51,7 +51,7 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
 
 
 def effects(model: Task[Any, Any], examples: Sequence[Any], label: str | None = None) -> list[list[float]]:
-    """The same for every word of `example.words`, in tasks with `without_each`; 0 for one that is not left out.
+    """Return the effect of every word of `example.words`, in tasks with `without_each`; 0 for one that is not left out.
 
     Of a regression, the effect is on the value.
     """
@@ -89,7 +89,7 @@ def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tup
 
 
 def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[str, Any]]:
-    """What decided each answer, as JSON can hold it.
+    """Explain each answer by what decided it, as JSON can hold it.
 
     `streams`: what the model answers from the vectors of each LM alone (`by_stream`), where there are several.
     `words`: the effect of every word on the label or the value, for tasks with one answer for a whole example.
@@ -124,7 +124,7 @@ def _value(answer: Answer, label: str | None) -> float:
 
 
 def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
-    """The same input with the next of other answers for its examples."""
+    """Return the input's answer with the next of other answers for its examples."""
     return replace(answer, parts=tuple((part, next(answers)) for part, _ in answer.parts))
 
 

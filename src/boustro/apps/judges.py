@@ -1,12 +1,10 @@
-"""What scores choices: causal LMs in one direction or both, or a masked LM.
+"""Judges that score choices: causal LMs in one direction or both, or a masked LM.
 
 A judge is given pieces in text order, and says how well a continuation fits its context, how likely it is alone, and
 how well each of some words fits into a gap. Causal LMs score a word together with what stands after the gap, because
 they do not see it before; a masked LM sees both sides and scores the word alone.
 
-Which of several continuations belongs to a context: what a forward and a backward LM say, and what needs no LM.
-
-For a context q and a continuation c:
+Scores of a continuation c for a context q (`SCORES`):
 
     forward       log p(c | q)                 of the forward LM
     forward-mean  the same, a piece
@@ -103,7 +101,7 @@ class CausalJudge:
             raise ValueError(f"the score {self.score} needs a {lacking} LM, and {model} has none")
 
     def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
-        """As `Judge`."""
+        """Score continuations by the chosen score; the second list says which the forward LM would write."""
         score = SCORES[self.score]
         evidence = weigh(contexts, continuations, self.forward, self.backward, tuple(score.signs))
         greedy = torch.zeros(len(contexts), dtype=torch.bool) if evidence.greedy is None else evidence.greedy
@@ -117,7 +115,7 @@ class CausalJudge:
         return CONTROLS["prior"].of(weigh([()] * len(pieces), pieces, reader, wanted=("prior",))).tolist()
 
     def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
-        """As `Judge`; a word and what stands after the gap are one continuation."""
+        """Score words for gaps, each with what stands after the gap as one continuation."""
         contexts = [left for left, _ in gaps for _ in words]
         scores, _ = self.judge(contexts, [[*word, *right] for _, right in gaps for word in words])
         return torch.tensor(scores).view(len(gaps), len(words))
@@ -137,7 +135,7 @@ class MaskedJudge:
         self.window = (lm.window or 2**31) - lm.num_frame_pieces - len(lm.prompt_end)
 
     def judge(self, contexts: Sequence[Ids], continuations: Sequence[Ids]) -> tuple[list[float], list[bool]]:
-        """As `Judge`; no continuation is called what the LM would write."""
+        """Score continuations; no continuation is called what the LM would write."""
         texts = [list(ids) for ids in continuations]
         scores, _ = self.writer.score_pieces([list(ids) for ids in contexts], texts)
         if self._pmi:
@@ -149,7 +147,8 @@ class MaskedJudge:
         return self.writer.score_pieces([[]] * len(continuations), [list(ids) for ids in continuations])[0]
 
     def word_scores(self, gaps: Sequence[Sides], words: Sequence[Ids]) -> Float[Tensor, "N K"]:
-        """As `Judge`; words of one piece, for which all scores are the same, are scored in one reading."""
+        """Score words for gaps. Words of one piece are scored in one reading of a gap, which is the same for all of
+        them."""
         lengths = {length: [k for k, word in enumerate(words) if len(word) == length] for length in map(len, words)}
         framed = [([*left, *self.lm.prompt_end], right) for left, right in gaps]
         order = sorted(range(len(gaps)), key=lambda n: sum(map(len, gaps[n])))

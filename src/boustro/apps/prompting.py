@@ -86,7 +86,7 @@ class PromptClassifier:
 
     @property
     def counts(self) -> Counter[str]:
-        """What was noticed, and how often."""
+        """Notices so far, and how often each was made."""
         return Counter({"texts were cut to their first pieces": self.pieces.num_cut})
 
     def answer(self, records: Sequence[Mapping[str, Any]], places: Sequence[str] | None = None) -> list[Prompted]:

@@ -150,7 +150,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """See the module; `fixes` says whether the first word becomes final with it."""
+    """A row of pieces to read; `fixes` says whether the first word becomes final with it."""
 
     first: int
     stop: int

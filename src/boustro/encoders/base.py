@@ -1,4 +1,4 @@
-"""What every encoder provides: words in, one vector per word, layer and stream out.
+"""Contract of encoders: words in, one vector per word, layer and stream out.
 
 A stream is one LM. Its layers are kept apart, because how to mix them is learned and so belongs to the head.
 
@@ -31,7 +31,7 @@ from boustro.types import Sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """See the module; a local encoder and one that answers from elsewhere have the same fields.
+    """Facts that decide an encoder's numbers; a local encoder and one that answers from elsewhere have the same fields.
 
     Attributes:
         weights: The fingerprint of the weights, wherever they lie.
@@ -55,11 +55,11 @@ class Identity:
         return (self,)
 
     def with_facts(self, **facts: Any) -> Self:
-        """The same with further facts."""
+        """Return the identity with further facts."""
         return replace(self, rest={**self.rest, **facts})
 
     def to_dict(self) -> dict[str, Any]:
-        """See the module."""
+        """Return the fields that are not `None` and the further facts beside them, as JSON has them."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "rest"}
         return {name: value for name, value in values.items() if value is not None} | dict(self.rest)
 
@@ -72,11 +72,11 @@ class JoinedIdentity:
     rest: Mapping[str, Any] = field(default_factory=dict)
 
     def with_facts(self, **facts: Any) -> Self:
-        """The same with further facts."""
+        """Return the identity with further facts."""
         return replace(self, rest={**self.rest, **facts})
 
     def to_dict(self) -> dict[str, Any]:
-        """See the module."""
+        """Return the parts and the further facts beside them, as JSON has them."""
         return {"parts": [lm.to_dict() for lm in self.lms], **self.rest}
 
 
@@ -117,7 +117,7 @@ class Features:
         return np.concatenate([[0], np.cumsum(self.lengths)])
 
     def sentences(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """The same arrays as `Encoder.encode` yields."""
+        """Yield the arrays of each sentence, as `Encoder.encode` does."""
         for start, stop in pairwise(self.starts):
             yield tuple(stream[start:stop] for stream in self.streams)
 
@@ -139,12 +139,12 @@ class Encoder(ABC):
 
     @property
     def bytes_per_word(self) -> int:
-        """What the features of one word take, in memory and on disk: layers x width x bytes of a value."""
+        """Bytes of the features of one word, in memory and on disk: layers x width x bytes of a value."""
         return sum(stream.num_layers * stream.width for stream in self.streams) * self.dtype.itemsize
 
     @abstractmethod
     def identity(self) -> Identity | JoinedIdentity:
-        """What decides the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""
+        """Return what decides the numbers, and nothing else: weights, tokenizer, layers, pooling, dtype, …"""
 
     def encode(self, sentences: Iterable[WordList]) -> Iterator[tuple[np.ndarray, ...]]:
         """Per sentence a tuple of arrays (words, layers, width), one per stream, in text order.
@@ -159,10 +159,10 @@ class Encoder(ABC):
 
     @abstractmethod
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
-        """As `encode`, of sentences that were checked when they came in."""
+        """Encode sentences that were checked when they came in; yields as `encode` does."""
 
     def read_all(self, sentences: Sequence[Sentence]) -> Features:
-        """As `encode_all`, of sentences that were checked when they came in."""
+        """Encode sentences that were checked when they came in, all at once; returns as `encode_all` does."""
         lengths = np.array([len(s) for s in sentences], np.int64)
         total = int(lengths.sum())
         arrays = tuple(np.empty((total, s.num_layers, s.width), self.dtype) for s in self.streams)
@@ -186,7 +186,7 @@ class ConcatEncoder(Encoder):
         self.num_parameters = sum(part.num_parameters for part in parts)
 
     def over(self, parts: Sequence[Encoder]) -> "ConcatEncoder":
-        """The same encoder over other parts that give the same numbers, such as cached ones."""
+        """Return a copy over other parts that give the same numbers, such as cached ones."""
         twin = copy.copy(self)
         twin.parts = list(parts)
         return twin
@@ -217,7 +217,7 @@ class ConcatEncoder(Encoder):
 
 
 def innermost_parts(encoder: Encoder) -> list[Encoder]:
-    """What reads the text, of parts that have parts themselves too."""
+    """Return the encoders that read the text, also of parts that have parts themselves."""
     parts = getattr(encoder, "parts", None)
     return [encoder] if parts is None else [one for part in parts for one in innermost_parts(part)]
 

@@ -71,19 +71,19 @@ class ExtendedEncoder(Encoder):
         self.dtype, self.num_parameters = base.dtype, base.num_parameters
 
     def over(self, base: Encoder) -> Self:
-        """The same encoder over another one that gives the same numbers, such as a cached one."""
+        """Return a copy over another encoder that gives the same numbers, such as a cached one."""
         twin = copy.copy(self)
         twin.base = base
         return twin
 
     @property
     def innermost(self) -> Encoder:
-        """What reads the text."""
+        """Encoder that reads the text."""
         return self.base.innermost if isinstance(self.base, ExtendedEncoder) else self.base
 
     @property
     def parts(self) -> Sequence[Encoder]:
-        """What is encoded and cached."""
+        """Encoders that are run and cached."""
         return getattr(self.innermost, "parts", [self.innermost])
 
     @property
@@ -327,7 +327,7 @@ def _open_base(
 
 
 def reading_facts(encoder: Encoder) -> Any:
-    """What decides the vectors of an encoder's highest layer."""
+    """Return the facts that decide the vectors of an encoder's highest layer."""
 
     def facts(value: Any) -> Any:
         if isinstance(value, Mapping):

@@ -95,7 +95,7 @@ class LMEncoder(TransformerEncoder):
 
     @property
     def start(self) -> list[int]:
-        """What a text of its own begins with: the start piece, or nothing."""
+        """Ids that a text of its own begins with: the start piece, or nothing."""
         return list(self._start)
 
     @property
@@ -147,7 +147,7 @@ class LMEncoder(TransformerEncoder):
         return self._states(input_ids=ids, use_cache=True, **{name: cache})
 
     def _after_run_up(self, ids: Tensor, cache: Any, begun: Mapping[int, Tensor]) -> Any:
-        """The same, by layer, from the keys and values of the run-up, and its states (1, R, D)."""
+        """Return the states by layer, from the keys and values of the run-up, and its states (1, R, D)."""
         cache = copy.deepcopy(cache)
         cache.batch_repeat_interleave(len(ids))
         states = self._states_with(ids[:, len(self._prefix) :], cache)
@@ -156,8 +156,8 @@ class LMEncoder(TransformerEncoder):
     @cached_property
     @torch.inference_mode()
     def _run_up(self) -> Any:
-        """What all rows begin with, computed once. `None` where that is only a piece, and for an LM that reads on from
-        it otherwise than it reads all at once, which is tried on a few pieces."""
+        """Compute once the start that all rows share. `None` where that is only a piece, and for an LM that reads on
+        from it otherwise than it reads all at once, which is tried on a few pieces."""
         if len(self._prefix) < 2:
             return None
         row = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][:TRIED_PIECES])
@@ -174,7 +174,7 @@ class LMEncoder(TransformerEncoder):
 
     @cached_property
     def cache_argument(self) -> str:
-        """What the model calls its key–value cache."""
+        """Name of the model's argument for its key–value cache."""
         return "cache" if "cache" in inspect.signature(self.model.forward).parameters else "past_key_values"
 
     def nearly_equal(self, states: Tensor, others: Tensor) -> bool:

@@ -66,7 +66,7 @@ class ReadingOptions(LoadingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class Widening:
-    """What words are read by besides the vectors of the encoder."""
+    """Vectors that words are read by besides those of the encoder."""
 
     mentions: bool = False
     """By the mean vector of their mentions in the document, where a document is read."""

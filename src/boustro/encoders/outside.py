@@ -46,8 +46,8 @@ class OutsideLM(LMEncoder):
             return make.from_config(config, dtype=dtype).eval()
 
     def take(self, weights: str, scales: Sequence[int] | None) -> None:
-        """What is known of the LM that a head was trained on: its fingerprint, used where the folder has no weights to
-        compare it with, and how its states are scaled."""
+        """Take over what is known of the LM that a head was trained on: its fingerprint, used where the folder has no
+        weights to compare it with, and how its states are scaled."""
         self.scales = list(scales or [1] * len(self._layers))
         folder = Path(self._path)
         if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in WEIGHTS):
@@ -146,7 +146,7 @@ class PieceStates:
         return self._lm.place_at(torch.stack(given), first - begin, last - begin)
 
     def append(self, words: Sequence[Any]) -> np.ndarray:
-        """The same of words with `start` and `end`; forgets what no later word needs. See `live.sources.States`."""
+        """Return the vectors of words with `start` and `end`; forget what no later word needs."""
         vectors = self.vectors([(word.start, word.end) for word in words])
         self.forget(words[-1].start)
         return vectors

@@ -68,7 +68,7 @@ def select(place: str, bounds: np.ndarray, backward: bool) -> Selection:
 
 
 def select_at(place: str, start: np.ndarray, end: np.ndarray, backward: bool) -> Selection:
-    """The same of words with the pieces `[start, end)` in reading order, (W,) each."""
+    """Select the states of words with the pieces `[start, end)` in reading order, (W,) each."""
     words = np.arange(len(start))
     if place in ("first", "last"):
         place = "entry" if (place == "first") != backward else "exit"
@@ -133,7 +133,7 @@ def group_sentences(sentences: Iterable[Sentence], context: str) -> Iterator[lis
 
 
 def group_numbers(sentences: Iterable[Sentence], context: str) -> list[list[int]]:
-    """The same, as the numbers of the sentences."""
+    """Group sentences as `group_sentences` does, and return their numbers."""
     numbers = itertools.count()
     return [[next(numbers) for _ in group] for group in group_sentences(sentences, context)]
 
@@ -203,7 +203,7 @@ class PieceEncoder(Encoder):
 
     @property
     def context(self) -> str:
-        """What is read together: "sentence" or "document"."""
+        """Text that is read together: "sentence" or "document"."""
         return self._context
 
     @property

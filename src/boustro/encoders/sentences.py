@@ -181,7 +181,7 @@ def read_modules(place: str, revision: str | None = None) -> SentenceFolder:
 
 
 def fingerprint_of(place: str, revision: str | None) -> str:
-    """See `SentenceFolder.fingerprint`; raises as `read_modules`."""
+    """Return `SentenceFolder.fingerprint` of a place; raises as `read_modules`."""
     return read_modules(place, revision).fingerprint()
 
 
@@ -233,7 +233,7 @@ def pool(states: Tensor, lengths: Tensor, first: int, mode: str) -> Tensor:
 
 
 class DenseLayer(nn.Module):
-    """See the module; the names of the weights are those of its file."""
+    """A linear layer with an activation; the names of the weights are those of its file."""
 
     def __init__(self, config: Mapping[str, Any], where: str) -> None:
         super().__init__()
@@ -447,8 +447,8 @@ def open_sentences(
     whole: bool = False,
     reads: Reads = "words",
 ) -> Encoder:
-    """What a task `reads` of a folder, see the module; `ValueError` for words where its Transformer has no states of
-    words, as that of an encoder-decoder."""
+    """Open the encoder that a task `reads` a folder by, see the module; `ValueError` for words where its Transformer
+    has no states of words, as that of an encoder-decoder."""
     folder = read_modules(path, revision)
     if reads == "text":
         return TextVectors(folder, reading, spec, device)

@@ -90,7 +90,7 @@ def _load_lm(path: str, *read: Any, **given: Any) -> Encoder:
 
 
 def _kind_of_folder(path: str) -> str | None:
-    """As `kind_of`; a folder of peft is an adaptation too."""
+    """Return the kind of `kind_of`; a folder of peft is an adaptation too."""
     return kind_of(path) or (ADAPTATION if (Path(path) / "adapter_config.json").is_file() else None)
 
 
@@ -381,8 +381,8 @@ def open_encoder(
     reads: Reads = "words",
     **options: Any,
 ) -> Encoder:
-    """As `load_encoder`; with `given_states`, the weights of a causal LM are not loaded, because its states will be
-    given (`encoders.outside`). Of a folder of sentence-transformers is read what a task `reads`."""
+    """Open an encoder as `load_encoder` does; with `given_states`, the weights of a causal LM are not loaded, because
+    its states will be given (`encoders.outside`). Of a folder of sentence-transformers is read what a task `reads`."""
     named = Spec.parse(spec)
     named.refuse_unread(reading)
     asked = None if reading.start_piece == AUTO else reading.start_piece

@@ -134,7 +134,7 @@ class StateEncoder(PieceEncoder):
         return self._fit(torch.from_numpy(values), self._type).numpy()
 
     def _fit(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """The same in another type; values out of its range are counted, and become its largest or smallest."""
+        """Convert to another type; values out of its range are counted, and become its largest or smallest."""
         narrow, limit = x.to(dtype), torch.finfo(dtype).max
         if narrow.sum(dtype=torch.float32).isfinite():  # ten times as fast as a look at each
             return narrow
@@ -286,7 +286,7 @@ class TransformerEncoder(StateEncoder):
 
 
 def compute_type(device: torch.device, asked: Precision | None) -> torch.dtype:
-    """What an encoder computes in: what is asked for, or the fastest of this machine."""
+    """Return the type that an encoder computes in: what is asked for, or the fastest of this machine."""
     return getattr(torch, asked) if asked else torch.bfloat16 if uses_bf16(device) else torch.float32
 
 

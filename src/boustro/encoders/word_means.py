@@ -162,7 +162,7 @@ class WordMeans:
         return ((counts, means[rows]) for means in self.means)
 
     def in_training(self, share: float, seed: int) -> "WordMeans":
-        """The same, for the sentences that it has read, without a random share of the words, each in every case.
+        """Return the means for the sentences that it has read, without a random share of the words, each in every case.
 
         Equal seeds leave out equal words.
         """
@@ -248,7 +248,7 @@ class MeanSums:
         self._counts, *self._sums = (arrays[name] for name in (COUNTS, *self._names))
 
     def means(self, code_bytes: int = 0) -> WordMeans:
-        """What was read of these words; the vectors as codes of so many bytes, unless it is 0.
+        """Return the means of the words that were read; the vectors as codes of so many bytes, unless it is 0.
 
         Raises `ValueError` for vectors that cannot have such codes.
         """
@@ -284,7 +284,7 @@ def read_means(folder: Path) -> WordMeans:
 
 
 def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
-    """What `means_to_arrays` gave, of these words; `ValueError` where they do not fit."""
+    """Read back the arrays of `means_to_arrays`, of these words; `ValueError` where they do not fit."""
     arrays = dict(arrays)
     counts = arrays.pop(COUNTS)
     num_streams = len({name.partition(".")[0] for name in arrays})

@@ -51,7 +51,8 @@ STREAM = "words of a table"
 
 @dataclass(frozen=True)
 class WordTable:
-    """See the module. `name` is where it was read from, `mark` the fingerprint of its content."""
+    """Words, how often each was read, and their vectors. `name` is where the table was read from, `mark` the
+    fingerprint of its content."""
 
     rows: Mapping[str, int]
     counts: np.ndarray  # (V,) float32

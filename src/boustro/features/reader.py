@@ -116,7 +116,7 @@ def load_lms(reader: "Reader") -> Encoder:
 
 @dataclass(frozen=True)
 class Opened:
-    """What is in memory of a reader's encoders, with and without the feature cache: those of its spec, which readers
+    """Encoders of a reader that are in memory, with and without the feature cache: those of its spec, which readers
     share that differ in what widens them, and the same widened. A copy has none of them."""
 
     lms: dict[bool, Encoder] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Opened:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Reader:
-    """What a spec and options of reading name.
+    """Reader of examples as vectors, by a spec and options of reading.
 
     Attributes:
         spec: Of the encoder.
@@ -238,7 +238,7 @@ class Reader:
         return Spec.parse(self.spec).exact(identity)
 
     def sentences(self, examples: Sequence[Any]) -> tuple[list[Sentence], np.ndarray]:
-        """What is encoded for examples, each sentence once; (examples, parts) numbers of these."""
+        """Return the sentences that are encoded for examples, each once; (examples, parts) numbers of these."""
         return distinct_sentences(examples, self.parts)
 
     def read(self, examples: Sequence[Any], cached: bool = False, side: np.ndarray | None = None) -> Inputs:

@@ -37,7 +37,7 @@ class Read(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the LM computes in: log-probabilities are equal within its rounding (`draws.in_order`)."""
+        """Type that the LM computes in: log-probabilities are equal within its rounding (`draws.in_order`)."""
         ...
 
     def __call__(
@@ -99,7 +99,7 @@ class Canvas:
         return likeliest_lengths(self.model.length_head, states, ~self.padding, count, most)
 
     def reader(self, cached: bool | None = None) -> Read:
-        """What reads the suffix; `cached` by default where the prefix can be computed once.
+        """Return the function that reads the suffix; `cached` by default where the prefix can be computed once.
 
         Raises `ValueError` for a cache with a model that does not allow it.
         """
@@ -166,7 +166,8 @@ class Canvas:
 def between(
     model: MaskedLM, contexts: Sequence[Sides], length: int, writable: Tensor | None = None
 ) -> tuple[Read, Int[Tensor, "B S"]]:
-    """What reads the places between two contexts, and the places, all hidden; padding as on a canvas.
+    """Return the function that reads the places between two contexts, and the places, all hidden; padding as on a
+    canvas.
 
         left [5, 7], 2 places, right [9]      5 7 M M 9
         left [8], 2 places, right [2, 4]      - 8 M M 2 4

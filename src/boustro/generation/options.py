@@ -1,4 +1,4 @@
-"""What can be chosen about writing, scoring and filling. torch is not imported here: command lines list it."""
+"""Options of writing, scoring and filling. torch is not imported here: command lines list them."""
 
 import re
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ class ScoreConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions:
-    """What written texts are scored against where no LM scores them."""
+    """Targets that written texts are scored against where no LM scores them."""
 
     target_key: str = "target"
     """The key of a text's target, or of a list of targets, or a text with keys."""

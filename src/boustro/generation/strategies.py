@@ -27,7 +27,7 @@ from boustro.objectives.examples import keyed_generator
 
 @dataclass(frozen=True)
 class Written:
-    """What was written after one prompt."""
+    """Text that was written after one prompt."""
 
     pieces: list[int]
     log_prob: float
@@ -103,7 +103,7 @@ Blank = Int[Tensor, "B S"]
 
 
 class Text(NamedTuple):
-    """What was written on a batch of places."""
+    """Text that was written on a batch of places."""
 
     pieces: Int[Tensor, "B S"]
     log_probs: Float[Tensor, " B"]

@@ -51,11 +51,11 @@ class Template:
         return list(self.words)
 
     def with_words(self, words: Mapping[str, str]) -> "Template":
-        """The same with one word for each label."""
+        """Return a copy with one word for each label."""
         return replace(self, words={label: (words[label],) for label in self.words})
 
     def to_dict(self) -> dict[str, Any]:
-        """What a file holds; `read_template` reads it."""
+        """Return the content of a file, which `read_template` reads."""
         labels = {label: list(words) for label, words in self.words.items()}
         text = f"{self.before}___{self.after}"
         return {"text": text, "labels": labels, "aliases": self.aliases, "neutral": list(self.neutral)}
@@ -68,7 +68,7 @@ class Template:
         return left, right
 
     def neutral_sides(self) -> list[tuple[str, str]]:
-        """The same with each neutral text in place of all fields, where something is left before the gap."""
+        """Return the sides with each neutral text in place of all fields, where something is left before the gap."""
         sides = []
         for text in self.neutral:
             left, right = (FIELD.sub(lambda _, neutral=text: neutral, side) for side in (self.before, self.after))

@@ -39,7 +39,7 @@ class Result:
     """How often the LM read the text; for a causal LM that writes, the pieces written."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As the command prints it."""
+        """Return the fields that the command prints."""
         return {**asdict(self), "log_prob": round(self.log_prob, 4)}
 
 
@@ -135,7 +135,7 @@ class Writer:
     def score_pieces(
         self, prompts: Sequence[list[int]], texts: Sequence[list[int]], first: int = 0
     ) -> tuple[list[float], list[int]]:
-        """The same from piece ids: the scores, and the numbers of readings."""
+        """Score piece ids: the scores, and the numbers of readings."""
         totals, readings = self._scored(prompts, texts, first)
         if self.scoring.pmi:
             alone, more = self._scored([[]] * len(texts), texts, first)

@@ -1,4 +1,4 @@
-"""What every head is: layers mixed per stream, streams joined, and a body that a subclass trains and reads.
+"""Base class of heads: layers mixed per stream, streams joined, and a body that a subclass trains and reads.
 
     head = make_head("mlp", HiddenSequenceOptions(), streams=((7, 256), (7, 256)), labels=("O", "B-PER", "I-PER"))
     head.loss(head.mix(features), lengths, targets).backward()
@@ -75,7 +75,7 @@ class Head(nn.Module, ABC):
 
     @property
     def shape(self) -> HeadShape:
-        """What it has in common with others of its kind, see `heads.solve`."""
+        """Shape that it shares with others of its kind, see `heads.solve`."""
         return HeadShape(self.kind, self.streams, self.labels, self.side)
 
     def mix(self, streams: list[Float[Tensor, "N _ _"]]) -> Float[Tensor, "N d"]:
@@ -91,7 +91,8 @@ class Head(nn.Module, ABC):
         """The prediction for each example, given mixed vectors with their side features."""
 
     def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Tensor:
-        """What an exported graph gives, from which `boustro.apps.runtime.parts` reads the prediction: here the scores.
+        """Return the output of an exported graph, from which `boustro.apps.runtime.parts` reads the prediction: here
+        the scores.
 
         `given` are the inputs that the graph of this kind has besides vectors, such as the lengths of the sentences.
         """
@@ -109,7 +110,7 @@ class Head(nn.Module, ABC):
         )
 
     def outputs(self, inputs: Inputs, candidates: bool = False) -> list[Any]:
-        """See `heads.training.predict_inputs`."""
+        """Return an output for each example, as `heads.training.predict_inputs`."""
         from boustro.heads.training import predict_inputs
 
         return predict_inputs(self, inputs, candidates)
@@ -122,11 +123,12 @@ class Head(nn.Module, ABC):
         """
 
     def facts(self) -> dict[str, Any]:
-        """What training found besides the weights, for the record, as JSON can hold it. By default nothing."""
+        """Return facts that training found besides the weights, for the record, as JSON can hold them. By default
+        none."""
         return {}
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        """What `calibrate` needs of each example. By default the prediction."""
+        """Return what `calibrate` needs of each example. By default the prediction."""
         return self.predict(vectors, lengths)
 
     def calibrate(self, candidates: list[Any], targets: Any) -> None:

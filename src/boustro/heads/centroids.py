@@ -34,7 +34,7 @@ BLOCK = 8192
 
 
 class SenseTargets(NamedTuple):
-    """What occurrences have: `labels[i]` is one of the labels of `occurrences[i]`, which may have several.
+    """Labels of occurrences: `labels[i]` is one of the labels of `occurrences[i]`, which may have several.
 
     Attributes:
         occurrences: (M,) numbers of examples.
@@ -61,7 +61,8 @@ class CentroidBody(nn.Module):
 
 
 class CentroidHead(Head):
-    """See the module. Targets are `SenseTargets`; the prediction for an example is the scores (K,) of its candidates.
+    """A head with a centroid for each sense. Targets are `SenseTargets`; the prediction for an example is the scores
+    (K,) of its candidates.
 
     An example has one marked word, or none where its word has no candidates; then K is 0.
     """
@@ -74,7 +75,7 @@ class CentroidHead(Head):
 
     @property
     def prior(self) -> float:
-        """As it was given or chosen: the weights hold it with 7 digits."""
+        """Weight of the prior, given or chosen: the weights hold it with 7 digits."""
         return float(f"{float(self.body.prior):.6g}")
 
     def facts(self) -> dict[str, Any]:

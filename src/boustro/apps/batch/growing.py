@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Hashed)
 
 @dataclass(frozen=True)
 class State:
-    """What `.progress` says: what decides the answers, the rows that are done, the bytes of each file that are theirs,
+    """Content of `.progress`: what decides the answers, the rows that are done, the bytes of each file that are theirs,
     the file of problems, as seen from the folder of `.part`, and a hash of the rows."""
 
     key: str
@@ -53,7 +53,7 @@ class State:
 
 
 class Growing:
-    """See the module; made by `grow`."""
+    """Output files that grow in `.part` and go on after an interruption; made by `grow`."""
 
     def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State, again: str) -> None:
         self.files, self.progress, self.state, self._again = files, progress, state, again
@@ -198,7 +198,7 @@ def grow(
 
 
 def _left(part: Path, progress: Path, again: str) -> State | None:
-    """What a run that did not end has left; a state without its file describes nothing."""
+    """Return the state that an interrupted run has left; a state without its file describes nothing."""
     if not progress.exists():
         return None
     with reading(progress, again if part.exists() else "move it elsewhere"):

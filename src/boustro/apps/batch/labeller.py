@@ -60,7 +60,7 @@ TOO_LONG = "answers that are too long for a cell of a workbook, left empty; writ
 
 
 class Labelled(NamedTuple):
-    """What is printed for rows, in order, the problems of those that have no answer, and what was noticed so far."""
+    """Printed answers of rows, in order, the problems of those that have no answer, and the notices so far."""
 
     shown: list[Any]
     problems: list[dict[str, str]]
@@ -126,7 +126,7 @@ class Labeller:
         return {name: value for name, value in vars(self).items() if name not in ("model", "task")}
 
     def __call__(self, rows: Sequence[Row]) -> Labelled:
-        """What the model says of rows.
+        """Answer rows.
 
         Raises `ValueError` for the first row that is no input, and what the model raises, unless `keep_going`.
         """
@@ -290,7 +290,7 @@ def _work(item: Any) -> Any:
 def answer_each(
     items: Sequence[Item], parse: Callable[[Item], Any], answer: Callable[[list[Any]], list[Any]]
 ) -> list[Any | Exception]:
-    """What `answer` says of the inputs that `parse` makes of items, in order.
+    """Answer the inputs that `parse` makes of items, in order, by `answer`.
 
     In its place stands the `ValueError` of an item that is no input, and what `answer` raises for an item; where it
     raises for many, each is asked alone. Too little memory is raised.
@@ -382,7 +382,7 @@ class Predictor:
         return self._outputs([self._parse(value, place) for value, place in zip(values, places, strict=True)])
 
     def answer_each(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any] | Exception]:
-        """The same, with an error in place of an answer."""
+        """Answer values as `answer` does, with an error in place of an answer where one fails."""
         items = list(zip(values, places, strict=True))
         return answer_each(items, lambda item: self._parse(*item), self._outputs)
 

@@ -124,7 +124,7 @@ def predict_files(
     output: OutputOptions,
     run: RunOptions,
 ) -> None:
-    """See `boustro.apps.cli.commands.predict`."""
+    """Run `boustro.apps.cli.commands.predict` over files of rows or texts."""
     for file in files:
         check_input(file)
     kind, ending = task_class(task_of(opened.folder)), "" if output.out is None else output.out.suffix.lower()
@@ -197,7 +197,7 @@ def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain
 
 
 def _output(form: str, ending: str) -> Output | None:
-    """What becomes of rows and their answers; `None` where rows are not repeated."""
+    """Return the form in which rows are repeated with their answers; `None` where they are not."""
     if ending in BINARY[:3]:
         return "parquet" if ending == ".parquet" else "arrow"
     known: dict[str, Output] = {"csv": "csv", "tsv": "tsv", "sheet": "sheet", "jsonl": "jsonl"}
@@ -206,7 +206,7 @@ def _output(form: str, ending: str) -> Output | None:
 
 @dataclass
 class RowStream:
-    """What is answered: the rows of files, each with its number."""
+    """Rows of files, each with its number, in the order in which they are answered."""
 
     files: Sequence[str]
     reads: Form | None
@@ -245,7 +245,7 @@ class RowStream:
 
 
 def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, str, str]:
-    """What stands before, between and after the answers."""
+    """Return the text before, between and after the answers."""
     form = labeller.shown.form
     if form in TOOLS or (form == "jsonl" and ending == ".json"):
         return "[\n", ",", "]\n"
@@ -261,7 +261,7 @@ def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, 
 def predict_states(
     opened: Opened, files: Sequence[Path], layers: str | None, form: str | None, out: Path | None, run: RunOptions
 ) -> None:
-    """See `boustro.apps.cli.commands.predict`; `layers` are numbers, such as 4,9,14."""
+    """Run `boustro.apps.cli.commands.predict` over files of states; `layers` are numbers, such as 4,9,14."""
     from boustro.tasks.tagger import Tagger
 
     kind: Any = task_class(task_of(opened.folder))
@@ -286,7 +286,10 @@ def predict_states(
 
 
 def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) -> None:
-    """See `boustro.apps.cli.commands.predict`; `ValueError` for what cannot stream, and for bytes that are no text."""
+    """Run `boustro.apps.cli.commands.predict` over one text as it arrives.
+
+    Raises `ValueError` for what cannot stream, and for bytes that are no text.
+    """
     from boustro.apps.live.stream import DELAY, Live
     from boustro.tasks.tagger import Tagger
 
@@ -308,7 +311,7 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
 
 
 def _texts(stream: Any, name: str) -> Iterator[str]:
-    """What has come so far, again and again, without waiting for more; a character is never cut."""
+    """Yield the text that has come so far, again and again, without waiting for more; a character is never cut."""
     decoder, read = codecs.getincrementaldecoder("utf-8-sig")(), 0
     read_some = getattr(stream, "read1", stream.read)
     while chunk := read_some(MOST_BYTES):

@@ -132,7 +132,7 @@ def _check(file: Path, out: Path | None, overwrite: bool) -> None:
 
 @dataclass
 class Redaction:
-    """What one command does.
+    """Work of one command, file after file.
 
     Attributes:
         rows: How many were read.
@@ -284,7 +284,7 @@ def _as_given(value: Any, given: str) -> str:
 
 
 def _popped(ends: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """What stands around each line, once it has been read."""
+    """Yield what stands around each line, once it has been read."""
     while True:
         yield ends.pop(0) if ends else ("", "")
 

@@ -160,20 +160,20 @@ class Row(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """What was read, by which it is known again."""
+        """Bytes of what was read, by which a row is known again."""
         read = self.value.words if isinstance(self.value, Sentence) else self.value
         read = self.problem or (read if self.given is None else self.given)
         return json.dumps(read, default=json_value).encode()
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What is repeated in the answer."""
+        """Fields of the row that its answer repeats."""
         given = self.value if self.given is None else self.given
         return dict(given) if isinstance(given, Mapping) else {}
 
     @property
     def cells(self) -> dict[str, Any]:
-        """The same in a table, where a line of text has its place."""
+        """Fields as cells of a table, where a line of text has its place."""
         value = self.value
         text = join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
         return self.fields or {PLACE: self.place, "text": text}

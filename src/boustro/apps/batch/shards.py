@@ -56,7 +56,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Job:
-    """What is done to every shard; it can be pickled."""
+    """Work that is done on every shard; it can be pickled."""
 
     predictor: Predictor
     source: Path
@@ -239,7 +239,7 @@ def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
 
 
 class Worker:
-    """What a Ray actor runs: a job on a batch of one shard."""
+    """A Ray actor's callable: runs a job on a batch of one shard."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

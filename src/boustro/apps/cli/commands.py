@@ -154,7 +154,7 @@ def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
 
 
 def _say_fitted(task: str, model: Any, out: Path) -> None:
-    """What came of a training, on standard error."""
+    """Print the outcome of a training on standard error."""
     record = model.record
     print(f"task: {task} ({model!r})", file=sys.stderr)
     print_notices(record["notices"])

@@ -37,7 +37,8 @@ def filled(text: str, task: str | None = None) -> str:
 
 
 def help_of(name: str, command: Known, table: Table, everything: bool) -> str:
-    """What `boustro NAME --help` prints; `everything`: with the options that few people use, and all tasks' data."""
+    """Return the text of `boustro NAME --help`; `everything`: with the options that few people use, and all tasks'
+    data."""
     task = None if everything else table.task
     options = [replace(option, help=filled(option.help, task)) for option in table.options]
     values = [option for option in options if option.positional]
@@ -63,7 +64,7 @@ def help_of(name: str, command: Known, table: Table, everything: bool) -> str:
 
 
 def _told(docstring: str) -> str:
-    """What the command does."""
+    """Return what a docstring says of its command, wrapped, without the Args."""
     told = docstring.partition("Args:")[0].strip()
     return "\n\n".join(_wrapped(" ".join(part.split())) for part in told.split("\n\n"))
 

@@ -198,7 +198,7 @@ GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
 
 
 def usage() -> str:
-    """What `boustro --help` prints."""
+    """Return the text of `boustro --help`."""
     rows = {group: [group] for group in GROUPS}
     for name, command in COMMANDS.items():
         rows.get(command.group, []).append(f"  {name:<15} {command.summary}")

@@ -74,7 +74,7 @@ class Option:
 
     @property
     def value(self) -> str:
-        """What stands for its value: `N`, `{text,jsonl}`, `MODEL`."""
+        """Placeholder of its value in help: `N`, `{text,jsonl}`, `MODEL`."""
         place = next((note.name for note in notes_of(self.hint) if isinstance(note, Place)), None)
         if place or self.name in METAVARS or self.positional:
             shown = METAVARS.get(self.name) or place or "DATA"
@@ -226,7 +226,7 @@ def options_of_heads(kinds: Sequence[str]) -> type:
 
 
 def describe_parameters(docstring: str) -> dict[str, str]:
-    """What the Args of a docstring say of each parameter."""
+    """Return the description of each parameter in the Args of a docstring."""
     _, _, told = docstring.partition("Args:")
     indent = min((len(line) - len(line.lstrip()) for line in told.split("\n") if line.strip()), default=0)
     parts = re.split(rf"^ {{{indent}}}(\w+): ", told, flags=re.MULTILINE)
@@ -248,7 +248,7 @@ def bare_types(hint: Any) -> list[Any]:
 
 
 def notes_of(hint: Any) -> list[Any]:
-    """What annotates a type, or the type of the items of a list."""
+    """Return the annotations of a type, or of the type of a list's items."""
     if get_origin(hint) is Annotated:
         return [*get_args(hint)[1:], *notes_of(get_args(hint)[0])]
     if get_origin(hint) in (Union, UnionType, tuple):

@@ -121,7 +121,7 @@ def interruptions() -> Iterator[None]:
 
 
 def set_environment(environment: MutableMapping[str, str]) -> None:
-    """What libraries read from the environment once, when they are loaded; what the user has set there stands."""
+    """Set the variables that libraries read once, when they are loaded; a value that the user has set stands."""
     environment.setdefault("TOKENIZERS_PARALLELISM", "true")
     environment.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what it warns of is either ours to say, or of no use
     if not sys.stderr.isatty():  # else unset: the hub's client warns where 0 is set and bars are turned off in the code

@@ -205,7 +205,7 @@ def _find(text: str, name: str) -> list[Place]:
 
 
 def _whole(text: str, place: Place, ends: set[int]) -> Place | None:
-    """The same place if it ends where a word does, or with the full stop that is of its last word there."""
+    """Return the place if it ends where a word does, or with the full stop that is of its last word there."""
     start, end = place
     end += end not in ends and text[end : end + 1] == "."
     return (start, end) if end in ends else None

@@ -66,7 +66,7 @@ class Agreement:
         return all(_is_probable(differ, of, 1 - share) for differ, of in self.counts.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """Return the figures as JSON holds them, rounded."""
         shares = {name: round(value, 5) for name, value in self.shares.items()}
         difference = {"score_difference": round(self.score_difference, 6)}
         return {"answers": self.answers, **shares, **difference, "near_ties": self.ties}

@@ -111,7 +111,7 @@ def _require(options: ExportOptions, runtime: Path) -> None:
 
 
 def _reserved(out: Path, options: ExportOptions, overwrite: bool) -> contextlib.AbstractContextManager:
-    """What the end of the work needs stays free."""
+    """Keep the place of the output free for the end of the work."""
     if options.format != "html":
         return claim(out, MODULE if options.format == "module" else EXPORT, overwrite)
     check_target(out, overwrite, "--out")

@@ -179,7 +179,7 @@ def model_file(export: Path, title: str) -> bytes:
 
 
 class _Blobs:
-    """What stands behind the header, and where; all begin at a multiple of eight bytes."""
+    """Bytes behind the header, and where each array begins: always at a multiple of eight bytes."""
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
@@ -217,7 +217,7 @@ def _part(facts: Mapping[str, Any], tokenizer: int) -> dict[str, Any]:
 
 
 def _tokenizer(path: Path, parts: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """What `pieces.js` needs of a tokenizer of byte-level BPE; `ValueError` for any other."""
+    """Return what `pieces.js` needs of a tokenizer of byte-level BPE; `ValueError` for any other."""
     saved = json.loads(path.read_text(encoding="utf-8"))
     model, split = saved["model"], _split(saved["pre_tokenizer"])
     plain = not any(

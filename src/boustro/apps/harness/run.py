@@ -152,7 +152,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Question:
-    """What the harness asked and answered: the choices' contexts and texts, their scores and the right one."""
+    """A question of the harness and its outcome: the choices' contexts and texts, their scores and the right one."""
 
     requests: Sequence[tuple[str, str]]
     scores: Sequence[float]
@@ -266,7 +266,7 @@ class BoustroLM(TemplateLM):
         return self.judge.prior([self.tok_encode(choice) for choice in choices])
 
     def _fitting(self, context: Ids, continuation: Ids, text: str) -> Ids:
-        """What of a context fits into the window."""
+        """Return the end of a context that fits into the window before a continuation."""
         if not continuation:
             raise ValueError(f"a choice has no pieces ({text!r}), and cannot be scored")
         room = self.judge.window - len(continuation)

@@ -127,7 +127,7 @@ class Component(ABC):
         return doc
 
     def pipe(self, stream: Iterable[Doc], batch_size: int = 64) -> Iterator[Doc]:
-        """The same documents in the same order, `batch_size` at a time."""
+        """Annotate and yield documents in order, `batch_size` at a time."""
         remaining = iter(stream)
         while docs := list(islice(remaining, batch_size)):
             self.annotate(docs)
@@ -179,7 +179,7 @@ class TaggerComponent(Component):
     takes = ("tag",)
 
     def __init__(self, source: str, encoder: str | None, device: str | None, spans_key: str) -> None:
-        """As `Component`; the arguments are those of `make_component`."""
+        """Open the tagger; the arguments are those of `make_component`."""
         super().__init__(source, encoder, device)
         self.spans_key = spans_key
 
@@ -223,7 +223,7 @@ class TextComponent(Component):
     takes = ("classify", "regress")
 
     def __init__(self, source: str, encoder: str | None, device: str | None) -> None:
-        """As `Component`; the arguments are those of `make_text_component`."""
+        """Open the classifier; the arguments are those of `make_text_component`."""
         super().__init__(source, encoder, device)
         Doc.set_extension(SCORE, default=None, force=True)
 

@@ -202,7 +202,7 @@ def _checked(where: str) -> Callable[[Entity], Entity]:
 
 @dataclass(slots=True)
 class Beside:
-    """What is not in the file of answers."""
+    """State of a session that is not in the file of answers."""
 
     labels: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -329,7 +329,7 @@ def _as_read(vectors: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """What a person gives on the page, by what the heads of a task learn:
+    """Kind of answer that a person gives on the page, by what the heads of a task learn:
 
         tags, spans    entities in sentences                  `SPANS`
         class          a label of a whole text, or several    `TOPIC`, `TOPICS`

@@ -256,7 +256,7 @@ def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
 
 
 def _refusing(act: Callable[[], Any]) -> Any:
-    """What an act returns; what a person can mend is an answer with a sentence, not an error of the server."""
+    """Return the result of an act; what a person can mend is an answer with a sentence, not an error of the server."""
     try:
         return act()
     except Stale as error:

@@ -1,4 +1,5 @@
-"""What a session starts from, and what it does beside the person: encode the texts, follow the curve, train a tagger.
+"""Work beside the person who labels: encode the texts, follow the curve, train a tagger; and what a session starts
+from.
 
     source = make_source(encoder, options, …)     labelled sentences, or a tagger, as the options say
     with Background(session, source) as work:     the encoder is loaded and the first sentences are encoded
@@ -52,7 +53,7 @@ depend on what has been answered."""
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What reads the texts, and from what the tagger starts."""
+    """Encoder that reads the texts, and what the tagger starts from."""
 
     encoder: str
     reading: dict[str, Any] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Source:
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
 
     def options(self, context: Context) -> dict[str, Any]:
-        """What the encoder of the session and its taggers have in common."""
+        """Return the options that the encoder of the session and its taggers have in common."""
         words = {"pool_mentions": self.pool_mentions, "spelling": self.spelling}
         return {"cache": self.cache, "device": self.device, **words, "context": context, **self.reading}
 
@@ -108,7 +109,7 @@ class Source:
 
 
 class Background:
-    """See the module. `problem` says why nothing is encoded any more, if so."""
+    """Threads that encode, measure and train. `problem` says why nothing is encoded any more, if so."""
 
     def __init__(self, session: Session, source: Source, text_column: Sequence[str] = ()) -> None:
         """`text_column` names that of the texts, for the folder that is saved to read tables by."""
@@ -227,7 +228,7 @@ class Background:
             yield numbers
 
     def _plan(self) -> list[list[int]]:
-        """What is read together, in order, or in a random order that is always the same.
+        """Return groups of texts that are read together, in order, or in a random order that is always the same.
 
         A document with more sentences than the pool is read in parts, which are all that must be in memory.
         """
@@ -330,7 +331,7 @@ def make_source(
     manner: Manner = SPANS,
     examples: tuple[Answer, ...] = (),
 ) -> Source:
-    """What encodes, and from what the tagger starts; `examples` are those of `--train`.
+    """Choose the encoder, and what the tagger starts from; `examples` are those of `--train`.
 
     Raises `OptionError` for both a tagger and another encoder, for a head that is not the task's, and for options of
     entities with whole texts; and what opening them raises.

@@ -45,7 +45,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Told:
-    """What was said of groups, in order: a label, or "" for what is no name, and names. The last word counts."""
+    """Labels given to groups of names, in order: a label, or "" for what is no name, and names. The last word
+    counts."""
 
     steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
 

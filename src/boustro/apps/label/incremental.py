@@ -1,4 +1,4 @@
-"""What learns from every answer in milliseconds, forgets it again, and chooses the sentence to ask for next.
+"""Taggers that learn from every answer in milliseconds, forget it again, and choose the sentence to ask for next.
 
 `LiveTagger` is an ordinary `linear` tagger with a CRF:
 
@@ -73,7 +73,8 @@ class Scales:
 
 
 class LiveTagger:
-    """See the module. What `snapshot` gives does not change while this one goes on learning."""
+    """A tagger that learns sentence by sentence. What `snapshot` gives does not change while this one goes on
+    learning."""
 
     def __init__(self, width: int, squared_length: float, labels: Sequence[str], start: Start | None = None) -> None:
         """`squared_length` is the mean squared length of the vectors that it will read, `start` what it knows."""
@@ -155,7 +156,7 @@ class LiveTagger:
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
     def forget(self, number: int) -> tuple[Change, Change]:
-        """As if the sentence had not been learned."""
+        """Undo the learning of a sentence, as if it had never been answered."""
         example = self.learned.pop(number)
         kinds = self._padded(example.kinds)
         return self.inside.remove(example.words, example.inside), self.kinds.remove(example.means, kinds)
@@ -165,7 +166,7 @@ class LiveTagger:
         return times(words, np.hstack([self.inside.weight, self.kinds.weight]))
 
     def full_scores(self, example: Learned) -> np.ndarray:
-        """The same of the words of an answer, with what is given of their scores."""
+        """Return the scores of the words of an answer, with what is given of their scores."""
         return self.scores(example.words) + self._given(example)
 
     def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +235,7 @@ class LiveTagger:
         self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
 
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same as a linear map to the scores of tags: weight (2 T + 1, d) and bias (2 T + 1,), float32."""
+        """Return the tagger as a linear map to the scores of tags: weight (2 T + 1, d) and bias (2 T + 1,), float32."""
         both = np.hstack([self.inside.weight, self.kinds.weight])  # (d + 1, T + 1)
         offset = self.scales.offset
         if offset is None:  # no scales have been chosen: that of the mean entity
@@ -296,7 +297,7 @@ class LiveTopics(LiveTagger):
 
 
 class LiveTopicSets(LiveTopics):
-    """The same with any number of labels per text, each with a probability of its own."""
+    """Topics with any number of labels per text, each with a probability of its own."""
 
     several = True
 
@@ -433,7 +434,7 @@ class Pool:
         return chunk.scores[rows]
 
     def prior(self, number: int) -> np.ndarray | None:
-        """What is given of a sentence's scores."""
+        """Return what is given of a sentence's scores."""
         chunk, rows = self._places[number]
         return None if chunk.prior is None else chunk.prior[rows]
 

@@ -37,7 +37,7 @@ EARNED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What was done to a sentence, and how it was before; None is unanswered."""
+    """A change to one sentence, with its answer before and after; None is unanswered."""
 
     number: int
     before: Answer | None
@@ -168,7 +168,7 @@ class Session:
         return not known and language_of(self.texts[number].written) is not None
 
     def suggest_all(self, numbers: Sequence[int]) -> list[tuple[Entity, ...]]:
-        """The same for sentences that are all ready."""
+        """Suggest entities for sentences that are all ready."""
         if self.tagger is None or not numbers:
             return [() for _ in numbers]
         scores = np.concatenate([self.pool.scores(number) for number in numbers])

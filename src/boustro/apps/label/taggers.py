@@ -195,7 +195,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
 
 
 def _record(encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
-    """As `tasks.fitting` writes it."""
+    """Return a training record in the form of `tasks.fitting`."""
     facts = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
     return {
         **facts,

@@ -1,4 +1,4 @@
-"""What is labelled: whole texts, or the sentences of them, from every form of file.
+"""Texts to label: whole texts, or the sentences of them, from every form of file.
 
     Ada left. It rained.                       a line of text
     {"text": "Ada left."}                      JSON lines, rows of a table: also with entities; or words with tags
@@ -66,7 +66,7 @@ class Text:
 
     @property
     def gaps(self) -> list[str]:
-        """What stands before each word."""
+        """Characters before each word."""
         if not self.text:
             return [" " * space for space in self.sentence.spaces or apart(self.sentence.words)]
         places = whole_text(self.text).places
@@ -83,7 +83,7 @@ def over(sentence: Sentence, labels: Iterable[str]) -> tuple[Entity, ...]:
 
 
 def gold_labels(sentence: Sentence) -> tuple[Entity, ...] | None:
-    """The same of the labels that a text has in a file; `None` where it has none."""
+    """Return the labels that a text has in a file; `None` where it has none."""
     return over(sentence, label_set(sentence)) if sentence.is_labelled else None
 
 
@@ -131,7 +131,7 @@ def _with(text: Text, others: Mapping[str, Mapping[str, Any]]) -> Text:
 
 
 def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dict[str, dict[str, Any]]:
-    """What rows have beside the text or the words that are shown, by their places."""
+    """Return the fields of rows beside the text or the words that are shown, by the rows' places."""
     found: dict[str, dict[str, Any]] = {}
     for where, row in rows:
         keys = options.text_column or next(((key,) for key in (*TEXT_KEYS, *WORD_KEYS) if key in row), ())
@@ -202,7 +202,8 @@ def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> It
 
 
 def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
-    """The same; a document of one sentence has no name, as there is nothing to read around it; a whole text has."""
+    """Yield texts without the name of their document where it has one sentence, as there is nothing to read around it;
+    a whole text keeps it."""
     for numbers in group_numbers([text.sentence for text in texts], "document"):
         for text in (texts[n] for n in numbers):
             yield (
@@ -213,7 +214,7 @@ def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
 
 
 def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
-    """The same; of equal sentences in one line, from the second on, with a number behind their place."""
+    """Yield texts with a number behind the place of equal sentences in one line, from the second on."""
     seen = Counter[tuple[str, tuple[str, ...]]]()
     for text in texts:
         place = text.sentence.where, text.sentence.words

@@ -24,7 +24,8 @@ BIAS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an update did: W += `weight` (d + 1, C), P -= `sign` · `root` · `root`ᵀ with `root` (d + 1, n)."""
+    """Difference that an update made: W += `weight` (d + 1, C), P -= `sign` · `root` · `root`ᵀ with `root` (d + 1,
+    n)."""
 
     weight: np.ndarray
     root: np.ndarray
@@ -40,7 +41,8 @@ class Change:
 
 
 class UpdatedRidge:
-    """See the module. `weight` is W (d + 1, C), `inverse` is P (d + 1, d + 1), both float64."""
+    """Ridge regression that examples join and leave. `weight` is W (d + 1, C), `inverse` is P (d + 1, d + 1), both
+    float64."""
 
     def __init__(self, width: int, outputs: int, strength: float) -> None:
         """Without examples, and with W₀ = 0; `ValueError` for a strength that is not above 0."""

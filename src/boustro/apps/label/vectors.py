@@ -43,7 +43,7 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Start:
-    """What is known of names before anything is answered, as weights (d + 1,) of a word's vector and of the constant.
+    """Knowledge of names before anything is answered, as weights (d + 1,) of a word's vector and of the constant.
 
     `inside` gives the probability that the word is in a name, `kinds` those of what it then is. The values of a vector
     from the first to the second of `alike` on are near to each other for names of one type.
@@ -77,7 +77,7 @@ def vector_source(
     parts: Parts = itself,
     **options: Any,
 ) -> Reader:
-    """What a `VectorReader` reads with.
+    """Make the `Reader` that a `VectorReader` reads with.
 
     Args:
         layers: "upper" (the upper half: of 12 blocks, 6 to 12), all, last, or a list such as 2,3,4 or 50%,last.
@@ -109,7 +109,7 @@ class VectorReader:
 
     @property
     def encoder(self) -> Encoder:
-        """What reads the text, behind the cache."""
+        """Encoder that reads the text, behind the cache."""
         return self.reader.encoder(cached=True)
 
     @property
@@ -119,7 +119,7 @@ class VectorReader:
 
     @property
     def start(self) -> Start | None:
-        """What an encoder with names knows, of vectors as they are read here."""
+        """Return what an encoder with names knows, for vectors as they are read here; `None` for any other encoder."""
         if (found := find_names(self.encoder)) is None:
             return None
         widths, at = [mix.width for mix in self._mixes], len(found.base.streams)

@@ -54,7 +54,7 @@ def content(value: Any, reading: Reading, place: str) -> Any:
 
 
 def unread(value: Any, reading: Reading, place: str) -> Any:
-    """What LiteLLM keeps for itself, such as metadata."""
+    """Return a field that LiteLLM keeps for itself, such as metadata, as it is."""
     return value
 
 
@@ -159,7 +159,7 @@ class Channel:
         self.redactor, self._restorer = redactor, Restorer(names)
 
     def feed(self, chunk: str, last: bool) -> str:
-        """What may be seen now."""
+        """Return the text that may be seen now that a chunk has come."""
         said = self.redactor.feed(chunk).text
         said += self.redactor.end().text if last else ""
         return self._restorer.feed(said) + (self._restorer.end() if last else "")
@@ -195,7 +195,7 @@ class Stream:
         self._envelope: dict[str, Any] = {}
 
     def take(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
-        """What the client may have after a chunk. Raises `Unchecked`."""
+        """Return the chunks that the client may have after this one. Raises `Unchecked`."""
         given = chunk.get("choices") or []
         envelope = self.conversation.answer({n: v for n, v in chunk.items() if n != "choices"}, CHUNK)
         self._envelope = {name: value for name, value in envelope.items() if name != "usage"}

@@ -90,7 +90,7 @@ class Standing:
         return [_event("provisional", e) for e in self._told]
 
     def change(self, final: Iterable[Entity], now: Sequence[Entity]) -> list[Event]:
-        """What is to be told where these entities have become final, and those stand now."""
+        """Return the events that tell of entities that have become final, and of those that stand now."""
         events = []
         for entity in sorted(final):
             was = self._take(entity)
@@ -195,7 +195,7 @@ class Live:
 
     @property
     def notice(self) -> str:
-        """What is to be known about this stream; empty where there is nothing."""
+        """Notice about this stream; empty where there is nothing to say."""
         if not self.rereads:
             return ""
         return (
@@ -204,7 +204,7 @@ class Live:
         )
 
     def feed(self, chunk: str) -> list[Event]:
-        """What is told now that this text has come.
+        """Take text that has come and return the events that follow from it.
 
         Raises `ValueError` after the end, for half a character, and for a word without an end.
         """
@@ -226,7 +226,7 @@ class Live:
         return events
 
     def end(self) -> list[Event]:
-        """What is told now that no text follows: all is final. Raises `ValueError` for half a character."""
+        """End the text and return the last events: all is final. Raises `ValueError` for half a character."""
         self._refuse_ended()
         self._characters.end()
         self._ended = True
@@ -244,12 +244,13 @@ class Live:
             raise ValueError("this stream has ended; Live(tagger) begins another")
 
     def _provisional(self, done: list[Found]) -> list[Entity]:
-        """What stands where nothing is final: all that the engine takes for final, and what is pending there."""
+        """Return the entities that stand where nothing is final: all that the engine takes for final, and what is
+        pending there."""
         self._almost += self._as_entities(done)
         return [*self._almost, *self._as_entities(self._pending())]
 
     def _pending(self) -> list[Found]:
-        """What stands now and is told: entities with enough words behind them, which change less often."""
+        """Return the pending spans that are told: those with enough words behind them, which change less often."""
         last = self._engine.words.stop - self._wait
         return [span for span in self._engine.pending() if span.stop <= last]
 
@@ -328,7 +329,7 @@ class Segmenter:
         return self._at
 
     def feed(self, chunk: str) -> list[Word | None]:
-        """What has become certain.
+        """Take text and return the words that have become certain.
 
         Raises `ValueError` for a word of more than `MOST_WORD` characters.
         """

@@ -89,7 +89,7 @@ class JsonSlot:
 
 @dataclass
 class Reading:
-    """What was found in a body.
+    """Texts that were found in a body, and fields that were left out.
 
     Args:
         passed: Names of fields that pass although no rule is theirs.
@@ -165,7 +165,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def filled(tree: Any) -> Any:
-    """What passes, once every slot has its result. Of two keys that came out the same the second gets a number."""
+    """Return the tree with every slot's result in its place. Of two keys that came out the same the second gets a
+    number."""
     match tree:
         case Slot():
             return tree.result
@@ -259,7 +260,7 @@ def schema(value: Any, reading: Reading, place: str) -> Any:
 
 
 def form(value: Any, reading: Reading, place: str) -> Any:
-    """What a schema says of its form; a word that is no plain name is a text to check."""
+    """Return the form that a schema names; a word that is no plain name is a text to check."""
     if isinstance(value, list):
         return [form(one, reading, place) for one in value]
     return value if not isinstance(value, str) or KEY.fullmatch(value) else reading.text(value, place)
@@ -387,7 +388,7 @@ class Checker:
 
     @staticmethod
     def _said(slots: Sequence[Slot]) -> list[tuple[str, list[int]]]:
-        """What the tagger is shown of each slot, and the places of its letters."""
+        """Return the text that the tagger is shown of each slot, and the places of its letters."""
         return [unescaped(f"{slot.key.replace('_', ' ')}: {slot.text}" if slot.key else slot.text) for slot in slots]
 
     def _find(self, slots: Sequence[Slot], read: Sequence[tuple[str, list[int]]]) -> list[list[Region]]:

@@ -288,7 +288,7 @@ class Run(StoppingCriteria):
 
 
 def setting(model: Any, named: dict[str, Any], option: str) -> Any:
-    """What a call of `generate` has for an option: given by name, in a config, or the model's own."""
+    """Return the value of an option in a call of `generate`: given by name, in a config, or the model's own."""
     if option in named:
         return named[option]
     configs = named.get("generation_config"), model.generation_config

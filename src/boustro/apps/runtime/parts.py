@@ -1,4 +1,4 @@
-"""What an exported folder has in place of a trained one: tokenizers, LMs as encoders, and the head, over graphs.
+"""Parts of an exported folder in place of a trained one's: tokenizers, LMs as encoders, and the head, over graphs.
 
     PieceTokenizer    tokenizer.json, with what `text.alignment` asks of a tokenizer of transformers
     GraphEncoder      the words, windows and places of `encoders.reading`, with states of a graph
@@ -35,7 +35,7 @@ SIDE, LENGTHS, QUESTION, CONTEXT = "side", "lengths", "question", "context"
 
 
 class GraphHead:
-    """What a task asks of a head: its outputs, and what it is.
+    """A head over a graph, with the attributes and outputs of a trained one.
 
     Attributes:
         arrays: The scores of transitions (`CHAIN`), of a head with a CRF; the threshold of one that has its own.
@@ -60,7 +60,8 @@ class GraphHead:
         self._graph = GRAPHS[kind]
 
     def outputs(self, inputs: Inputs, candidates: bool = False) -> list[Any]:
-        """As `heads.training.predict_inputs`; a text's output depends on nothing else in its batch."""
+        """Return the outputs of `heads.training.predict_inputs`; a text's output depends on nothing else in its
+        batch."""
         outputs: dict[int, Any] = {}
         for examples in length_blocks(inputs.sizes, self._graph.words):
             rows, lengths, side = inputs.arrays(examples)
@@ -73,7 +74,7 @@ class GraphHead:
 
     @property
     def has_likely_words(self) -> bool:
-        """See `heads.base.Head`."""
+        """Whether `words` has an effect, as for `heads.base.Head.has_likely_words`."""
         return self._graph.read in (GraphHead.read_tags, GraphHead.read_runs)
 
     @property
@@ -87,7 +88,7 @@ class GraphHead:
 
     @property
     def decoder(self) -> TagDecoder:
-        """What makes tags of scores."""
+        """Decoder that makes tags of scores."""
         assert isinstance(self.options, SequenceOptions)
         chain = Chain(*(self._arrays[name] for name in CHAIN)) if CHAIN[0] in self._arrays else None
         return TagDecoder(self.labels, self.options, chain, self.temperature, self.words)
@@ -180,7 +181,7 @@ class GraphEncoder(PieceEncoder):
         return Identity(weights=self.spec, vocabulary="exported", pooling="+".join(self._places))
 
     def in_context(self, context: Any) -> "GraphEncoder":
-        """The same, which reads sentences or documents."""
+        """Return a copy that reads sentences or documents."""
         twin = copy.copy(self)
         twin._context = context
         return twin
@@ -199,7 +200,7 @@ ROLES = ("unk_token", "eos_token", "sep_token")
 
 
 class PieceTokenizer:
-    """What `text.alignment` asks of a tokenizer: texts to ids of pieces, without special ones.
+    """A tokenizer for `text.alignment`: texts to ids of pieces, without special ones.
 
     Args:
         path: tokenizer.json.
@@ -236,6 +237,6 @@ class PieceTokenizer:
 
 
 def tokenizer_facts(tokenizer: Any) -> dict[str, Any]:
-    """What `PieceTokenizer` needs besides the file, of a tokenizer of transformers."""
+    """Return the facts that `PieceTokenizer` needs besides the file, of a tokenizer of transformers."""
     special = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
     return {"special": special, "roles": {role: getattr(tokenizer, role) for role in ROLES}}

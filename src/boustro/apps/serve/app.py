@@ -332,7 +332,7 @@ def _add_streams(app: FastAPI, streams: Streams) -> None:
 def _add_state(app: FastAPI, service: Service) -> None:
     @app.get("/v1/models")
     async def models() -> Any:
-        """What is served: names, tasks, labels, an example."""
+        """Answer with the models that are served: names, tasks, labels, an example."""
         service.find(next(iter(service.models), None))
         return {"models": [model.to_dict() for model in service.models.values()], "version": __version__}
 
@@ -367,7 +367,7 @@ def _add_pages(app: FastAPI, service: Service, token: bool) -> None:
 
 
 def example_of(model: Served) -> Example:
-    """What a model answers to its own example."""
+    """Answer a model's own example."""
     (output,) = model.answer([model.parse(model.example, "the example")]).outputs
     return Example(model.name, model.task, model.example, output, model.width is not None)
 

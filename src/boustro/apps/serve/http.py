@@ -1,4 +1,4 @@
-"""What our web apps share: options, who may ask, one shape of errors, and a server that starts and stops cleanly.
+"""Common parts of the web apps: options, who may ask, one shape of errors, a server that starts and stops cleanly.
 
     app = make_app("boustro", HttpOptions(), open_paths={"/"})
     @app.get("/x")
@@ -113,7 +113,7 @@ class Refused(Exception):
         self.status, self.code, self.param, self.headers = status, code, param, headers
 
     def to_dict(self) -> dict[str, Any]:
-        """What is the matter, in a line of a longer answer; a half character of the request is escaped."""
+        """Return the error as a line of a longer answer; a half character of the request is escaped."""
         return {"error": {"code": self.code, "message": str(self).encode("utf-8", "backslashreplace").decode()}}
 
     def body(self) -> dict[str, Any]:
@@ -280,8 +280,8 @@ class Guard:
 
 
 def _protocol_token(scope: Any) -> bytes:
-    """What a page says of a token when it opens a WebSocket, which can have no other header: `bearer.` and its bytes in
-    hexadecimal, among the subprotocols."""
+    """Return the token that a page sends when it opens a WebSocket, which can have no other header: `bearer.` and its
+    bytes in hexadecimal, among the subprotocols."""
     with contextlib.suppress(ValueError):
         for name in scope.get("subprotocols", ()):
             if name.startswith("bearer."):
@@ -312,7 +312,7 @@ async def drain(receive: Any) -> None:
 
 
 async def in_time(parts: AsyncIterator[Any], seconds: float, late: Refused) -> AsyncIterator[Any]:
-    """The same parts; raises `late` where nothing comes for so many seconds."""
+    """Yield the parts; raise `late` where nothing comes for so many seconds."""
     with contextlib.suppress(StopAsyncIteration):
         while True:
             try:

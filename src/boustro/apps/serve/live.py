@@ -117,7 +117,7 @@ class Streams:
                     yield data
 
     def _in_time(self, parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """The same; `Refused` where nothing comes for a while."""
+        """Yield the parts; raise `Refused` where nothing comes for a while."""
         idle = self.service.limits.idle
         return in_time(parts, idle, Refused(408, "idle", f"nothing came for {idle:g} s, so the stream has ended"))
 

@@ -31,7 +31,7 @@ INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Figures:
-    """What `/metrics` says."""
+    """Counters and histograms of `/metrics`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -159,7 +159,7 @@ class Bounds:
 
 
 def media_type(headers: Mapping[bytes, bytes]) -> str:
-    """What a body is said to be, without its charset; empty where nothing is said."""
+    """Return the media type of a body, without its charset; empty where none is given."""
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
 
 

@@ -74,11 +74,11 @@ class Served:
 
     @property
     def empty_answer(self) -> dict[str, Any] | None:
-        """See `Contract.empty_answer`."""
+        """Return the answer to an empty text, as `Contract.empty_answer` does."""
         return self.model.empty_answer()
 
     def answer(self, inputs: Sequence[Any]) -> Answered:
-        """What the model says of each input."""
+        """Answer each input."""
         answers = self.model.answer_inputs(inputs)
         words = sum(len(part.example) for answer in answers for part, _ in answer.parts)
         outputs = [self.model.to_record(answer) for answer in answers]
@@ -90,7 +90,8 @@ class Served:
         return Answered(outputs, words)
 
     def asking(self, recall: float | None, threshold: float | None) -> "Served":
-        """The same model, which answers more entities, see `Tagger.asking`; `ValueError` where it cannot."""
+        """Return the model with a recall or a threshold at which it answers more entities, see `Tagger.asking`;
+        `ValueError` where it cannot."""
         if recall is None and threshold is None:
             return self
         if not isinstance(self.model, Tagger):
@@ -115,13 +116,13 @@ class Served:
         return Live(self.model, delay, wait=wait)
 
     def with_explanation(self) -> "Served":
-        """The same model, whose outputs say what decided them; `ValueError` where it cannot."""
+        """Return the model with outputs that say what decided them; `ValueError` where it cannot."""
         self.model.refuse_exported("does not say what decided its answers")
         self._explained = self._explained or Served(self.name, self.model, explains=True)
         return self._explained
 
     def to_dict(self) -> dict[str, Any]:
-        """What `/v1/models` says; the colours of labels are for the page."""
+        """Return the entry of `/v1/models`; the colours of labels are for the page."""
         chosen = page_colours(self.labels).items()
         said: dict[str, Any] = {"name": self.name, "task": self.task, "labels": list(self.labels)}
         said |= {} if self.width is None else {"width": self.width}

@@ -52,7 +52,7 @@ class Filling(NamedTuple):
 
 
 class Side:
-    """What is written at one end of some rows, in the order of writing, and its LM's prediction of the next piece."""
+    """Pieces written at one end of some rows, in the order of writing, and its LM's prediction of the next piece."""
 
     def __init__(self, predict: Callable[[Sequence[Ids], Sequence[int]], Tensor], rows: Sequence[int]) -> None:
         self.written: list[list[int]] = [[] for _ in rows]
@@ -95,7 +95,7 @@ def alternate(step: int, left: Side, right: Side) -> list[bool]:
 
 
 def always(forward: bool, step: int, left: Side, right: Side) -> list[bool]:
-    """The same LM in every step."""
+    """Choose one LM for every step."""
     return [forward] * len(left.written)
 
 
@@ -183,7 +183,7 @@ def fill_gaps(pair: Pair, gaps: Sequence[Gap], options: InfillOptions) -> list[l
 
 
 def fill_between(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
-    """The same for gaps whose contexts have been read."""
+    """Fill gaps whose contexts have been read."""
     return rank_fillings(ends, find_fillings(ends, gaps, options), options)
 
 

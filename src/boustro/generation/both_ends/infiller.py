@@ -37,7 +37,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FilledGap:
-    """What was written at `[start, end)` of the filled text, and the other candidates for the gap, the best first."""
+    """Text written at `[start, end)` of the filled text, and the other candidates for the gap, the best first."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Filled:
     gaps: tuple[FilledGap, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; `others` only where there are any."""
+        """Return the fields as JSON can hold them; `others` only where there are any."""
         gaps = [{name: value for name, value in asdict(gap).items() if value != ()} for gap in self.gaps]
         return {"text": self.text, "filled": self.filled, "gaps": gaps}
 
@@ -110,7 +110,7 @@ class Infiller:
         return next(self.stream([given])) if isinstance(given, str) else list(self.stream(given))
 
     def stream(self, texts: Iterable[str]) -> Iterator[Filled]:
-        """What `fill` returns, text by text; `BATCH_TEXTS` texts are filled together."""
+        """Yield the results of `fill`, text by text; `BATCH_TEXTS` texts are filled together."""
         rest, number = iterate(texts, "a text or several"), 0
         while some := list(islice(rest, BATCH_TEXTS)):
             places = [f"text {n}" for n in range(number + 1, number + 1 + len(some))]

@@ -217,7 +217,7 @@ class TextPieces:
         return ids + (self._ids(rest) if space else [])
 
     def text(self, pieces: Sequence[int], spaced: bool) -> str:
-        """What pieces say in a gap, without the space that the first one begins with."""
+        """Return the text of pieces in a gap, without the space that the first one begins with."""
         options = {"clean_up_tokenization_spaces": False}
         before = self.tokenizer.decode([self._anchor], **options)  # decoding drops a space at the start of a text
         text = self.tokenizer.decode([self._anchor, *pieces], **options)[len(before) :]

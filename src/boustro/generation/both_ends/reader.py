@@ -100,7 +100,8 @@ class Read:
         return self.judge(written, rows)[0]
 
     def judge(self, written: Sequence[Ids], rows: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
-        """The same, and (N,) whether every piece of a row is the likeliest in its place."""
+        """Return the log-probabilities of written pieces, and (N,) whether every piece of a row is the likeliest in its
+        place."""
         width = max(map(len, written))
         wanted = torch.tensor([[*ids, *[0] * (width - len(ids))] for ids in written], device=self.reader.device)
         ends = torch.tensor([len(ids) for ids in written], device=self.reader.device)

@@ -136,7 +136,7 @@ def _by_odds(
 
 
 def _by_logs(words: Float[Tensor, "2 n C"], edge: Tensor, links: Tensor, order: TimeMajor) -> Float[Tensor, "2 n C"]:
-    """The same for any scores."""
+    """Sum messages in logarithms, for any scores."""
     sizes, reached, parts = order.sizes.tolist(), edge, [edge[:, :0]]
     for values, num_going_on in zip(words.split(sizes, dim=1), [*sizes, 0][1:], strict=True):
         parts.append(reached + values)

@@ -1,4 +1,4 @@
-"""What tags mean to a CRF, without torch: their types, the tags of an entity, and which may follow each other."""
+"""Tags of a CRF, without torch: their types, the tags of an entity, and which may follow each other."""
 
 import re
 from collections.abc import Sequence

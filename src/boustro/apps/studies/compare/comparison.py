@@ -53,7 +53,7 @@ SEEDS, DROPOUTS, BATCH = range(10, 20), (0.0, 0.1, 0.2, 0.3), 4
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Grid):
-    """What is compared, on which data; `ValueError` for an unknown head, option, value or system."""
+    """Heads and encoders to compare, and the data; `ValueError` for an unknown head, option, value or system."""
 
     heads: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Comparison(Grid):
         return self.make(replace(system, head=kind), **{**chosen, **more})
 
     def taught(self, shots: int | None, seed: int) -> list[Any]:
-        """What a head of a seed learns from; with K the examples that are drawn, with their documents as context."""
+        """Return the training examples of a seed; with K those that are drawn, with their documents as context."""
         if shots is None:
             return self.train
         draw = {*self.draws[shots][seed - 1].tolist()}

@@ -83,7 +83,7 @@ def calibration(results: Results) -> Section | None:
 
 
 def _temperatures(system: dict[str, Any]) -> Prose:
-    """What `--calibrate` found, mean over seeds."""
+    """Say which temperature `--calibrate` found, mean over seeds."""
     seeds = system["temperatures"]
     mean = {name: sum(each[name] for each in seeds) / len(seeds) for name in ("temperature", "error_before", "error")}
     return Prose(

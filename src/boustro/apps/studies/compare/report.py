@@ -141,7 +141,7 @@ def verdict(results: Results) -> str:
 
 
 def compared(results: Results) -> Section:
-    """What was compared, on which data, and by which command."""
+    """Make the section that says what was compared, on which data, and by which command."""
     judged, systems = results["judged_on"], results["systems"]
     there = [s["num_seeds"] for s in systems]
     seeds = numbers.seeds(there[0], results["seeds"])
@@ -300,7 +300,7 @@ def does(figures: Mapping[str, Any], score: float, task: Mapping[str, Any], tota
 
 
 def lead(points: float, rival: str, reliable: bool) -> str:
-    """What a tested difference says; `points` below 0 is behind."""
+    """Say what a tested difference means; `points` below 0 is behind."""
     if reliable:
         return f"its lead over {rival} is probably real" if points > 0 else f"it is probably worse than {rival}"
     return f"its lead over {rival} may be chance" if points > 0 else f"it may be no better than {rival}"

@@ -57,7 +57,7 @@ class Cells(ABC):
     @property
     @abstractmethod
     def measure(self) -> str:
-        """What `value` is, such as dev F1."""
+        """Name of `value`, such as dev F1."""
 
     @abstractmethod
     def cells(self, out: Path) -> list[Cell]:

@@ -34,7 +34,7 @@ from boustro.types import Sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Cells):
-    """What is compared, and on which data."""
+    """Cells of a study: encoders, seeds and numbers of examples, and the data."""
 
     encoders: tuple[str, ...]
     train: list[Sentence]
@@ -53,22 +53,22 @@ class Grid(Cells):
 
     @cached_property
     def labelling(self) -> type[Labelling]:
-        """What the task's heads learn first from the training data, as these are labelled."""
+        """Labelling that the task's heads learn first from the training data, as these are labelled."""
         return labelling_class(TASKS[self.task.name].config.labellings[0], self.train)
 
     @property
     def units(self) -> Units:
-        """What is counted in the examples."""
+        """Units that are counted in the examples."""
         return self.labelling.units
 
     @property
     def counted(self) -> str:
-        """What is counted, in the plural."""
+        """Name of the units, in the plural."""
         return self.facts["units"]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What reports know of the task."""
+        """Facts of the task that reports show."""
         return self.units.facts(TASKS[self.task.name].examples)
 
     @property
@@ -147,7 +147,7 @@ class Grid(Cells):
 
     @abstractmethod
     def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:
-        """What results.json holds beside `core.run.shared_results`."""
+        """Return the entries of results.json beside those of `core.run.shared_results`."""
 
     @abstractmethod
     def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:

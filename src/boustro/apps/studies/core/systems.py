@@ -1,4 +1,4 @@
-"""What a study compares: systems, named by what differs between them, and the options that are varied.
+"""Systems that a study compares, named by what differs between them, and the options that are varied.
 
 encoders ./lm/forward ./lm/backward, head mlp, --vary pooling=exit,exit+before dropout=0.1,0.3
 →  forward · exit · dropout=0.1     forward · exit · dropout=0.3     forward · exit+before · dropout=0.1     …
@@ -33,7 +33,7 @@ class System:
 
     @property
     def name(self) -> str:
-        """As tables show it."""
+        """Name in tables."""
         return " · ".join(self.parts)
 
     @property
@@ -80,7 +80,8 @@ def variant_labels(variants: Sequence[dict[str, Any]]) -> list[list[str]]:
 def options_of(
     config: type[TaskConfig], head: str, options: Mapping[str, Any], variant: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a task is made with: of `options`, which are for several heads, those that this one has, and the variant.
+    """Return the options that a task is made with: of `options`, which are for several heads, those that this one has,
+    and the variant.
 
     A varied preset replaces options, other varied options replace its values. Where a variant does not read what others
     read, such as a threshold without a CRF, it goes without.

@@ -17,7 +17,7 @@ MOST_SENTENCES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class MapOptions:
-    """What `geometry map` draws, and where to."""
+    """Options of `geometry map`: what it draws, and where to."""
 
     word: str | None = None
     """map: the lemma whose occurrences are drawn."""

@@ -55,7 +55,7 @@ it may be of all time."""
 
 @dataclass(frozen=True)
 class LanguagePlan(Plan):
-    """What is decided; `steps` is 0 before the probe."""
+    """Plan of a language's parts; `steps` is 0 before the probe."""
 
     steps: int = 0
     """Steps of each LM."""
@@ -68,7 +68,7 @@ class LanguagePlan(Plan):
 
     @property
     def lm_seconds(self) -> float:
-        """What each LM is expected to take, without its start."""
+        """Seconds that each LM is expected to take, without its start."""
         return self.step_seconds * self.steps
 
 

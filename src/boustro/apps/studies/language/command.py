@@ -19,7 +19,7 @@ from boustro.text.tokenizers import LEAST_PIECES
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageOptions:
-    """What is made of a language's text, and how long it may take."""
+    """Options of `boustro language`: what is made of a language's text, and how long it may take."""
 
     minutes: Positive = 60.0
     """Minutes that everything may take on this machine; the pieces that the LMs read follow from them."""

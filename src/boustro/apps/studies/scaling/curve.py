@@ -63,7 +63,7 @@ class Curve:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the fields as JSON can hold them."""
         return asdict(self)
 
 

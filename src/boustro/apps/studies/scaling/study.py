@@ -25,7 +25,7 @@ DECIDING = ("direction", "segment_length", "batch_segments", "lr", "validation_p
 
 
 class Trained(NamedTuple):
-    """What a cell trains."""
+    """Objective, size and seed that a cell trains."""
 
     objective: str
     size: str
