@@ -79,7 +79,8 @@ def _packed(folder: Path) -> str | None:
 
 
 def source(place: str) -> tuple[str, dict[str, str]]:
-    """What transformers is told of a place: a .gguf file is named beside its folder; `ImportError` without gguf."""
+    """Return the arguments by which transformers opens a place: a .gguf file is named beside its folder; `ImportError`
+    without gguf."""
     path = Path(place)
     if path.suffix != ".gguf" or not path.is_file():
         return place, {}

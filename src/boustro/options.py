@@ -1,4 +1,4 @@
-"""What an option may be: its range beside its type, checked at once, whoever gives it.
+"""Ranges of options, beside their types, checked at once, whoever gives the values.
 
     epochs: Annotated[int, Range(1)] = 20        1, 2, …
     lr: Annotated[float, above(0)] = 1e-3        no inf, no nan
@@ -194,7 +194,7 @@ def _described_in(module: str) -> dict[str, dict[str, str]]:
 
 
 def problem_of(hint: Any, value: Any) -> str:
-    """What a value should be and is not; empty where it fits."""
+    """Say what a value should be and is not; empty where it fits."""
     kind, arguments = get_origin(hint), get_args(hint)
     if kind in (Union, types.UnionType):
         problems = [problem_of(one, value) for one in arguments if one is not type(None)]

@@ -1,4 +1,4 @@
-"""What a command prints and how it runs: results for people or for programs (`--json FILE`, `--json -`), notices."""
+"""Output of commands, and how they run: results for people or for programs (`--json FILE`, `--json -`), notices."""
 
 import contextlib
 import errno
@@ -61,7 +61,7 @@ def check_target(path: Path, replace: bool, option: str) -> None:
 
 
 def keep_file(path: Path, replace: bool) -> None:
-    """The same for an `--out` that is written at the end: also where nothing can be written there."""
+    """Check an `--out` that is written at the end, as `check_target` does, and that something can be written there."""
     check_target(path, replace, "--out")
     check_file(path)
 
@@ -93,7 +93,7 @@ def keeping(kept: Callable[[], str]) -> Iterator[None]:
 
 
 def print_notices(counts: Mapping[str, int]) -> None:
-    """What was noticed and how often, on standard error; nothing for what was not."""
+    """Print what was noticed and how often, on standard error; nothing for what was not."""
     for what, count in counts.items():
         if count:
             print(f"note: {count:,} {what}", file=sys.stderr)

@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 
 
 class Progress:
-    """What is done of something; threads may share it.
+    """Progress of a piece of work; threads may share it.
 
     Args:
         what: What is being done, such as labelling.
@@ -103,7 +103,7 @@ class Progress:
         self.update(number)
 
     def line(self) -> str:
-        """What is done, how fast, and how long it still takes."""
+        """Line that says how much is done, how fast, and how long the rest takes."""
         speed = (self.done - self._before) / max(monotonic() - self._began, 1e-9)
         of = "" if self.total is None else f" of {self.total:,}"
         parts = [f"{self.what}: {self.done:,}{of} {self.unit}"]

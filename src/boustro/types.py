@@ -87,7 +87,7 @@ class Sentence:
         return replace(self, words=words, spaces=spaces, tags=None, entities=None)
 
     def without_each(self) -> Iterator["Sentence"]:
-        """The same for each of its words."""
+        """Yield the sentence without each of its words."""
         return (self.without(word) for word in range(len(self.words)))
 
     @property

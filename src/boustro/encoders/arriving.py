@@ -1,4 +1,4 @@
-"""Vectors of words that arrive: what is read of a text whose end is not known yet, by every LM of an encoder.
+"""Vectors of words that arrive: of a text whose end is not known yet, by every LM of an encoder.
 
 A row is a run of words, `[first, stop)`, as the text stood when `stop - 1` was its last word. With a delay of 2, the
 words 5, 6, 7 that have just come give
@@ -13,19 +13,14 @@ One source for each LM gives the vectors of rows:
     RowSource        a backward LM: the words of a row, as the text ends behind it
     WindowSource     what reads both ways anew: a row and the words before it, read once more for every row
 
-`States` may stand in the place of the first source: anything with its `append`. Further streams, such as the mean of a
-word's mentions (`encoders.extended`), need the vectors of equal words before the row: of the last `MENTION_WORDS`
-words, of its sentence alone unless mentions of a whole document are pooled. A word that is final keeps the vectors that
-it had then.
+A `ForwardSource` reads every piece once, by the LM's key–value cache (`IncrementalReader`). A text longer than the LM's
+window is read in windows: when one is full, its later half is read once more as the beginning of the next. Nothing
+older is kept, so memory does not grow. Only LMs whose cache gives the same states can be read so
+(`reads_incrementally` tries it). `States` may stand in the place of this source: anything with its `append`.
 
-A causal LM that reads forward reads every piece once, by its key–value cache (`IncrementalReader`):
-
-    reader.begin()                      before a text
-    reader.append(words, spaces)        the vectors of further words, as the encoder gives them for the whole text
-
-A text longer than the LM's window is read in windows: when one is full, its later half is read once more as the
-beginning of the next. Nothing older is kept, so memory does not grow. Only LMs whose cache gives the same states can be
-read so (`reads_incrementally` tries it).
+Further streams, such as the mean of a word's mentions (`encoders.extended`), need the vectors of equal words before the
+row: of the last `MENTION_WORDS` words, of its sentence alone unless mentions of a whole document are pooled. A word
+that is final keeps the vectors that it had then.
 
 P pieces, L layers, D width of a state, K places of the pooling, W words.
 """

@@ -1,12 +1,11 @@
-"""The language models that write and score, with what they need to know of their vocabulary and their window.
+"""Language models that write and score, with what they need to know of their vocabulary and their window.
 
     open_lm("./my-biglm")        MaskedLM: hides, reads both ways, writes in any order
     open_lm("starter-forward")   CausalLM: reads and writes from left to right
 
 A masked LM that `--objective prefix-suffix` trained says in its config what its prefix sees: with "prefix" the states
-of a prompt do not depend on what follows, so they can be computed once.
-
-How long the text after a prompt is tells a linear layer on the mean state of the prompt:
+of a prompt do not depend on what follows, so they can be computed once. Such an LM may have a `LengthHead`, a linear
+layer that tells from the mean state of a prompt how long the text after it is:
 
     states of [The, ferry, …]  →  mean (D,)  →  scores of the lengths 1, 2, … N
 

@@ -1,10 +1,9 @@
-"""How text is written: one function a strategy, and one line in `STRATEGIES`.
+"""Strategies of writing: a function for each, and one line in `STRATEGIES`.
 
 A strategy of a masked LM is a function `(read, blank, config, draws) → Text`: it calls `read` with pieces on some
 places and the mask piece on the others, and gets log-probabilities for the places that it names. It knows nothing of
-the prompt. A causal LM continues a prompt by itself (`causal`). B rows, S places, V pieces.
-
-What a causal LM does by itself: it continues prompts, through transformers' own `generate`, and scores texts.
+the prompt. A causal LM continues a prompt by itself, through transformers' own `generate` (`write_causal`), and scores
+texts (`causal_log_probs`). B rows, S places, V pieces.
 """
 
 from collections.abc import Callable, Sequence

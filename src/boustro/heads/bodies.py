@@ -8,17 +8,17 @@ Each maps the words of a batch, end to end (N, d), and the lengths of its senten
     bilstm   W · [LSTM→(h); LSTM←(h)]
 
 The scores of a sentence depend on nothing else in its batch. Dropout is applied before every affine map, and in the
-block also where BERT applies it. `hidden=None` is d.
+block also where BERT applies it. `hidden=None` is d. N words, d width.
+
+`Dropout` has its own random numbers on a CPU: PyTorch draws one Bernoulli number per element, on one thread, which in a
+small head takes longer than the matrix products. Here one 64-bit random number serves four elements, 16 bits each. So
+the probability is rounded to a multiple of 2⁻¹⁶, and the scale is exact for the rounded one.
+
+`both_ways`, the LSTM in each direction over one sentence, is one operator: tracing `nn.LSTM` gives an exported graph a
+step for each word, and `boustro.apps.export.onnx` writes this operator as the one of ONNX. Elsewhere `nn.LSTM` is
+called as it is.
 
 Source: backward-LM paper, section 3.3 and appendix A (hidden = 768 for the block).
-
-Dropout has cheap random numbers on a CPU: PyTorch draws one Bernoulli number per element, on one thread: in a small
-head that takes longer than the matrix products. Here one 64-bit random number serves four elements, 16 bits each. So
-the probability is rounded to a multiple of 2⁻¹⁶, and the scale is exact for the rounded one. N words, d width.
-
-The LSTM in each direction over the words of one sentence is one operator: a graph that is exported must not have a step
-for each word, which is what tracing `nn.LSTM` gives; it has this operator instead, which `boustro.apps.export.onnx`
-writes as the one of ONNX. Elsewhere `nn.LSTM` is called as it is.
 """
 
 import numpy as np

@@ -55,8 +55,8 @@ class LikelyWords:
 
 @dataclass(frozen=True)
 class TagDecoder:
-    """What is needed besides the scores: `chain` of a head with a CRF, and the temperature of its probabilities;
-    `words` that are answered although they are unlikely."""
+    """Decoder of scores to tags: `chain` of a head with a CRF, and the temperature of its probabilities; `words` that
+    are answered although they are unlikely."""
 
     labels: tuple[str, ...]
     options: SequenceOptions

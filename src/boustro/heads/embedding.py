@@ -110,7 +110,7 @@ class StatisticsBody(nn.Module):
 
 
 class StatisticsHead(VectorHead):
-    """See the module. It has no targets; layers are joined as they are."""
+    """Weighted means of words, less their common component. It has no targets; layers are joined as they are."""
 
     closed_form = True
     body: StatisticsBody
@@ -197,7 +197,8 @@ class EmbeddingBody(nn.Module):
 
 
 class EmbeddingHead(VectorHead):
-    """See the module. Targets are the scores of pairs, or `None` for pairs that belong together."""
+    """A head that learns vectors of texts. Targets are the scores of pairs, or `None` for pairs that belong
+    together."""
 
     body: EmbeddingBody
     options: EmbeddingOptions

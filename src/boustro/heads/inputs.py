@@ -1,4 +1,4 @@
-"""What a head reads: the features of sentences, and which sentences each example consists of.
+"""Inputs of a head: the features of sentences, and which sentences each example consists of.
 
     sentences 0 1 2, examples (0, 1) and (2, 1)    the words of a batch: sentence 0, sentence 1, sentence 2, sentence 1
 
@@ -93,7 +93,7 @@ class Inputs:
         return Inputs(self.streams, self.lengths, self.parts[examples], side)
 
     def keep(self, examples: np.ndarray) -> "Inputs":
-        """The same, with a copy of the features of their sentences alone."""
+        """Return the inputs of some examples, with a copy of the features of their sentences alone."""
         kept, parts = np.unique(self.parts[examples], return_inverse=True)
         rows = sentence_rows(self._starts, kept)[0]
         streams = [stream[rows] for stream in self.streams]
@@ -191,7 +191,7 @@ def _none() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Kinship:
-    """What belongs together in a set of examples.
+    """Groups of examples that belong together.
 
     Attributes:
         groups: (N,) the number of the group of each.

@@ -70,7 +70,8 @@ class Discriminant(nn.Module):
 
 
 class PooledLDA(Head):
-    """See the module. Targets are class ids (S,); the prediction for a text is its scores (C,), before softmax."""
+    """A discriminant over pooled texts. Targets are class ids (S,); the prediction for a text is its scores (C,),
+    before softmax."""
 
     closed_form = True
     body: Discriminant
@@ -145,7 +146,7 @@ class PooledLDA(Head):
         return torch.tensor([bool(shape[3:]) for shape in self.streams]).repeat_interleave(torch.tensor(self.widths))
 
     def _scales(self, pooled: Float[Tensor, "S e"]) -> Float[Tensor, " e"]:
-        """What x is times: each block of h gets its length, v the mean length 1."""
+        """Return the factors of x: each block of h gets its length, v the mean length 1."""
         whole = self.whole.to(pooled.device)
         spread = pooled.std(0, correction=0)
         lengths = torch.tensor(LENGTHS, device=pooled.device).repeat_interleave(len(whole))

@@ -122,7 +122,7 @@ class Mixes(nn.ModuleList):
         return cast("Iterator[LayerConcat]", super().__iter__())
 
     def fit(self, streams: Sequence[np.ndarray], rows: Rows = None) -> None:
-        """See `LayerConcat.fit`; features (words, L, D) of every stream."""
+        """Fit every stream's mix, as `LayerConcat.fit`, to features (words, L, D) of every stream."""
         for mix, stream in zip(self, streams, strict=True):
             mix.fit(stream, rows)
 

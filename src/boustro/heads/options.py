@@ -1,4 +1,4 @@
-"""What can be chosen about a head and its training. torch is not imported here: command lines list these options."""
+"""Options of heads and of their training. torch is not imported here: command lines list these options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -36,7 +36,7 @@ Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
 
 @dataclass(frozen=True, kw_only=True)
 class HeadOptions:
-    """What every head has; the defaults are what measurement favoured (docs/results.md)."""
+    """Options that every head has; the defaults are what measurement favoured (docs/results.md)."""
 
     combine: Literal["mix", "concat"] = "mix"
     """How several layers are combined: mixed with learned weights, or concatenated."""
@@ -54,7 +54,7 @@ class HeadOptions:
         return cls(**{name: value for name, value in values.items() if name not in unread(cls, values)})
 
     def fitted(self, longest: int | None) -> "HeadOptions":
-        """The same for data whose longest span has so many words."""
+        """Return the options for data whose longest span has so many words."""
         return self
 
     @property

@@ -99,7 +99,7 @@ class PooledHead(Head):
         return self.body(vectors, lengths.to(vectors.device))
 
     def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: TextTargets) -> Tensor:
-        """See `text_loss`."""
+        """Return the `text_loss` of a batch."""
         return text_loss(self.scores(vectors, lengths), targets)
 
     def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:

@@ -89,7 +89,7 @@ class SpanReader(nn.Module):
         context: Float[Tensor, "n d"],
         of_context: Int[Tensor, " S"],
     ) -> tuple[Float[Tensor, "n L"], Float[Tensor, " S"]]:
-        """The same from the words of all questions and those of all contexts, with the lengths of each."""
+        """Score spans from the words of all questions and those of all contexts, with the lengths of each."""
         side = context[:, context.shape[1] - self.side :]
         question, context = (self.dropout(F.relu(self.enter(words))) for words in (question, context))
         aligned = self._align(question, of_question, context, of_context)
@@ -153,7 +153,7 @@ class QuestionHead(Head):
         labels: Sequence[str],
         side: int = 0,
     ) -> None:
-        """As `Head`."""
+        """Make the head; arguments as of `Head`."""
         super().__init__(kind, partial(make_body, side=side), options, streams, labels, side)
         self.register_buffer("threshold", torch.zeros(()))
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class HeadKind(NamedTuple):
-    """What a head learns, its class, what makes its body, and what can be chosen about it."""
+    """A kind of head: what it learns, its class, what makes its body, and its options."""
 
     labelling: str
     """A key of `boustro.tasks.labellings.LEARNED`: tags, spans, class, …"""
@@ -118,7 +118,7 @@ def make_head(
 
 
 class HeadShape(NamedTuple):
-    """What heads of one kind have in common, whatever their options; arguments as of `make_head`."""
+    """Shape that heads of one kind share, whatever their options; arguments as of `make_head`."""
 
     kind: str
     streams: tuple[tuple[Any, ...], ...]

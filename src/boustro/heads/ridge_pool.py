@@ -68,7 +68,8 @@ class RidgeSums(nn.Module):
 
 
 class PooledRidge(Head):
-    """See the module. Targets are class ids (S,); the prediction for a text is its scores (C,), before softmax."""
+    """Ridge regression over pooled texts. Targets are class ids (S,); the prediction for a text is its scores (C,),
+    before softmax."""
 
     closed_form = learns_more = True
     body: RidgeSums

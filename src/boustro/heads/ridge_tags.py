@@ -53,19 +53,20 @@ class TwoRidges(nn.Module):
         return self.scales[which] * self.maps[which](x)
 
     def probabilities(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
-        """The same as probabilities."""
+        """Return the softmax of `scores`."""
         return self.scores(which, x).softmax(-1)
 
 
 class RidgeTagger(Head):
-    """See the module. Targets are tag ids (N,); the prediction for a sentence is (tag ids (W,), probabilities (W,))."""
+    """A tagger of two ridge regressions. Targets are tag ids (N,); the prediction for a sentence is (tag ids (W,),
+    probabilities (W,))."""
 
     closed_form = True
     has_likely_words = True
     body: TwoRidges
 
     def __init__(self, *given: Any) -> None:
-        """As `Head`; `ValueError` for labels that are not tags of entities."""
+        """Make the head; arguments as of `Head`, `ValueError` for labels that are not tags of entities."""
         super().__init__(*given)
         self.forms = entity_forms(self.labels)
         if "O" not in self.labels or not self.forms:

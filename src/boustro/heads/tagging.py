@@ -33,7 +33,8 @@ class TaggingHead(Head):
     mixed_precision = True
 
     def __init__(self, *given: Any) -> None:
-        """As `Head`; `ValueError` for a threshold where the labels are not tags of entities."""
+        """Make the head; arguments as of `Head`, `ValueError` for a threshold where the labels are not tags of
+        entities."""
         super().__init__(*given)
         if self.options.threshold is not None and "O" not in self.labels:
             raise ValueError("a threshold needs a CRF over the tags of entities; leave --threshold out")
@@ -60,7 +61,7 @@ class TaggingHead(Head):
         return (scores / self.temperature).softmax(-1)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        """See `decoding.TagDecoder.candidates`."""
+        """Return the candidates of `decoding.TagDecoder.candidates`."""
         return self.decoder.candidates(*self._decoded(vectors, lengths))
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -68,7 +69,7 @@ class TaggingHead(Head):
 
     @property
     def decoder(self) -> TagDecoder:
-        """What makes tags of scores."""
+        """Decoder that makes tags of scores."""
         return TagDecoder(self.labels, self.options, self.crf.chain if self.crf else None, self.temperature, self.words)
 
     def _decoded(self, vectors: Tensor, lengths: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -242,7 +242,7 @@ def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs, candidates: bool = 
 
 
 def predict_inputs(head: Head, inputs: Inputs, candidates: bool = False) -> list[Any]:
-    """As `predict_mixed`, from features."""
+    """Predict from features, as `predict_mixed` does from mixed vectors."""
     return predict_mixed(head, mix_all(head, inputs.streams), inputs, candidates)
 
 

@@ -55,7 +55,7 @@ class Transform(ABC):
         """The image of `vectors` (..., d), float32."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `from_arrays` needs, float32."""
+        """Return the arrays that `from_arrays` needs, float32."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
@@ -122,7 +122,7 @@ class TopRemoved(Transform):
 
     @classmethod
     def fit_components(cls, sample: np.ndarray, count: int) -> "TopRemoved":
-        """The same with `count` components instead of d / 100."""
+        """Fit with `count` components instead of d / 100."""
         mean, covariance, _ = shrunk_covariance(sample)
         axes = np.linalg.eigh(covariance)[1][:, ::-1].T[:count]
         signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])  # so that equal samples give equal bytes

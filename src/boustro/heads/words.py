@@ -105,7 +105,7 @@ def fit_words(
 def fit_each(
     texts: Sequence[Sequence[str]], gold: np.ndarray, num_labels: int, vectors: np.ndarray, counts: Iterable[int]
 ) -> Iterator[WordModel]:
-    """The same for each of these numbers of vectors; one solution is where the search for the next begins."""
+    """Fit a model for each of these numbers of vectors; one solution is where the search for the next begins."""
     made = vectorizer()
     x = made.fit_transform(texts).astype(np.float32)
     known = made.get_feature_names_out().tolist(), made.idf_.astype(np.float32)

@@ -1,4 +1,4 @@
-"""What every score provides, and how it is shown as a table; calibration, and scores of predicted numbers.
+"""Protocol of scores, and how they are shown as a table; calibration, and scores of predicted numbers.
 
 Calibration is whether predicted entities with a score of 0.9 are correct nine times in ten.
 

@@ -101,7 +101,7 @@ def pearson(values: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def spearman(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The same of the ranks within each draw; equal numbers have the mean of their ranks."""
+    """Correlate the ranks within each draw; equal numbers have the mean of their ranks."""
     ranked = ((_ranks(columns[:, 0], times), _ranks(columns[:, 1], times)) for columns in values)
     return np.concatenate([_correlation(x, y, times)[:, None] for x, y in ranked], 1)
 

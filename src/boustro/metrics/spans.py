@@ -156,7 +156,7 @@ def score_entities(
 
 
 def entity_keys(entities: Iterable[Entity]) -> set[tuple[str, int, int]]:
-    """What two equal entities share: label, start and end."""
+    """Return label, start and end of each entity, which two equal ones share."""
     return {(e.label, e.start, e.end) for e in entities}
 
 

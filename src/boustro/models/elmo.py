@@ -40,7 +40,7 @@ PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 10
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoShape:
-    """What an ELMo is built from; `filters` are (width in letters, number). By default the paper's small model."""
+    """Sizes of an ELMo; `filters` are (width in letters, number). By default the paper's small model."""
 
     width: int = 128
     cells: int = 1024

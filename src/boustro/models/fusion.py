@@ -93,7 +93,7 @@ def _read(tower: nn.Module, start: Sequence[int], texts: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class FusionShape:
-    """What a fusion is built from; `width` is that of its states."""
+    """Sizes of a fusion; `width` is that of its states."""
 
     kind: Literal["attention", "linear"]
     forward_width: int

@@ -40,7 +40,7 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the name
 
 @dataclass(frozen=True, kw_only=True)
 class LoraShape:
-    """What an adapter is built from."""
+    """Rank, scale and dropout of an adapter."""
 
     rank: int
     alpha: float

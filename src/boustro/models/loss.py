@@ -153,7 +153,7 @@ FINISHES: dict[str, Callable[[float], Finish]] = {
 
 
 def find_finish(lm: PreTrainedModel) -> Finish | None:
-    """What a model does to its head's output, None for nothing.
+    """Find the function that a model applies to its head's output, `None` for none.
 
     While two pieces go through the model, the head's output is replaced by a ramp from -100 to 100, so that the result
     does not depend on the weights: the logits of a new model are too small to show a cap. Raises `ValueError` if no
@@ -224,7 +224,7 @@ def inclusion(counts: np.ndarray, num_drawn: int) -> Float[Tensor, " V"]:
 
 
 class SampledLMWithLoss(LMWithLoss):
-    """As `LMWithLoss`; in training the softmax is over a sample of the pieces, in evaluation over all."""
+    """An `LMWithLoss` whose softmax is over a sample of the pieces in training, and over all in evaluation."""
 
     probabilities: Tensor
 

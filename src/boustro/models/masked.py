@@ -270,7 +270,7 @@ class SpanLMWithLoss(MaskedLMWithLoss):
 
 
 def _initialise(module: nn.Module) -> None:
-    """As BERT: normal weights of standard deviation 0.02, no biases."""
+    """Draw weights from a normal distribution of standard deviation 0.02 and set biases to 0, as BERT does."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear):

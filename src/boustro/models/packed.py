@@ -179,7 +179,7 @@ def packed_weights(path: str) -> StoredWeights | None:
 
 
 def told_change(config: Any) -> str | None:
-    """What a config says of a packed model: "the first 12 of 30 blocks in 4 bits; …"; None for any other."""
+    """Describe a packed model by its config: "the first 12 of 30 blocks in 4 bits; …"; `None` for any other."""
     facts = getattr(config, "packed", None)
     if facts is None:
         return None

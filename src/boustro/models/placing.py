@@ -155,7 +155,7 @@ QUANTISATIONS: dict[str, Quantisation] = {
 
 
 def quantisation_config(name: str, device: torch.device, compute: torch.dtype) -> Any:
-    """What `from_pretrained` takes as `quantization_config`.
+    """Return the `quantization_config` of `from_pretrained`.
 
     Raises `ValueError` for an unknown name and for a device where it does not run, `ImportError` with the install
     command for a package that is missing.

@@ -52,14 +52,15 @@ def _block(hidden_width: int, num_layers: int, gated: bool = False) -> dict[str,
 
 
 def _sized(make: Make, gated: bool = False, **fixed: Any) -> Make:
-    """What makes a config of its hidden width, its number of layers, and what depends on the vocabulary."""
+    """Return a function that makes a config of its hidden width, its number of layers, and what depends on the
+    vocabulary."""
     return lambda hidden_width, num_layers, **common: make(
         **copy.deepcopy(fixed), **_block(hidden_width, num_layers, gated), **common
     )
 
 
 def _shaped(width: int, layers: int, heads: int, key_value_heads: int, forward_width: int, spread: float) -> Make:
-    """What makes a EuroBERT of exactly this shape, of what depends on the vocabulary."""
+    """Return a function that makes a EuroBERT of exactly this shape, of what depends on the vocabulary."""
     shape = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
     shape |= {"num_key_value_heads": key_value_heads, "intermediate_size": forward_width, "initializer_range": spread}
     return lambda **common: EuroBertConfig(**copy.deepcopy(AS_LLAMA), **shape, **common)

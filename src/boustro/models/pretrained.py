@@ -78,7 +78,7 @@ def _reads_pictures(config: "PretrainedConfig") -> bool:
 
 
 def describe(config: "PretrainedConfig") -> str:
-    """What an architecture is, for messages: "a causal LM (llama)", "an encoder-decoder (t5)", "a vit"."""
+    """Name an architecture for messages: "a causal LM (llama)", "an encoder-decoder (t5)", "a vit"."""
     kind, name = architecture_kind(config), config.model_type
     if kind is None:
         return f"an encoder-decoder ({name})" if getattr(config, "is_encoder_decoder", False) else f"a {name}"
@@ -143,7 +143,7 @@ def load_pretrained(make: Any, name_or_path: str, *, num_blocks: int | None = No
 
 
 def _from_packed(make: Any, folder: str, packed: StoredWeights, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """The same of a packed folder; its weights become those of the class that an auto class chooses."""
+    """Load a packed folder; its weights become those of the class that an auto class chooses."""
     config, dtype = options.pop("config", None), options.pop("dtype")
     if config is None:
         from transformers import AutoConfig

@@ -1,4 +1,4 @@
-"""What the masked objectives share: their random generator, document numbers, padding, and batching.
+"""Common parts of the masked objectives: their random generator, document numbers, padding, and batching.
 
 An objective draws from a generator keyed by (seed, epoch, index). So a segment is masked in the same way whichever
 worker reads it, in any order and after any resume, and in another way in the next epoch.

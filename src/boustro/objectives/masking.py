@@ -21,7 +21,7 @@ from boustro.text.tokenizers import num_ids
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Masking:
-    """What a masked objective knows about the vocabulary (V pieces), and its rates; `ValueError` if they do not fit."""
+    """Vocabulary (V pieces) and rates of a masked objective; `ValueError` if they do not fit."""
 
     mask_id: int
     end_id: int

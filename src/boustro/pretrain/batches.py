@@ -55,7 +55,7 @@ class Collator:
 
 @lru_cache(maxsize=1)
 def run_masking(run: Collator) -> Masking:
-    """What a masked objective knows of the vocabulary; random pieces are drawn by frequency in the corpora."""
+    """Make the `Masking` of a run; random pieces are drawn by frequency in the corpora."""
     config, tokenizer = run.config, run.tokenizer()
     size = num_ids(tokenizer)
     counts = np.sum([Shards.open(path).counts(size) for path in config.shards], 0)
@@ -64,7 +64,7 @@ def run_masking(run: Collator) -> Masking:
 
 @lru_cache(maxsize=1)
 def run_frame(run: Collator) -> Frame:
-    """What surrounds a pair of texts."""
+    """Make the `Frame` that surrounds a pair of texts."""
     tokenizer, ends = run.tokenizer(), None
     with suppress(ValueError):  # the pieces do not show sentence ends: a chunk is cut anywhere
         ends = sentence_ends(tokenizer)

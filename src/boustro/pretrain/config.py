@@ -157,7 +157,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 
 def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    """What decides a run's weights: its seed, its steps, the `options` named, and `more`, such as the data's hash.
+    """Return what decides a run's weights: its seed, its steps, the `options` named, and `more`, such as the data's
+    hash.
 
     A checkpoint with other facts belongs to another run. The micro-batch, the number of processes, compilation and
     mixed precision are not facts: they only change rounding, so a run may be resumed with other values.

@@ -68,7 +68,7 @@ def all_reduce_sum(*values: float) -> list[float]:
 
 
 def broadcast_from_rank0(call: Callable[[], Any]) -> Any:
-    """What `call` returns, or raises, on rank 0, in every process; a collective. Other ranks do not call it."""
+    """Call on rank 0, and return or raise its outcome in every process; a collective. Other ranks do not call it."""
     if not _is_distributed():
         return call()
     answer: list[Any] = [None, None]

@@ -1,4 +1,4 @@
-"""What a run prints, on rank 0 only: how far it is, a line per event; and the report of a dry run.
+"""Progress of a run, printed on rank 0 only: how far it is, a line per event; and the report of a dry run.
 
 `PeakMemory` is the most memory that this process used while a block of code ran, sampled every 20 ms with psutil. What
 it shares with files is left out, so that features mapped from disk, which the system can drop, do not count; what

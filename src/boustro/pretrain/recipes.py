@@ -1,4 +1,4 @@
-"""What `boustro pretrain` can train: one entry per objective, with its model, loss, batches and requirements.
+"""Recipes of `boustro pretrain`: one entry per objective, with its model, loss, batches and requirements.
 
     causal          the next piece, in the run's direction                     any causal LM
     masked          hidden pieces or words, BERT's 80/10/10                    any masked LM
@@ -75,7 +75,7 @@ class Recipe:
     """What the model's config says of its training."""
 
     def collator(self, config: PretrainConfig, shards: Shards) -> Collator:
-        """What makes the run's batches."""
+        """Return the collator that makes the run's batches."""
         return Collator(config, shards.config["end_of_text_id"], self.special, self.make_batch)
 
     def config(self, config: PretrainConfig, shards: Shards) -> PretrainedConfig:

@@ -174,7 +174,7 @@ def build_trainer(
     held_out: Source | None,
     facts: dict[str, Any],
 ) -> PretrainTrainer:
-    """What trains `lm` for `arguments.max_steps` steps."""
+    """Make the trainer that trains `lm` for `arguments.max_steps` steps."""
     recipe = find_recipe(config.objective)
     torch.manual_seed(config.seed + 1)  # what is trained beside the LM is drawn alike, wherever the LM came from
     module = _with_loss(config, recipe, lm, corpora)

@@ -1,41 +1,35 @@
-"""What all ways of adapting an LM share: the LM without its mask, the adapter's training.
+"""Adapters of an LM without its mask, trained on running text or on labelled sentences.
 
 The LM is frozen, without dropout of its own; only the adapter is trained, saved in checkpoints and written. With no
 steps the folder has the adapter's initial weights, which change nothing: the LM with its mask removed, `unmasked:OUT`.
-`adapt_text` trains on running text, `adapt_labels` on labelled sentences.
 
-Adapts an LM without its mask to the states that it has, as it is, when it reads a text a second time.
+`adapt_to_text` trains by one of the `OBJECTIVES`:
+
+    hidden-pieces     masked next-piece prediction (`objectives.masked_next`), through the LM's own frozen head
+    second-reading    the states of the LM, as it is, when it reads the text a second time
+
+A hidden piece is replaced by the tokenizer's mask piece if it has one, else by "_", as in LLM2Vec: a piece that the LM
+knows as a blank. A new piece would need a new embedding, which the frozen LM was never trained with. Depending on the
+model LLM2Vec hides 0.2 of the pieces, as here, or 0.8, all masked.
+
+The second reading makes one reading do what two did:
 
     teacher    [S] p0 p1 p2 ⏎ p0 p1 p2     with its mask, states of the second p0 p1 p2, as `repeated:` reads
     student    [S] p0 p1 p2                without its mask, under the adapter, states of p0 p1 p2
 
     loss       mean of Huber((s - mean) / sd, (t - mean) / sd)
 
-over pieces, layers and dimensions; mean and sd are the teacher's, of the first texts. So one reading does what two did.
-The layers are those that a tagger reads by default. Standardised targets are cut at ±6, so that the few very large
-dimensions of an LM do not rule. Sources: Springer et al. 2024 (echo embeddings), the teacher; Romero et al. 2015
-(FitNets), regression of hidden states.
+over pieces, layers and dimensions; mean and sd are the teacher's, of the first texts. The layers are those that a
+tagger reads by default. Standardised targets are cut at ±6, so that the few very large dimensions of an LM do not rule.
 
-Adapts an LM on running text, by one of the `OBJECTIVES`.
+`adapt_to_labels` trains the adapter and a linear head to label words. Sentences are read as the encoder reads them: in
+their documents if the data has documents, in windows, each word at its exit, the state after the whole word. The head,
+a linear layer over the top states, is used for training only; the adapter is kept. The head's score on the development
+set is written too: it is the score of the method as published, without frozen features and a head trained on them.
 
-    hidden-pieces     masked next-piece prediction (`objectives.masked_next`), through the LM's own frozen head
-    second-reading    the states of the LM, as it is, when it reads the text a second time (`roads.adapt`)
-
-A hidden piece is replaced by the tokenizer's mask piece if it has one, else by "_", as in LLM2Vec: a piece that the LM
-knows as a blank. A new piece would need a new embedding, which the frozen LM was never trained with.
-
-Source: BehnamGhader et al. 2024, section 2; depending on the model they hide 0.2 of the pieces, as here, or 0.8, all
-masked.
-
-Adapts an LM on the task itself: an adapter and a linear head are trained to label words.
-
-Sentences are read as the encoder reads them: in their documents if the data has documents, in windows, each word at
-its exit, the state after the whole word. The head, a linear layer over the top states, is used for training only;
-the adapter is kept. The head's score on the development set is written too: it is the score of the method as
-published, without frozen features and a head trained on them.
-
-Sources: Li et al. 2023 (Label supervised LLaMA, the token classification without a mask); Dukić and Šnajder 2024
-(Looking right is sometimes right, the mask removed in groups of blocks).
+Sources: BehnamGhader et al. 2024 (LLM2Vec), section 2; Springer et al. 2024 (echo embeddings), the teacher; Romero et
+al. 2015 (FitNets), regression of hidden states; Li et al. 2023 (Label supervised LLaMA, the token classification
+without a mask); Dukić and Šnajder 2024 (Looking right is sometimes right, the mask removed in groups of blocks).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +75,7 @@ ALPHA = 32.0
 
 
 class TextObjective(NamedTuple):
-    """What is learned from segments of running text."""
+    """An objective over segments of running text."""
 
     make: Callable[[list[Example]], dict[str, Tensor]]
     """Segments → the batch of a step."""

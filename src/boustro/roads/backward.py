@@ -51,7 +51,7 @@ LEAST_STEPS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """What is decided before a training; `key` is of the inputs and options."""
+    """Choices made before a training; `key` is of the inputs and options."""
 
     key: str
 

@@ -57,7 +57,7 @@ WEIGHTS = {"type": 0.5, "kind": 0.5}
 
 @dataclass(frozen=True)
 class Learned:
-    """What the words of a file teach: their places (W,), -1 unknown, and its names."""
+    """Lessons of the words of a file: their places (W,), -1 unknown, and its names."""
 
     types: tuple[str, ...]
     sentences: list[Sentence]
@@ -67,7 +67,7 @@ class Learned:
 
 
 def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> Learned:
-    """What a file teaches; `kinds` has the kind of each type, and `None` for those of what is no name."""
+    """Read a file's names; `kinds` has the kind of each type, and `None` for those of what is no name."""
     sentences = read_data(name)
     marked = [extract_spans(sentence.tags or ()) for sentence in sentences]
     types = tuple(sorted({e.label for group in marked for e in group} - {UNSURE, UNTYPED, *known}))
@@ -102,7 +102,7 @@ def read_kinds(config: NamesConfig) -> tuple[dict[str, str | None], list[str]]:
 
 
 class Network(nn.Module):
-    """See the module. W words, D values of each, H units, R values of a vector."""
+    """A network that finds and types names. W words, D values of each, H units, R values of a vector."""
 
     def __init__(self, vectors: np.ndarray, config: NamesConfig, num_types: Sequence[int], num_kinds: int) -> None:
         super().__init__()

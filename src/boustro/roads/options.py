@@ -134,7 +134,7 @@ class PackConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RawTextOptions:
-    """What raw text is read."""
+    """Options of raw text: which is read, and how."""
 
     corpus: Positional[tuple[Corpus, ...]] = ()
     """Files of text, JSON, CSV, TSV, parquet or Arrow (.gz, .bz2, .xz, .zst too), folders of them, or names of datasets

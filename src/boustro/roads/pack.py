@@ -41,7 +41,7 @@ LICENCE = re.compile(r"^license:[ ]*([^\s#]+)", re.MULTILINE)
 
 
 class Packed(NamedTuple):
-    """What was written."""
+    """Facts of a packed file."""
 
     spec: str
     """Of the encoder."""
@@ -171,7 +171,7 @@ def _belongs(name: str) -> bool:
 
 
 def _compare(file: Path, weights: Mapping[str, Tensor], change: str, spec: str) -> Packed:
-    """What the file gives back, beside the weights."""
+    """Compare what the file gives back with the weights."""
     stored = StoredWeights(file.parent)
     coded, same, error, square = 0, 0, 0.0, 0.0
     for name in stored.coded:

@@ -1,24 +1,26 @@
-"""Fine-tunes a masked or a causal LM on pairs of a prompt and a target text, such as summaries; a model folder out.
+"""Fine-tuning of a masked or a causal LM on pairs of a prompt and a target text, such as summaries; a model folder out.
 
-    masked    reads   prompt E  the M left M      E: end of text, which ends a prompt; M: the mask piece
+A pair is made of piece ids, from JSON lines, from labelled texts in a template, or of many tasks:
+
+    pair              prompt E | target              E: end of text, which ends a prompt; a causal LM learns one more E
+    with a template   before | word | after          the text before the gap, a word of the label, what follows
+
+    masked    reads   prompt E  the M left M      M: the mask piece
               loss    of the hidden pieces of the target, a share ~ U(0, 1) of them, and 0.1 · that of its length
     causal    reads   prompt E  the ferry left    loss of the target and of the end-of-text piece after it
 
 The prompt is read whole and nothing of it is hidden. The folder's config says `prompt_end`, so that `boustro generate`
 puts the end-of-text piece after a prompt too. A masked LM without the prefix mask gets no length head, because its
-prompt would see how long the target is. With a template the target is a word of the label, between two texts, without
-an end-of-text piece: what `boustro prompt` reads; the folder holds the template with the words that were taught.
-Sources: Ghazvininejad et al. 2019, section 3; BiGLM, section 5; with a template Gao et al. 2021 (*Making Pre-trained
-Language Models Better Few-shot Learners*), section 4, here with the loss over the whole vocabulary.
-
-Pairs of a prompt and a target text as piece ids: from JSON lines, from labelled texts in a template, of many tasks.
-
-    pair              prompt E | target              E: end of text, which ends a prompt; a causal LM learns one more E
-    with a template   before | word | after          the text before the gap, a word of the label, what follows
+prompt would see how long the target is. With a template the target has no end-of-text piece: `boustro prompt` reads so;
+the folder holds the template with the words that were taught.
 
 A mixture of tasks has at most `task_cap` pairs of each task in an epoch, so a task's share grows with its size up to
-the cap (Raffel et al. 2020, section 3.5.2: examples-proportional mixing). Some pairs are held back and measured: all
-of tasks that are held out, and a few of each of the others, which are held in.
+the cap. Some pairs are held back and measured: all of tasks that are held out, and a few of each of the others, which
+are held in.
+
+Sources: Ghazvininejad et al. 2019, section 3; BiGLM, section 5; with a template Gao et al. 2021 (*Making Pre-trained
+Language Models Better Few-shot Learners*), section 4, here with the loss over the whole vocabulary; Raffel et al. 2020,
+section 3.5.2 (examples-proportional mixing).
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +71,7 @@ class Pair:
     """What it was read from."""
 
     def facts(self) -> tuple:
-        """What decides the training."""
+        """Facts that decide the training."""
         return self.prompt, self.target, self.after, self.end, self.task
 
 
@@ -246,7 +248,7 @@ DECIDING = ("model", "epochs", "batch_pairs", "prompt_pieces")
 
 
 class Seq2Seq(nn.Module):
-    """What is trained: the LM and, for a masked one with the prefix mask, the head of lengths."""
+    """Modules that are trained: the LM and, for a masked one with the prefix mask, the head of lengths."""
 
     def __init__(self, model: MaskedLM | CausalLM, longest: int, with_length: bool = True) -> None:
         super().__init__()

@@ -134,7 +134,7 @@ class WordReader(nn.Module):
 
 
 def row_tensors(rows: Sequence[Row]) -> dict[str, Tensor]:
-    """What `WordReader` takes; rows are padded with their first piece."""
+    """Return the tensors of `WordReader`; rows are padded with their first piece."""
     lengths = [len(row.ids) for row in rows]
     ids = torch.tensor([row.ids + [row.ids[0]] * (max(lengths) - len(row.ids)) for row in rows])
     places = np.concatenate([number * ids.shape[1] + row.columns for number, row in enumerate(rows)])

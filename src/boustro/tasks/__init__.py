@@ -51,8 +51,8 @@ def _never(given: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a task without a model: its class, by module and name so that nothing is imported before it is
-    used, its options, its data, and what help, pages and cards say of it."""
+    """Facts of a task without a model: its class, by module and name so that nothing is imported before it is used, its
+    options, its data, and what help, pages and cards say of it."""
 
     module: str
     name: str

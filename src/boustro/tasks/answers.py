@@ -1,4 +1,4 @@
-"""What a trained task answers: for an example, and for an input of `predict` with all its examples."""
+"""Answers of a trained task: for an example, and for an input of `predict` with all its examples."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -127,7 +127,7 @@ class Task(Contract[Input, Result]):
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """The same by a plan."""
+        """Make a task by a plan."""
         made = cls.__new__(cls)
         made.plan, made._fitted = plan, None
         made._read_by_rule()
@@ -137,7 +137,7 @@ class Task(Contract[Input, Result]):
 
     @property
     def fitted(self) -> Fitted:
-        """What training gave; `ValueError` before `fit`."""
+        """Outcome of training; `ValueError` before `fit`."""
         if self._fitted is None:
             name = type(self).__name__
             raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
@@ -177,7 +177,7 @@ class Task(Contract[Input, Result]):
 
     @property
     def head_options(self) -> HeadOptions:
-        """What is chosen about the head, of its kind's own class."""
+        """Options of the head, of its kind's own class."""
         return self.plan.head_options
 
     @property
@@ -187,7 +187,7 @@ class Task(Contract[Input, Result]):
 
     @property
     def labelling(self) -> Labelling | None:
-        """What the head learned; `None` before `fit`."""
+        """Labelling that the head learned; `None` before `fit`."""
         return self._fitted and self._fitted.labelling
 
     @property
@@ -197,7 +197,7 @@ class Task(Contract[Input, Result]):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What training recorded: data, scores on the development set, losses, seconds, notices."""
+        """Record of the training: data, scores on the development set, losses, seconds, notices."""
         return self._fitted.record if self._fitted else {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class Task(Contract[Input, Result]):
         return f"{type(self).__name__}(encoder={self.encoder_spec!r}, head={self.head_kind!r}, {state})"
 
     def __dir__(self) -> list[str]:
-        """What a user of a model needs: `SHOWN`, and what its own task adds."""
+        """List the attributes that a user of a model needs: `SHOWN`, and what its own task adds."""
         common = {*dir(Task)}
         members = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
         shown = {*SHOWN, *(name for name in members if name not in common and not name.startswith("_"))}
@@ -402,11 +402,11 @@ class Task(Contract[Input, Result]):
         ]
 
     def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:
-        """What `predict` returns, input by input; only `batch` inputs are in memory at once."""
+        """Yield the results of `predict`, input by input; only `batch` inputs are in memory at once."""
         return map(self.result, self.stream_answers(inputs, batch))
 
     def stream_answers(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[InputAnswer[Input]]:
-        """The same as `answer_inputs`, input by input."""
+        """Yield the answers of `answer_inputs`, input by input."""
         rest, number = iterate(inputs, f"{self.given} or several"), 0
         while some := list(islice(rest, batch)):
             yield from self.answer_inputs(some, number + 1)
@@ -444,7 +444,7 @@ class Task(Contract[Input, Result]):
         return self.score_answers(examples, self.answer(examples, cached=True))
 
     def score(self, X: Any, y: Any = None, **reading: Any) -> float:
-        """As scikit-learn has it: the value of `evaluate`, from 0 to 1."""
+        """Return the value of `evaluate` from 0 to 1, for scikit-learn."""
         return self.evaluate(X, y, **reading).value / 100
 
     @property
@@ -460,7 +460,7 @@ class Task(Contract[Input, Result]):
         return np.unique([values.get(label, label) for label in self.types])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What `__init__` was given, and its defaults, for scikit-learn's `clone`."""
+        """Return the arguments of `__init__`, with its defaults, for scikit-learn's `clone`."""
         return dict(self._params)
 
     def set_params(self, **params: Any) -> Self:
@@ -472,7 +472,8 @@ class Task(Contract[Input, Result]):
         return self.is_trained
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks an estimator: texts are its input, and labels or numbers are needed."""
+        """Return the tags that scikit-learn asks of an estimator: texts are its input, and labels or numbers are
+        needed."""
         from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 
         kind = self.estimator_type
@@ -485,7 +486,7 @@ class Task(Contract[Input, Result]):
         )
 
     def notices(self, cached: bool = False) -> dict[str, int]:
-        """What happened to the words that this encoder read, with how many: cut, not aligned, …"""
+        """Count what happened to the words that this encoder read: cut, not aligned, …"""
         return dict(+self.encoder(cached).counts)
 
     def unknown_labels(self, examples: Sequence[Any]) -> dict[str, int]:
@@ -505,7 +506,7 @@ class Task(Contract[Input, Result]):
         save_fitted(self.fitted, path)
 
     def save(self, path: str | Path) -> None:
-        """The same as `save_pretrained`; `boustro.load` opens the folder."""
+        """Write the folder, as `save_pretrained`; `boustro.load` opens it."""
         self.save_pretrained(path)
 
     def push_to_hub(

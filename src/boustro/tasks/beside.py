@@ -1,4 +1,4 @@
-"""What stands beside the heads of several tasks; a classifier has a model of words besides (`classifier`).
+"""Companions of the heads of several tasks; a classifier has a model of words besides (`classifier`).
 
 Memory      the mean vectors of the words of the training sentences     memory.safetensors, words.json
 Cut         fewer words behind each word than the text has (`live`)
@@ -63,7 +63,7 @@ class Cut(Beside):
 
 
 class Thresholds(Beside):
-    """What a head and its labelling choose on the development set."""
+    """Thresholds that a head and its labelling choose on the development set."""
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
         if held:

@@ -56,7 +56,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
 
     @classmethod
     def few_head(cls, shots: int | None) -> str:
-        """What `auto` means with so many examples of each label."""
+        """Return the head that `auto` means with so many examples of each label."""
         return next((kind for fewest, kind in cls.few_heads if shots is not None and shots >= fewest), cls.default_head)
 
     @classmethod
@@ -124,7 +124,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
         return reading
 
     def widening(self) -> Widening:
-        """What words are read by besides the encoder."""
+        """Vectors that words are read by besides the encoder's."""
         return Widening()
 
 

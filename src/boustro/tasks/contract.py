@@ -1,4 +1,4 @@
-"""What a task says for itself: what it reads, what its examples and inputs are, and what its answers mean.
+"""Contract of a task's own class: what it reads, what its examples and inputs are, and what its answers mean.
 
 An *example* is what the head learns from, such as a `Sentence`; an *input* is what `predict` is given, such as a
 running text, which may become several examples. What the head learns from examples is the labelling's
@@ -61,7 +61,8 @@ class Contract(ABC, Generic[Input, Result]):
 
     @classmethod
     def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
-        """The same, with the columns of a table by their names; a warning counts what was changed or left out."""
+        """Read labelled data, with the columns of a table by their names; a warning counts what was changed or left
+        out."""
         notes: list[Note] = []
         examples = cls.collect(data, named_columns(text_column, label_column), notes)
         warn_of(notes, data_name(examples))
@@ -136,14 +137,14 @@ class Contract(ABC, Generic[Input, Result]):
 
     @abstractmethod
     def result(self, answer: InputAnswer[Input]) -> Result:
-        """What `predict` returns for an input."""
+        """Return the result of `predict` for an input."""
 
     @abstractmethod
     def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
-        """What the answer says, without the input, as JSON can hold it."""
+        """Return the answer, without the input, as JSON can hold it."""
 
     def empty_answer(self) -> dict[str, Any] | None:
-        """What `to_record` says of an input without a text, which the model is not asked for; `None` where it is."""
+        """Return the record of an input without a text, which the model is not asked for; `None` where it is."""
         return dict.fromkeys(self.columns)  # type: ignore[arg-type]
 
     @abstractmethod
@@ -151,7 +152,8 @@ class Contract(ABC, Generic[Input, Result]):
         """The answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
 
     def cells(self, answer: InputAnswer[Input]) -> list[Any]:
-        """What a table says of the answer, one for each of `columns`; what is no text and no number is JSON."""
+        """Return the cells of the answer in a table, one for each of `columns`; what is no text and no number is
+        JSON."""
         record: Any = self.to_record(answer)
         values = [record[name] for name in self.columns]  # type: ignore[union-attr]
         return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
@@ -164,5 +166,5 @@ class Contract(ABC, Generic[Input, Result]):
 
     @staticmethod
     def beside(config: Any) -> tuple[Beside, ...]:
-        """What stands beside the head with these options, in the order of training."""
+        """Return the companions of the head with these options, in the order of training."""
         return (Thresholds(),)

@@ -97,7 +97,7 @@ def _within(data: TrainingSet, some: np.ndarray) -> TrainingSet:
 
 
 def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) -> dict[str, Any]:
-    """What a record says of a model; see the module.
+    """Estimate a model's score by cross-validation, for its record; see the module.
 
     Args:
         trained: The seconds that the training of its head took.
@@ -192,7 +192,7 @@ def _gap(first: Drawn, second: Drawn) -> dict[str, float]:
 
 
 def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
-    """What a record says of it, as sentences; `examples` is what the task calls its examples."""
+    """Say what a record holds of the estimate, in sentences; `examples` is what the task calls its examples."""
     if why := facts.get("why_not"):
         yield f"no cross-validation: {why}"
         return

@@ -86,7 +86,8 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
 def fit_many(
     plan: Plan[Any], given: Sequence[Examples], seeds: Sequence[int], options: Sequence[HeadOptions] | None = None
 ) -> list[Fitted]:
-    """As `fit` of each, of training examples alone; heads that can take their steps together do (`heads.solve`).
+    """Train from each set of examples, as `fit`, of training examples alone; heads that can take their steps together
+    do (`heads.solve`).
 
     `options` are those of each head, which teach the same labels as the plan's. Heads that are trained together are
     trained in float32, also where `fit` has products in bf16.
@@ -135,7 +136,7 @@ def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, Training
 
 @dataclass(frozen=True)
 class _Begun:
-    """What stands before the head is trained."""
+    """State of a training before the head is trained."""
 
     given: Examples
     train: Sequence[Any]
@@ -163,7 +164,7 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
 def _record(
     begun: _Begun, head: Head, log: TrainLog, train_seconds: float, weak: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is kept of a training; `extra` are its scores and what else was found."""
+    """Make the record of a training; `extra` are its scores and what else was found."""
     given, train, plan, labelling = begun.given, begun.train, begun.fitted.plan, begun.fitted.labelling
     encoder = plan.reader.encoder(cached=True)
     return {
@@ -229,7 +230,7 @@ def _fit_without(
 
 
 def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -> dict[str, Any]:
-    """What a record says of weak examples."""
+    """Return the part of a record about weak examples."""
     return {"weak": describe(weak) | {"weight": weight, "tried": tried}}
 
 
@@ -277,7 +278,7 @@ def scores_of(fitted: Fitted, held: Held) -> tuple[dict[str, Any], dict[str, Any
 
 
 def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
-    """What a record says of the trained head."""
+    """Return the part of a record about the trained head."""
     shapes = zip(encoder.streams, head.mixes, strict=True)
     return {
         "batch_sentences": log.batch_sentences,
@@ -298,7 +299,7 @@ def _learned_shares(mix: LayerConcat) -> list[float]:
 
 
 def describe(examples: Sequence[Any]) -> dict[str, Any]:
-    """What a record says of a data set."""
+    """Return the part of a record about a data set."""
     return {"name": data_name(examples), "sentences": len(examples), "fingerprint": data_fingerprint(examples)}
 
 
@@ -342,7 +343,7 @@ def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
 
 
 def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarray]]) -> list[Head]:
-    """The same for several parts, whose heads take their steps together where they may (`heads.solve`)."""
+    """Train a head on each of several parts, together where they may take their steps together (`heads.solve`)."""
     if any(data.weight and len(data.weak_numbers) for data, _ in chosen):
         return [train_on_part(fitted, data, kept) for data, kept in chosen]
     shape, options, targets = fitted.head.shape, fitted.head.options, fitted.labelling.targets
@@ -359,7 +360,7 @@ def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarra
 
 
 def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
-    """What examples with the same text have in common: its letters, however it is split into words."""
+    """Return the letters of a text, which examples with the same text share, however it is split into words."""
     return tuple("".join(part.words) for part in parts(example))
 
 

@@ -69,7 +69,7 @@ def load_fitted(
     device: str | None,
     given_states: bool = False,
 ) -> Fitted:
-    """What a folder has, see `Task.from_pretrained`; `task` is the class.
+    """Open a trained folder, see `Task.from_pretrained`; `task` is the class.
 
     With `given_states`, the weights of a causal LM are not loaded, see `Reader.with_given_states`.
     """

@@ -1,4 +1,4 @@
-"""What belongs together in a set of examples, and parts of it that are left out in turn.
+"""Groups of examples that belong together, and parts of a set that are left out in turn.
 
     documents a a b b c, two parts               →   left out: a a, then b b c
     texts t u v t, u and v in one document       →   groups t t, u v
@@ -37,7 +37,7 @@ Shared = Callable[[Any], Sequence[Sentence]]
 
 
 def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
-    """What belongs together, where no group has more than a share of the examples; see the module."""
+    """Group what belongs together, where no group has more than a share of the examples; see the module."""
     if len(examples) < 2:
         return Kinship(np.arange(len(examples)))
     sentences = [shared(example) for example in examples]

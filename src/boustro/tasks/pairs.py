@@ -37,7 +37,7 @@ def _as_tuple(given: Any) -> Any:
 
 
 class PairTask(Task[Texts, Result]):
-    """What both tasks share. An input is a tuple of two texts, or a dict as in the training data."""
+    """Base class of both tasks. An input is a tuple of two texts, or a dict as in the training data."""
 
     given = "a pair of texts"
     offsets = OFFSETS
@@ -130,7 +130,7 @@ class PairClassifier(PairTask[Label]):
 
 
 class PairRegressor(PairTask[float]):
-    """The same for a score, such as the similarity of two texts; scored by Pearson's and Spearman's correlation.
+    """Score of two texts, such as their similarity; scored by Pearson's and Spearman's correlation.
 
     Arguments and errors are those of `PairClassifier`; the head is pair-score.
 

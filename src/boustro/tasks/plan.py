@@ -1,8 +1,8 @@
-"""What a training is told, what it learns from, and what comes of it.
+"""Plan of a training, the data that it learns from, and its outcome.
 
     Plan            the task, its options, the kind of head, the reader, the device; what stands beside the head
     Examples        the training set, weak examples, a development set
-    TrainingSet     the same with their features
+    TrainingSet     these with their features
     Fitted          the labels, the trained head, the record; the plan as training completed it
     Beside          what stands beside a head: a memory, words, a temperature, a promise of recall
 
@@ -41,7 +41,7 @@ Config = TypeVar("Config", bound=TaskConfig)
 
 @dataclass(frozen=True)
 class Plan(Generic[Config]):
-    """See the module.
+    """Everything that decides a training but its examples and its seed.
 
     Attributes:
         task: The class of the task, a `contract.Contract`; what differs from task to task is asked of it.
@@ -63,7 +63,7 @@ class Plan(Generic[Config]):
 
     @property
     def beside(self) -> "tuple[Beside, ...]":
-        """What stands beside the head, in the order of training."""
+        """Companions of the head, in the order of training."""
         return self.task.beside(self.config)
 
     def suited_to(self, train: Sequence[Any]) -> "Plan[Config]":
@@ -105,7 +105,7 @@ def plan_of(
     cache: bool | str | Path = True,
     device: str | None = None,
 ) -> Plan:
-    """The same from options that are made already; those of the head are of its own class."""
+    """Make a plan from options that are made already; those of the head are of its own class."""
     from boustro.features.reader import Reader
     from boustro.hardware import find_device
 
@@ -128,8 +128,8 @@ def plan_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """What is learned from: labelled examples, a development set, and weak examples, of which `weight` is how much
-    their loss counts; `None` is to be chosen."""
+    """Examples to learn from: labelled ones, a development set, and weak ones, of which `weight` is how much their loss
+    counts; `None` is to be chosen."""
 
     train: Sequence[Any]
     dev: Sequence[Any] = ()
@@ -174,7 +174,8 @@ class TrainingSet:
     reread: Callable[[np.ndarray], Inputs] | None = None
 
     def learning(self, some: np.ndarray) -> "TrainingSet":
-        """The same as it is read where the gold examples with these numbers alone are known: no memory has others."""
+        """Return the set as it is read where the gold examples with these numbers alone are known: no memory has
+        others."""
         return self if self.reread is None else replace(self, inputs=self.reread(np.setdiff1d(self.numbers, some)))
 
     def parts(self, num_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -220,7 +221,7 @@ class Fitted:
         return self.plan.reader.read(examples, cached, self.labelling.side(examples))
 
     def outputs(self, examples: Sequence[Any], cached: bool = False, candidates: bool = False) -> list[Any]:
-        """What the head says of examples; with `candidates`, what it is calibrated on instead."""
+        """Return the head's outputs for examples; with `candidates`, what it is calibrated on instead."""
         return self.head.outputs(self.inputs(examples, cached), candidates)
 
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
@@ -269,8 +270,8 @@ PROMISE = "promise"
 
 
 class Beside:
-    """What stands beside a head: it may read the training set in its own way, learn after the head, answer with it,
-    and have files in the folder. A task lists what its options ask for (`Contract.beside`); each does some of this."""
+    """A companion of a head: it may read the training set in its own way, learn after the head, answer with it, and
+    have files in the folder. A task lists what its options ask for (`Contract.beside`); each does some of this."""
 
     name: ClassVar[str] = ""
     """Of what it learned, in `Fitted.extras`."""

@@ -117,11 +117,11 @@ class Tagger(Task[str, Entities]):
 
     @property
     def promise(self) -> "RecallPromise | None":
-        """What recall can be promised; `None` after a training without a development set, and for plain labels."""
+        """Promise of recall; `None` after a training without a development set, and for plain labels."""
         return self.fitted.extras.get(Promises.name) if self.is_trained else None
 
     def with_recall(self, recall: Recall) -> Self:
-        """The same tagger, whose answers are longer lists, on which an entity is with at least this probability.
+        """Return a tagger whose answers are longer lists, on which an entity is with at least this probability.
 
         Args:
             recall: The probability, from 0.5 to 0.999; on average it is the share of all entities on the lists.
@@ -147,8 +147,8 @@ class Tagger(Task[str, Entities]):
         )
 
     def with_threshold(self, threshold: Share, labels: Collection[str] | None = None) -> Self:
-        """The same tagger, which answers every word that is in an entity with at least this probability, besides its
-        best answer. A score stays what the words' tags are worth, and is low where a word is there for this alone.
+        """Return a tagger that answers every word that is in an entity with at least this probability, besides its best
+        answer. A score stays what the words' tags are worth, and is low where a word is there for this alone.
 
         Args:
             threshold: The probability, from 0 to 1.
@@ -172,12 +172,12 @@ class Tagger(Task[str, Entities]):
 
     @property
     def threshold(self) -> float | None:
-        """See `with_threshold`."""
+        """Probability that was given to `with_threshold`, or `None`."""
         words = self.fitted.head.words if self.has_likely_words else None
         return words and words.least
 
     def asking(self, recall: Recall | None = None, threshold: Share | None = None) -> Self:
-        """The same tagger `with_recall` or `with_threshold`, where that is asked for; `ValueError` for both."""
+        """Return the tagger `with_recall` or `with_threshold`, where that is asked for; `ValueError` for both."""
         if recall is not None and threshold is not None:
             raise ValueError(ONE_BAR)
         if threshold is not None:
@@ -195,22 +195,22 @@ class Tagger(Task[str, Entities]):
     def predict(
         self, given: Any, recall: Recall | None = None, threshold: Share | None = None
     ) -> Entities | list[Entities]:
-        """As `Task.predict`; with `recall`, as `with_recall`; with `threshold`, as `with_threshold`."""
+        """Predict as `Task.predict`; with `recall`, as `with_recall`; with `threshold`, as `with_threshold`."""
         return super(Tagger, self.asking(recall, threshold)).predict(given)
 
     @property
     def recall(self) -> float | None:
-        """See `with_recall`."""
+        """Probability that was given to `with_recall`, or `None`."""
         return self._lists and self._lists.recall
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
-        """As `Task.answer`."""
+        """Answer examples as `Task.answer`, by longer lists after `with_recall`."""
         if self._lists is None:
             return super().answer(examples, cached)
         return self._lists.answers(self.fitted, self.as_examples(examples), cached)
 
     def notices(self, cached: bool = False) -> dict[str, int]:
-        """As `Task.notices`, and why a promise about recall may not hold."""
+        """Count the notices of `Task.notices`, and why a promise about recall may not hold."""
         return super().notices(cached) | (self._lists.notices() if self._lists else {})
 
     def result(self, answer: InputAnswer[str]) -> Entities:

@@ -1,4 +1,4 @@
-"""What is counted in the examples of a labelling, how a score is made of it, and how it is shown.
+"""Units that are counted in the examples of a labelling, the score that is made of them, and how they are shown.
 
 Every example has some values from which `statistic` makes a system's score (`metrics.significance`). References and
 answers that are labels or spans are entities over the example's words too, so one way of counting serves them all:
@@ -32,7 +32,7 @@ FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_con
 
 
 class Units(ABC):
-    """See the module. Units have no state but what their labelling names."""
+    """Units of a labelling, which have no state but what it names."""
 
     metric: str
     """The score in tables."""
@@ -64,7 +64,7 @@ class Units(ABC):
         return self.has_confusions and not self.has_positions
 
     def facts(self, examples: str) -> dict[str, Any]:
-        """What reports know of them; `examples` is what the task calls its examples."""
+        """Return the facts that reports know of them; `examples` is what the task calls its examples."""
         named = {"metric": self.metric, "examples": examples, "units": self.plural or examples}
         return named | {name: getattr(self, name) for name in FACTS}
 
@@ -83,7 +83,7 @@ class Units(ABC):
         return joined if len(joined) == len(words) else apart(words)
 
     def title(self, example: Any) -> str:
-        """What is said above the words."""
+        """Return the line above the words."""
         return ""
 
     @abstractmethod

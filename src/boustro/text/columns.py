@@ -115,7 +115,7 @@ class ColumnSentence:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLayout:
-    """What the columns of a CoNLL file are, as its first lines say.
+    """Columns of a CoNLL file, as its first lines have them.
 
     Attributes:
         delimiter: What separates them; a space stands for runs of spaces.

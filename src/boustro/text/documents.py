@@ -122,7 +122,8 @@ def read_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[in
 
 
 def read_arriving(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str] | None]:
-    """The same, and `None` whenever the next line has not arrived yet (pipes, terminals); `-` is standard input."""
+    """Yield numbered lines, as `read_lines`, and `None` whenever the next has not arrived yet (pipes, terminals); `-`
+    is standard input."""
     return (item and (item[0], decode_line(path, *item, notes)) for item in read_raw(path))
 
 
@@ -154,7 +155,7 @@ def _western_fault(path: Path) -> str | None:
 
 @lru_cache(maxsize=64)
 def _fault_of(path: Path, size: int, written: int) -> str | None:
-    """The same by what stands in the file, which is known by its size and time.
+    """Say what is wrong with a line that is no UTF-8, by what stands in the file, which is known by its size and time.
 
     No text in Windows-1252 has a whole character of UTF-8 in it but by a rare accident, so a file with one and with
     other bytes is UTF-8 that was damaged; a file that ends within its only one was cut off. In the languages of
@@ -183,7 +184,8 @@ def _fault_of(path: Path, size: int, written: int) -> str | None:
 
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
-    """The same as bytes; `ValueError`, with what it is, for a file that is not plain text."""
+    """Yield numbered lines as bytes, as `read_arriving`; `ValueError`, with what it is, for a file that is not plain
+    text."""
     return _numbered(path, _split_lines)
 
 
@@ -232,7 +234,7 @@ def _name(path: Path) -> str:
 
 
 class Item(NamedTuple):
-    """What stands in a file, one of many: a line of text, or a value of JSON or of a table.
+    """An item of a file: a line of text, or a value of JSON or of a table.
 
     Attributes:
         place: file:line, or the number of the row.
@@ -254,7 +256,8 @@ def read_items(
     notes: list[Note] | None = None,
     delimiter: str | None = None,
 ) -> Iterator[Item | None]:
-    """What a file holds, in order, and `None` whenever the next has not arrived yet: what all commands read texts by.
+    """Yield the items of a file, in order, and `None` whenever the next has not arrived yet; all commands read texts by
+    this.
 
     Lines of text, blank ones too, unless the name or the first line says JSON (lines, or an array or objects over
     several lines), or the name or the first bytes say a table (`files`), whose rows are `TableRow`s. A line that cannot

@@ -226,7 +226,7 @@ def _refuse_more(rows: Rows, where: str, line: int, number: int, advice: str) ->
 
 
 def _without_last_blanks(records: Iterable[tuple[str, TableRow]]) -> Iterator[tuple[str, TableRow]]:
-    """The same but for blank rows at the end, of which workbooks have as many as were ever formatted."""
+    """Yield records without the blank rows at the end, of which workbooks have as many as were ever formatted."""
     held: list[tuple[str, TableRow]] = []
     for place, record in records:
         if record.is_blank:

@@ -69,7 +69,7 @@ PATTERNS = [(re.compile(pattern, re.DOTALL | re.IGNORECASE), kind, way) for patt
 
 
 def kind_of_file(path: Path | str) -> str | None:
-    """What a file is, such as "an Excel workbook (xlsx)"; `None` for plain text, and for what is no file."""
+    """Name the kind of a file, such as "an Excel workbook (xlsx)"; `None` for plain text, and for what is no file."""
     path = Path(path)
     if not path.is_file():  # a stream can be read only once
         return None

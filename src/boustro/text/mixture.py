@@ -55,7 +55,7 @@ class Corpora:
         return np.sum([shards.counts(self.shards[0].config["vocab_size"]) for shards in self.shards], axis=0)
 
     def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
-        """What a run of `length` segments reads."""
+        """Return the stream that a run of `length` segments reads."""
         streams = [SegmentStream(source, seed, length) for source in segments]
         return streams[0] if len(streams) == 1 else Mixture(streams, self.shares)
 

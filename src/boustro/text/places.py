@@ -39,7 +39,7 @@ NO_TEXT = re.compile("zip archive|workbook|spreadsheet|document|PDF|Office|Power
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a value should be."""
+    """A kind of place that an option names, and its check."""
 
     check: Callable[[str], None]
     """Raises `ValueError` or `OSError`, with the way on, for a value that cannot be that."""
@@ -85,7 +85,7 @@ def check_model(value: str) -> None:
 
 
 def check_served(value: str) -> None:
-    """The same, or `NAME=DIR`."""
+    """Check a model, or `NAME=DIR`."""
     name, _, folder = value.rpartition("=")
     check_model(folder if name and not Path(value).exists() else value)
 
@@ -110,7 +110,7 @@ def check_text(value: str) -> None:
 
 
 def check_text_to_label(value: str) -> None:
-    """The same; of a folder it is said which command labels all of its files."""
+    """Check a text, as `check_text`; of a folder it is said which command labels all of its files."""
     if value != "-" and Path(value).is_dir():
         raise ValueError(
             f"{value} is a folder; name a file in it, or label all of them: boustro batch MODEL {value} OUT"

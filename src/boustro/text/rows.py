@@ -36,7 +36,7 @@ DECLARED = re.compile(r'"?sep=(.?)"?', re.IGNORECASE)
 
 
 class JsonFault(ValueError):
-    """What Python reads as JSON, and would lose or make up a value for."""
+    """A text that Python reads as JSON, and would lose or make up a value for."""
 
 
 def object_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,13 +187,13 @@ def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[in
 
 
 def declared_separator(line: str) -> str | None:
-    """What separates the cells of a table, where this is Excel's first line `sep=;`, which says it."""
+    """Return the separator of a table's cells that Excel's first line `sep=;` declares, if this is one."""
     declared = DECLARED.fullmatch(line.strip())
     return None if declared is None else declared[1] or "\t"  # a tab at the end is stripped
 
 
 def after_declaration(lines: Iterable[tuple[int, str]]) -> tuple[str | None, Iterator[tuple[int, str]]]:
-    """The same of a file, and the lines that follow."""
+    """Return the separator that a file declares, and the lines that follow."""
     first, rest = first_line(iter(lines))
     separator = declared_separator(first)
     if separator is not None:

@@ -26,7 +26,7 @@ class Example(NamedTuple):
 
 
 class Source(Protocol):
-    """What a run can read: examples by number, which depend on the epoch and the number only."""
+    """Data that a run can read: examples by number, which depend on the epoch and the number only."""
 
     def __len__(self) -> int: ...
 
@@ -88,7 +88,7 @@ def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class SegmentStream:
-    """What a run reads, position by position: every epoch contains each segment once, in its own order."""
+    """Segments that a run reads, position by position: every epoch contains each once, in its own order."""
 
     def __init__(self, segments: Source, seed: int, length: int) -> None:
         """`length` is how many segments the run reads; the last epoch may be incomplete."""

@@ -67,7 +67,7 @@ class Dialect:
 
     @property
     def start(self) -> str:
-        """What stands before the head."""
+        """Text before the head."""
         return BYTE_ORDER_MARK * self.has_mark + (f"{self.declared}{self.end}" if self.declared else "")
 
     def format(self, cells: Sequence[Any]) -> str:
@@ -100,7 +100,7 @@ def no_formula(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """What stands in JSON for a value of another type: dates as ISO 8601 has them, bytes in Base64, others as text."""
+    """Convert a value of another type for JSON: dates as ISO 8601 has them, bytes to Base64, others to text."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if isinstance(value, (bytes, bytearray)):
@@ -146,7 +146,7 @@ class Separated:
         return self._by_quotes(self._rest) if self.dialect.quotes else _literal(self._rest, self.dialect.separator)
 
     def note(self, row: CellRow, num_columns: int) -> list[str]:
-        """What there is to say of how a row was read."""
+        """Return the notes on how a row was read."""
         separator = self.dialect.separator
         notes = [SEPARATED.format(OTHERS.get(separator, repr(separator)))] if self.is_unusual else []
         if separator == "\t":

@@ -243,7 +243,7 @@ def _encode_batch(batch: list[str]) -> tuple[bytes, np.ndarray]:
 
 
 def _narrow(ids: Any) -> np.ndarray:
-    """The same ids in the shards' type; `ValueError` for one that no piece of the tokenizer has."""
+    """Convert ids to the shards' type; `ValueError` for one that no piece of the tokenizer has."""
     wide, size = np.asarray(ids, np.int64), _worker["vocab_size"]
     if wide.max(initial=0) >= size:
         raise ValueError(f"the tokenizer gave the id {wide.max():,}, and its list of pieces ends at {size - 1:,}")

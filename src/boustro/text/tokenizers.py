@@ -99,7 +99,8 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
 
 
 def _tokenizer_class(folder: str) -> Any:
-    """What loads a tokenizer; for one of ours not what would choose it by the model, and imports every config first."""
+    """Return the class that loads a tokenizer; for one of ours not the one that would choose it by the model, and
+    imports every config first."""
     saved = Path(folder) / "tokenizer_config.json"
     if (Path(folder) / MANIFEST).is_file() and saved.is_file() and read_json(saved).get("tokenizer_class") in OURS:
         from transformers import PreTrainedTokenizerFast

@@ -45,7 +45,7 @@ def is_unspaced(character: str) -> bool:
 
 
 def gap(before: str, after: str) -> str:
-    """What stands between two neighbouring words where nobody says it: a space, or nothing in unspaced scripts."""
+    """Return the gap between two neighbouring words where nobody says it: a space, or nothing in unspaced scripts."""
     return "" if before and after and is_unspaced(before[-1]) and is_unspaced(after[0]) else " "
 
 

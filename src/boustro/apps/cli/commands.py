@@ -1,9 +1,7 @@
 """`boustro fit`, `evaluate` and `predict`, for every task.
 
-torch is imported when a command runs, so that its help does not wait for it.
-
-`fit --documents` puts labelled sentences into the documents that they were taken from, so that LMs read what stands
-around them:
+torch is imported when a command runs, so that its help does not wait for it. `in_documents` (`fit --documents`) puts
+labelled sentences into the documents that they were taken from, so that LMs read what stands around them:
 
     labelled     Ada left .
     document     It rained. Ada left. Nobody knew.

@@ -1,15 +1,12 @@
 """`boustro prompt`: labels texts by an LM's own words, and scores the labels beside two controls.
 
-torch is imported when the command runs, so that its help does not wait for it.
-
-How right prompted answers are, beside their controls.
-
     answers        as they were asked for
     calibrated     with the prior divided out (or `not calibrated`, where that was asked for)
     majority       the most frequent label, for all
     prior only     the label that the LM prefers for a text without content, for all
 
-A prompt that is no better than the two controls says nothing about the texts.
+A prompt that is no better than the two controls says nothing about the texts. torch is imported when the command runs,
+so that its help does not wait for it.
 """
 
 import sys

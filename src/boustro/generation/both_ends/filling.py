@@ -1,4 +1,4 @@
-"""Filling gaps of a known length, piece by piece, from one end or from both.
+"""Filling of gaps of a known length, piece by piece, from one end or from both.
 
 The text `a b ___ y z`, a gap of three pieces, surer first:
 
@@ -7,13 +7,12 @@ The text `a b ___ y z`, a gap of three pieces, surer first:
     a b | x v . | y z      the last piece by both: f + b − γ · unigram
 
 What is written at one end is read by the LM of that end only; the last piece brings both together. `VARIANTS` differ in
-who writes next; `beam` keeps several fillings. N rows, V pieces of the vocabulary.
+who writes next. `beam_search` keeps several fillings, each of which grows in every step by a piece at its left or at
+its right end; the best are those with the highest sum of the log-probabilities of what each LM wrote:
 
-Beam search from both ends: in each step every filling grows by a piece at its left or at its right end.
+    ab . .      →  ab v .     ab . w
 
-    ab . .      →  ab v .     ab . w      the best by the sum of the log-probabilities of what each LM wrote
-
-The last piece is chosen by both LMs. Two orders of writing that lead to the same pieces are one filling.
+Two orders of writing that lead to the same pieces are one filling. N rows, V pieces of the vocabulary.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,16 +1,13 @@
-"""A forward and a backward LM over one vocabulary, which choose pieces of a gap together.
+"""A forward and a backward LM over one vocabulary, which choose the pieces of a gap together.
 
 Each piece of a gap is judged by both: by the forward LM from the text on its left (f), by the backward LM from the
 text on its right (b). Both include how frequent the piece is at all, which should count once, so its unigram
 log-probability u is taken off again, weighted by γ: f + b − γ · u. If the two sides were independent given the piece,
-γ = 1 would be exact (Bayes).
+γ = 1 would be exact (Bayes). u is what the LMs predict after their start piece alone (the mean of both), which needs no
+counts of a corpus: training segments begin anywhere in a text.
 
-u is what the LMs predict after their start piece alone (the mean of both), which needs no counts of a corpus: training
-segments begin anywhere in a text.
-
-Texts with gaps, `The ___ sat on the ___.`: from characters to pieces and back, exactly.
-
-A gap is a run of three or more underscores. The text on either side is tokenized on its own:
+`TextPieces` turns texts with gaps, `The ___ sat on the ___.`, into pieces and back, exactly. A gap is a run of three or
+more underscores. The text on either side is tokenized on its own:
 
     "The capital is ___ , here"     left "The capital is"     the gap begins with a space     right " , here"
     "an un___able man"              left "an un"              it begins without one           right "able man"

@@ -32,7 +32,8 @@ class Begun(NamedTuple):
 
 
 def begin(job: "Job") -> Begun | None:
-    """What takes its steps with others: nothing but steps, over sentences that are one example each, by fixed mixes."""
+    """Make the head of a job that takes its steps with others: nothing but steps, over sentences that are one example
+    each, by fixed mixes. `None` for any other job."""
     shape, inputs, targets, run = job
     given = len(inputs) and job.num_examples
     alone = np.array_equal(inputs.parts, np.arange(len(inputs.lengths))[:, None]) and not inputs.side_width

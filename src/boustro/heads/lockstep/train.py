@@ -1,4 +1,4 @@
-"""Train many heads at once on one matrix of frozen vectors: the same heads that `train_head` gives one by one.
+"""Training of many heads at once on one matrix of frozen vectors: the heads that `train_head` gives one by one.
 
 Most operations of a small head's step are tiny, and their cost is the call. So the backward pass and the optimiser's
 step are written out, and heads share operations:
@@ -11,27 +11,24 @@ Groups are trained in lockstep, several per thread, those with most steps first,
 are always the first ones. The numbers are those of `heads.training.train_head` with mixes that are not learned. On a
 CPU only; on a GPU use `train_head`.
 
-M heads, N words, d width of a vector, C tags.
-
-The forward and backward pass of several groups of heads, linear and mlp:
+The passes of several groups, where x is the words' vectors after dropout and g the gradient of the losses by the
+scores s:
 
     linear   s = x W₁ᵀ + b₁
     mlp      z = dropout(relu(x W₁ᵀ + b₁)),  s = z W₂ᵀ + b₂
 
-x is the words' vectors after dropout. Given g, the gradient of the losses by the scores s:
-
     ∂W₂ = gᵀ z    ∂b₂ = Σ g    g' = g W₂ · [z > 0]    ∂W₁ = g'ᵀ x    ∂b₁ = Σ g'      (linear: g' = g)
-
-Dropout only sets to zero; the scale of the kept elements is applied in the products. Scores and hidden units of all
-groups are end to end in one matrix, (P, C) and (P, h), for the operations that run once for all groups.
 
 g is the mean over the words of a head's batch:
 
     softmax   (probability of each tag - 1 for the gold one) / words
     CRF       (expected count of each tag - 1 for the gold one) / words; likewise for the CRF's own parameters
 
-H heads, k of a group and n of its words, N words of all sentences, P pairs (word, head) of all groups; d width of a
-vector, h hidden width, C tags.
+Dropout only sets to zero; the scale of the kept elements is applied in the products. Scores and hidden units of all
+groups are end to end in one matrix, (P, C) and (P, h), for the operations that run once for all groups.
+
+M or H heads, k of a group and n of its words, N words of all sentences, P pairs (word, head) of all groups; d width of
+a vector, h hidden width, C tags.
 """
 
 import math
@@ -131,7 +128,7 @@ def expected_counts(
 def _messages(
     scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], head_of: Int[Tensor, " N"], chains: Chain
 ) -> Float[Tensor, "N 2 C"]:
-    """As in `crf.layer`, for all heads at once: a sentence and its reversal are adjacent rows."""
+    """Compute the messages of `crf.layer` for all heads at once: a sentence and its reversal are adjacent rows."""
     (group,) = by_length(lengths, len(scores), max(1, len(lengths)))
     order = time_major(group.lengths)
     rows = torch.stack([group.rows[order.rows], group.rows[order.flipped]], 1).flatten()

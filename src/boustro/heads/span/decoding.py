@@ -39,7 +39,7 @@ def overlaps(first: FoundSpan, second: FoundSpan) -> bool:
 
 
 def overlaps_or_joins(first: FoundSpan, second: FoundSpan) -> bool:
-    """The same, or they touch and have one label: in the IO scheme they would be one."""
+    """Return whether two spans overlap, or touch and have one label: in the IO scheme they would be one."""
     touch = first[0] <= second[1] and second[0] <= first[1]
     return (touch and first[2] == second[2]) or overlaps(first, second)
 

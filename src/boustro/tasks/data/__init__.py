@@ -79,7 +79,7 @@ def read_data(
 
 
 def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
-    """The same with the scheme that was detected and all notes, and with sentences without labels."""
+    """Read labelled sentences, also those without labels, with the scheme that was detected and all notes."""
     refuse_text_options(options)
     try:
         return label(read_raw(data, options), options.scheme)
@@ -158,7 +158,7 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
 
 
 def _is_a_table(path: Path, columns: Sequence[str]) -> str:
-    """What is said of a table whose rows are no words with tags."""
+    """Say that a table has no rows of words with tags, and which columns may be meant."""
     from boustro.tasks.data.named import propose_columns, say_columns
     from boustro.text.files import read_table
 
@@ -184,7 +184,7 @@ def _is_running_text(path: Path) -> bool:
 
 
 def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
-    """The same in the form of all tasks."""
+    """Read labelled sentences, as `load_data`, in the form of all tasks."""
     loaded = load_data(data, options)
     return Loaded(loaded.sentences, {}, loaded.notes, loaded.name, loaded.form, loaded.scheme)
 

@@ -121,7 +121,7 @@ def tool_of(record: Any) -> Tool | None:
 
 
 def guess_wanted(records: Numbered) -> Wanted | None:
-    """What the first answer of a tool's export is; `None` for other records."""
+    """Return which answer a tool's export holds first, entities or a label; `None` for other records."""
     for _, record in records:
         tool = tool_of(record)
         if tool is None:

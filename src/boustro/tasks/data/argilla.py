@@ -30,7 +30,7 @@ def holds(record: Any) -> bool:
 
 
 def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Note]) -> Exported:
-    """What a record says; `ValueError`, with the place, where it is damaged."""
+    """Read a record; `ValueError`, with the place, where it is damaged."""
     if not holds(record):
         raise ValueError(f"{where}: expected a record with fields and responses, got {shorten(record)}")
     text = text_of(record["fields"], key, where)

@@ -84,5 +84,5 @@ def format_conll(sentences: Iterable[tuple[Sequence[str], Sequence[str]]]) -> st
 
 
 def format_document(sentences: Sequence[tuple[Sequence[str], Sequence[str]]]) -> str:
-    """The same, as one document; empty without sentences."""
+    """Write sentences as one document; empty without sentences."""
     return f"{DOCUMENT_START}\tO\n\n{format_conll(sentences)}" if sentences else ""

@@ -41,7 +41,7 @@ def holds(record: Any) -> bool:
 
 
 def read(record: Mapping[str, Any], where: str, key: str | None, notes: list[Note]) -> Exported:
-    """What a task says; `ValueError`, with the place, where it is damaged."""
+    """Read a task; `ValueError`, with the place, where it is damaged."""
     if not holds(record):
         raise ValueError(f"{where}: expected a task with data and annotations, got {shorten(record)}")
     text, given = text_of(record["data"], key, where), record[_key(record) or ""] or []

@@ -112,7 +112,7 @@ def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: 
 def ask_for_columns(
     named: Named, options: DataOptions, texts: Sequence[Sequence[str]], gold: Sequence[str]
 ) -> list[tuple[str, Any]]:
-    """The same (place, record) pairs, before the chosen columns have the names that a task reads.
+    """Return the (place, record) pairs, before the chosen columns have the names that a task reads.
 
     Raises `ValueError`, which asks for all columns at once with a proposal, where the first record has no text or no
     gold value. `texts` are the keys that texts may have, each time together, `gold` those of a gold value.

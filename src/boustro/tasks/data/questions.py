@@ -114,7 +114,7 @@ def as_question(given: Any, place: str) -> Question:
 
 
 def parse_question(line: str, place: str) -> Question:
-    """The same, from a line of JSON."""
+    """Read a question from a line of JSON."""
     return as_question(parse_record(line, place), place)
 
 

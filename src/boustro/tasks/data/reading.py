@@ -1,4 +1,4 @@
-"""What a reader of labelled data returns, and the one way from there to sentences tagged in BIO.
+"""Raw data of readers of labelled data, and the one way from there to sentences tagged in BIO.
 
 A reader knows a format and no tag scheme: it returns `RawData`, with the tags unchanged. `label` detects the scheme,
 converts to BIO and records each repair, so all formats follow the same rules. Whatever differs from the file is a
@@ -81,7 +81,7 @@ DEFAULT_OPTIONS = DataOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class TrainDataOptions(DataOptions):
-    """The same for training, what stands around the examples, and silver-labelled ones."""
+    """Options of training data: how it is read, what stands around the examples, and silver-labelled ones."""
 
     documents: tuple[Corpus, ...] = ()
     """Text in which sentences of a tagger's training set stand: text files with one document per line, or JSONL files
@@ -257,7 +257,7 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
 
 
 def _respelled(raw: RawData) -> RawData:
-    """The same with tags spelled as `B-PER`; each of another spelling is noted, where it is first."""
+    """Spell tags as `B-PER`; each of another spelling is noted, where it is first."""
     tags = [sentence.tags or () if sentence.entities is None else () for sentence in raw.sentences]
     spelled = respell({tag for row in tags for tag in row})
     if not spelled:
@@ -272,7 +272,7 @@ def _respelled(raw: RawData) -> RawData:
 
 
 def _tidy(raw: RawData) -> RawData:
-    """The same without white space around words, tags and labels, which is noted.
+    """Remove white space around words, tags and labels, and note it.
 
     Raises `ValueError`, with the place, for a blank one, and for tags and entities that do not fit the words.
     """

@@ -295,7 +295,7 @@ EXPECTED = "an entity is its text and its label, or its label, start and end, in
 
 
 def labelled_text(given: Any, label: Any, place: str) -> Any:
-    """What `read_data` takes: a record of a text, or a pair of words and tags.
+    """Return the input of `read_data`: a record of a text, or a pair of words and tags.
 
     Raises `ValueError`, with the place, for an entity that is none, and for one whose text is not there.
     """

@@ -72,7 +72,7 @@ def read_texts(
 
 
 def _several(record: Any) -> Any:
-    """What stands where a record has several labels."""
+    """Return the value that stands where a record has several labels."""
     if isinstance(record, (list, tuple)):
         return record[1] if len(record) == 2 else None
     given = record if isinstance(record, Mapping) else {}
@@ -105,7 +105,7 @@ def whole_text(text: str, document: str = "") -> Placed:
 
 
 def whole_text_once(text: str, document: str = "") -> Placed:
-    """The same for a text that several examples share."""
+    """Place a text that several examples share, as `whole_text`, and keep the result."""
     return _whole_text(text, document, current_rule())
 
 

@@ -86,7 +86,7 @@ class Offsets:
         return InCodePoints(record) if places else record
 
     def convert_all(self, named: Iterable[tuple[str, Any]], notes: list[Note]) -> list[tuple[str, Any]]:
-        """The same of (place, record) pairs, which have one unit."""
+        """Convert (place, record) pairs, which have one unit."""
         records = list(named)
         unit = self.unit(record for _, record in records)
         return [(where, self.convert(record, unit, where, notes)) for where, record in records]
@@ -100,7 +100,7 @@ def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> Unit:
 
 
 def convert(spans: Sequence[Span], text: str, unit: Unit, where: str, notes: list[Note]) -> list[Span]:
-    """The same entities in code points; `ValueError`, with the place, for one that is in no text."""
+    """Convert entities to code points; `ValueError`, with the place, for one that is in no text."""
     return [_convert(span, text, unit, where, notes) for span in spans]
 
 
@@ -247,7 +247,7 @@ def join_sentences(parts: Sequence[Placed], spans: Sequence[Span], where: str, n
 def to_words(
     spans: Sequence[Span], places: Sequence[tuple[int, int]], text: str, where: str, notes: list[Note]
 ) -> tuple[Entity, ...]:
-    """The same entities over words; `places` has each word's characters, in order."""
+    """Move entities from characters to words; `places` has each word's characters, in order."""
     starts, ends = [start for start, _ in places], [end for _, end in places]
     entities = []
     for span in spans:

@@ -17,7 +17,7 @@ from boustro.text.places import LM, Corpus, Data, Model
 
 @dataclass(frozen=True, kw_only=True)
 class DistillOptions(StepOptions):
-    """What the student is, and how it learns."""
+    """Options of the student: its head, and how it learns."""
 
     head: str | None = None
     """Kind of the student's head. By default the teacher's."""

@@ -118,7 +118,7 @@ def distill(
 
 
 def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
-    """What `predict` would label; `ValueError` for fewer than two."""
+    """Return the examples that `predict` would label; `ValueError` for fewer than two."""
     places = [f"text {number}" for number in range(1, len(texts) + 1)]
     given = [teacher.as_input(text, place) for text, place in zip(texts, places, strict=True)]
     examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.split(text, place)]
@@ -188,5 +188,5 @@ def _figures(
 
 
 def _units(answer: Answer) -> Sequence[Any]:
-    """What two answers may agree on: the tag of each word, or the labels of the text."""
+    """Return the units that two answers may agree on: the tag of each word, or the labels of the text."""
     return [answer.tags] if answer.probabilities is not None else answer.tags

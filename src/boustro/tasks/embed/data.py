@@ -1,4 +1,4 @@
-"""What sentence embeddings learn from: texts alone, pairs of texts with or without a score, neighbouring sentences.
+"""Training data of sentence embeddings: texts alone, pairs of texts with or without a score, neighbouring sentences.
 
     texts.txt               a text a line; an empty line is a text without words
     texts.jsonl, texts.csv  {"text": "Ada left."} a line, or a row; all tables of `text.files`

@@ -207,7 +207,7 @@ class Found:
         return f"{self.query}\n{rows}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the fields as JSON can hold them."""
         texts = [{"cosine": round(cosine, 4), "row": row, "text": text} for cosine, row, text in self.texts]
         return {"query": self.query, "texts": texts}
 

@@ -1,4 +1,4 @@
-"""What a head learns from labelled examples, and what its answers mean.
+"""Base class of labellings: what a head learns from labelled examples, and what its answers mean.
 
 A `Labelling` is learned from the training set, turns examples into a head's targets, and reads the head's output as
 answers, which it scores. Every kind is a file beside this one; `boustro.tasks.labellings` lists them.
@@ -33,7 +33,7 @@ class UnitsOf:
 
 
 class Labelling(ABC):
-    """See the module. `labels` are what the head scores, in its order; `scheme` says in which form.
+    """Labels of a set of examples. `labels` are what the head scores, in its order; `scheme` says in which form.
 
     An example is what the task reads: a `Sentence`, a `Pair`, …
     """
@@ -68,12 +68,12 @@ class Labelling(ABC):
         return tuple(sorted(self.labels))
 
     def to_dict(self) -> dict[str, Any]:
-        """What `open_labelling` needs to make it again."""
+        """Return what `open_labelling` needs to make it again."""
         typed = {"values": [self.values[label] for label in self.labels]} if self.values else {}
         return {"scheme": self.scheme, "labels": list(self.labels), **typed}
 
     def suited(self, config: Any) -> Self:
-        """The same as the options of the task want it; `ValueError` where they do not suit."""
+        """Return the labelling as the options of the task want it; `ValueError` where they do not suit."""
         return self
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
@@ -87,11 +87,11 @@ class Labelling(ABC):
         return {f"{UNKNOWN}: {', '.join(sorted(set(unknown)))}": len(unknown)} if unknown else {}
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
-        """What of the reference the head can never answer, counted by reason."""
+        """Count, by reason, what of the reference the head can never answer."""
         return {}
 
     def gold(self, examples: Sequence[Any]) -> Any:
-        """What the head is calibrated on, where it is."""
+        """Return what the head is calibrated on, or `None`."""
         return None
 
     def judge(self, examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
@@ -112,7 +112,7 @@ class Labelling(ABC):
 
     @abstractmethod
     def targets(self, examples: Sequence[Any]) -> Targets:
-        """What the head's loss needs."""
+        """Return the targets that the head's loss needs."""
 
     @abstractmethod
     def read(self, output: Any, example: Any) -> Answer:

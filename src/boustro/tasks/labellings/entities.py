@@ -1,4 +1,4 @@
-"""What the labellings of entities in sentences share: the reference, the score, and what can never be found."""
+"""Common parts of the labellings of entities in sentences: the reference, the score, and what can never be found."""
 
 from collections.abc import Sequence
 from copy import copy

@@ -1,6 +1,6 @@
-"""Answers to questions: spans of a context, and, where the training data have such questions, no answer.
+"""Labelling of questions: spans of a context as answers, and, where the training data have such questions, no answer.
 
-How the words of a question and of its context match: features of words that no encoder sees.
+How the words of a question and of its context match is given to the head as features of words, which no encoder sees:
 
     question  Who painted the old harbour ?      context  The harbour was painted by Ada Brandt in 1907 .
     "painted"   same word 1, weight 1.0 (it is rare)         "Ada"    share of the question nearby 0.9, capital 1, who 1
@@ -8,12 +8,10 @@ How the words of a question and of its context match: features of words that no 
 For a word of the context: whether it stands in the question (as it is, in lower case, by its stem), how rare it is
 there, the weighted share of the question's words in windows around it and in its sentence, the distance to the nearest
 match, its shape, the kind of the question, and products of kind and shape. A word of the question has the first four,
-its shape and the kind.
+its shape and the kind. n words of the context, k words of the question, F features.
 
 Sources: Chen et al. 2017 (DrQA), section 3.2, for matches as features; Richardson, Burges and Renshaw 2013, for the
 sliding window of inverse counts. The stems are cruder than Porter's: endings are cut.
-
-n words of the context, k words of the question, F features.
 """
 
 import math
@@ -55,7 +53,7 @@ ENDERS = frozenset({".", "!", "?"})
 
 
 class Reading(NamedTuple):
-    """What is known of a text by itself: stems, words in lower case, shapes (n, 8), the sentence of each word."""
+    """Facts of a text by itself: stems, words in lower case, shapes (n, 8), the sentence of each word."""
 
     stems: list[str]
     lower: list[str]
@@ -235,7 +233,8 @@ class QuestionLabelling(Labelling):
         return lambda numbers, rows: [gold[n] for n in numbers]
 
     def gold(self, examples: Sequence[Question]) -> Any:
-        """What chooses the threshold from the head's outputs; `None` where every question has an answer."""
+        """Return the function that chooses the threshold from the head's outputs; `None` where every question has an
+        answer."""
         if NO_ANSWER not in self.labels or not any(q.answers == () for q in examples):
             return None
 

@@ -69,7 +69,7 @@ class SenseUnits(Units):
 
 
 class SenseLabelling(Labelling):
-    """See the module.
+    """Senses of marked words.
 
     Attributes:
         entries: The half-open range of an entry's senses among the labels.

@@ -123,7 +123,7 @@ class VectorLabelling(Labelling):
 
 
 class PairVectorLabelling(VectorLabelling):
-    """The same, learned from pairs."""
+    """Vectors of texts that are learned from pairs."""
 
     scheme_name = "pair-vectors"
 

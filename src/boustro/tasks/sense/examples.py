@@ -1,9 +1,9 @@
-"""What the sense tagger learns from and answers: sentences with words whose sense is asked for.
+"""Examples of the sense tagger: sentences with words whose sense is asked for, and the senses that a word can have.
 
 sentence = Sentence(("the", "bank", "rose"))
 SenseSentence(sentence, (Target(1, "bank", "NOUN", ("bank%1:17:01::",)),))
 
-Which senses a word can have: an inventory by lemma and part of speech, and WordNet's files as one.
+An inventory lists senses by lemma and part of speech; WordNet's files are one:
 
     inventory = read_wordnet("/usr/share/wordnet")       # index.sense of WordNet 3.0
     inventory.senses("bank", "NOUN")                     # ("bank%1:17:01::", "bank%1:14:00::", …), first sense first
@@ -104,7 +104,7 @@ class Target:
 
     @property
     def entry(self) -> Entry:
-        """What an inventory is asked for."""
+        """Key of an inventory: lemma and part of speech."""
         return make_entry(self.lemma, self.pos)
 
 
@@ -127,7 +127,7 @@ class Occurrence:
 
     @property
     def marks(self) -> tuple[int, str, str] | None:
-        """What tells the words of a sentence apart that are asked for."""
+        """Position, lemma and part of speech, which tell the words of a sentence apart that are asked for."""
         return self.target and (self.target.word, self.target.lemma, self.target.pos)
 
     @property
@@ -164,7 +164,7 @@ class SenseSentence:
 
 @dataclass(frozen=True, slots=True)
 class SenseData:
-    """What was read, and what was noticed."""
+    """Sentences that were read, and notices."""
 
     name: str
     sentences: list[SenseSentence]

@@ -43,7 +43,7 @@ class Sense:
         return cls(example.target, next(iter(answer.tags), None), answer.how, answer.ranked)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the fields as JSON can hold them."""
         t = self.target
         named = {"name": t.name} if t.name else {}
         place = {"word": t.word, "lemma": t.lemma, "pos": t.pos}
@@ -73,7 +73,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
 
     @staticmethod
     def read(data: Any, keys: str | Path | None = None) -> list[Occurrence]:
-        """See `boustro.tasks.sense.data.read_senses`; examples that were read are returned as they are."""
+        """Read labelled data by `tasks.sense.data.read_senses`; examples that were read are returned as they are."""
         if isinstance(data, list) and data and all(isinstance(item, Occurrence) for item in data):
             return data
         return read_senses(data, keys).occurrences()
@@ -129,7 +129,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         return {"senses": [sense.to_dict() for sense in self.result(answer)]}
 
     def show(self, answer: InputAnswer[SenseSentence], form: str, colour: bool = False) -> Any:
-        """As text a line for each word: its id, or its position in the sentence, and its key."""
+        """Show the answer; as text a line for each word: its id, or its position in the sentence, and its key."""
         if form == "jsonl":
             return {"words": list(answer.input.sentence.words)} | self.to_record(answer)
         lines = (f"{s.target.name or s.target.word} {s.key or '(no sense)'}" for s in self.result(answer))

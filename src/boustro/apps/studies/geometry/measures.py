@@ -1,22 +1,21 @@
 """Measures of word vectors of every layer and direction, and their table.
 
-They are exact over all pairs, without looping over pairs.
-
-With unit vectors u, the mean cosine of all pairs of different words is (‖Σ u‖² - n) / (n (n - 1)); dimension i adds
-((Σ uᵢ)² - Σ uᵢ²) / (n (n - 1)) to it.
+They are exact over all pairs, without looping over pairs: with unit vectors u, the mean cosine of all pairs of
+different words is (‖Σ u‖² - n) / (n (n - 1)); dimension i adds ((Σ uᵢ)² - Σ uᵢ²) / (n (n - 1)) to it.
 
     anisotropy         mean cosine of two words of the sample; 0 where directions are spread evenly
     rogue share        the part of that mean, in percent, that the one dimension with the largest part makes
     self-similarity    mean cosine of two occurrences of a word, less the anisotropy: 0 if its vectors share nothing
     intra-sentence     mean cosine of a word with the mean of its sentence, less the anisotropy
 
-Sources: Ethayarajh 2019, sections 3.3 and 3.4 (here with the anisotropy of the same sample); Timkey and van Schijndel
-2021, section 3. Letters: n words, d width.
-
-Do cosines of words in context follow people's judgements? Spearman's correlation under every transform tells, fitted to
-all words of the contexts, which are split at white space, without the scores (the task of Huang et al. 2012, SCWS):
+`correlate` asks whether cosines of words in context follow people's judgements: Spearman's correlation under every
+transform, fitted to all words of the contexts, which are split at white space, without the scores (the task of Huang et
+al. 2012, SCWS):
 
     {"context1": "by the bank of the stream", "start1": 7, "context2": …, "start2": …, "score": 3.5}
+
+Sources: Ethayarajh 2019, sections 3.3 and 3.4 (here with the anisotropy of the same sample); Timkey and van Schijndel
+2021, section 3. Letters: n words, d width.
 """
 
 from collections.abc import Mapping, Sequence
