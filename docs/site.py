@@ -1,11 +1,13 @@
-"""What mkdocs adds to docs/: the pages that lie beside it, and the reference, made of the docstrings of public names.
+"""The hook of mkdocs: it adds the pages that lie beside docs/, the options of all commands, and the public names.
 
-README.md becomes index.html, CONTRIBUTING.md contributing.html, CHANGELOG.md changes.html. Links between all of them
-lead to the pages of the site. Source: mkdocs.org/user-guide/configuration, `hooks`.
+README.md becomes index.html, CONTRIBUTING.md contributing.html, CHANGELOG.md changes.html; options.html and api.html are
+made of the code. Links between all of them lead to the pages of the site. Source: mkdocs.org/user-guide/configuration, `hooks`.
 """
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md"}
 LEFT_OUT = ("log.md",)
 """Pages of the repository that the site has not, see mkdocs.yml; links to them are plain words there."""
+MADE = ("options.md", "api.md")
+"""Pages of the site that the repository has not."""
 NO_SEARCH = """<script>
 if (location.protocol === "file:") {
   for (const shown of document.querySelectorAll("label[for=__search]")) shown.style.display = "none"
@@ -44,9 +48,11 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
-    for source, page in OUTSIDE.items():
-        files.append(File.generated(config, page, content=(ROOT / source).read_text("utf-8")))
-    files.append(File.generated(config, "api.md", content=reference()))
+    added = {page: (ROOT / source).read_text("utf-8") for source, page in OUTSIDE.items()}
+    for page, content in {**added, **dict(zip(MADE, (options(), reference()), strict=True))}.items():
+        if (left := files.get_file_from_path(page)) is not None:  # written there by hand
+            files.remove(left)
+        files.append(File.generated(config, page, content=content))
     return files
 
 
@@ -73,13 +79,17 @@ def with_links(markdown: str) -> str:
     return re.sub(r"\]\(((?:\.\./|docs/)?[\w./-]+)((?:#[\w-]*)?)\)", lead, markdown)
 
 
+def options() -> str:
+    """The page of options, from the dataclasses that the command lines are made from."""
+    with _source():
+        from boustro.apps.cli.tables import page
+    return page()
+
+
 def reference() -> str:
     """The page of public names, each with its docstring."""
-    sys.path.insert(0, str(ROOT / "src"))
-    try:
+    with _source():
         from boustro import _homes
-    finally:
-        sys.path.pop(0)
     homes = sorted((module, name) for name, module in _homes().items())
     own = [(module, [name for _, name in names]) for module, names in groupby(homes, key=lambda home: home[0])]
     lines = [
@@ -90,3 +100,13 @@ def reference() -> str:
     for module, names in [*own, *INTEGRATIONS.items()]:
         lines += ["", f"## `{module}`", *(f"\n::: {module}.{name}" for name in names)]
     return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def _source() -> Iterator[None]:
+    """Import from the source tree, where the package is not installed."""
+    sys.path.insert(0, str(ROOT / "src"))
+    try:
+        yield
+    finally:
+        sys.path.pop(0)

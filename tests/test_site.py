@@ -37,7 +37,7 @@ def site(tmp_path_factory):
 
 def test_every_page_is_there_and_in_the_navigation(site):
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"log"}
-    pages |= {"index", "api", "contributing", "changes"}
+    pages |= {"index", "api", "options", "contributing", "changes"}
     assert pages <= {path.stem for path in site.glob("*.html")}
     listed = (site / "index.html").read_text("utf-8")
     assert [name for name in pages - {"index"} if f'href="{name}.html"' not in listed] == []

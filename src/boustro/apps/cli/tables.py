@@ -1,7 +1,4 @@
-"""The tables of docs/options.md, from the dataclasses that the command lines are made from.
-
-`python -m boustro.apps.cli.tables > docs/options.md` writes the page anew.
-"""
+"""The page of options, from the dataclasses that the command lines are made from; `make docs` builds it into the site."""
 
 import inspect
 import re
@@ -41,7 +38,7 @@ boustro fit --config ner --seed 2 --out again
 
 
 def page() -> str:
-    """docs/options.md: each option once, in the table of the dataclass that has it, with those that inherit from it."""
+    """The page: each option once, in the table of the dataclass that has it, with those that inherit from it."""
     users: dict[type, list[str]] = {}
     for name, task in TASKS.items():
         users[task.config] = [f"Task {name}", f"`{task.name}`"]
@@ -123,6 +120,3 @@ def _values(hint: Any) -> str:
         return f"list of {_values(get_args(kinds[0])[0])}"
     return " or ".join(kind.__name__ for kind in kinds)
 
-
-if __name__ == "__main__":
-    print(page(), end="")
