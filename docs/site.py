@@ -1,7 +1,8 @@
 """The hook of mkdocs: it adds the pages that lie beside docs/, the options of all commands, and the public names.
 
-README.md becomes index.html, CONTRIBUTING.md contributing.html, CHANGELOG.md changes.html; options.html and api.html are
-made of the code. Links between all of them lead to the pages of the site. Source: mkdocs.org/user-guide/configuration, `hooks`.
+README.md becomes index.html, CONTRIBUTING.md contributing.html, CHANGELOG.md changes.html; options.html and api.html
+are made of the code. Links between all of them lead to the pages of the site. Source:
+mkdocs.org/user-guide/configuration, `hooks`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The page of options, from the dataclasses that the command lines are made from; `make docs` builds it into the site."""
+"""The page of options, from the dataclasses that command lines are made from; `make docs` builds it into the site."""
 
 import inspect
 import re
@@ -119,4 +119,3 @@ def _values(hint: Any) -> str:
     if get_origin(kinds[0]) is tuple:
         return f"list of {_values(get_args(kinds[0])[0])}"
     return " or ".join(kind.__name__ for kind in kinds)
-
