@@ -183,9 +183,9 @@ def served(folder, records, answers):
 
 
 def test_the_guide_shows_these_additions():
-    """CONTRIBUTING.md has each file without its imports, and its line."""
+    """docs/extending.md has each file without its imports, and its line."""
     root = Path(__file__).parents[1]
-    guide, lines = (root / "CONTRIBUTING.md").read_text("utf-8"), Path(__file__).read_text("utf-8")
+    guide, lines = (root / "docs/extending.md").read_text("utf-8"), Path(__file__).read_text("utf-8")
     for name, home in {"agreement": "tasks", "biaffine": "heads", "remote": "encoders"}.items():
         code = (root / "tests/additions" / f"{name}.py").read_text("utf-8")
         imports = (node for node in ast.parse(code).body if isinstance(node, (ast.Import, ast.ImportFrom)))
