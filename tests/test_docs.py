@@ -142,5 +142,24 @@ def test_figures_that_stand_on_several_pages_are_those_of_the_data_file():
     assert len(figures) > 15 and all(len(own["pages"]) > 1 for own in figures.values())
 
 
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+@pytest.mark.parametrize(
+    ("name", "most_lines", "most_words"),
+    [("README.md", 90, 900), ("CHANGELOG.md", 60, 600), ("CONTRIBUTING.md", 90, 900)],
+)
+def test_pages_that_are_read_first_stay_short(name, most_lines, most_words):
+    text = (ROOT / name).read_text("utf-8")
+    assert len(text.splitlines()) <= most_lines and len(text.split()) <= most_words
+
+
+def test_the_log_is_in_order_and_every_entry_begins_with_its_verdict():
+    """Newest first; a title ends in (+), (0) or (−), and one sentence or two in one line follow it."""
+    entries = (ROOT / "docs/log.md").read_text("utf-8").split("\n## ")[1:]
+    assert len(entries) > 100
+    dates = []
+    for entry in entries:
+        title, verdict, empty, *_ = entry.split("\n")
+        form = re.fullmatch(r"(\d{4}-\d\d-\d\d) · \S.* \([+0−]\)", title)
+        assert form, title
+        dates.append(form[1])
+        assert verdict.endswith(".") and 20 < len(verdict) <= 140 and not empty, title
+    assert dates == sorted(dates, reverse=True)
