@@ -9,7 +9,7 @@ whose neighbours are missing is not: the fusion was trained with one piece missi
 The sum over a filling is a pseudo-log-likelihood, no likelihood. N rows, P pieces, V pieces of the vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -19,13 +19,14 @@ from torch import Tensor
 
 from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
-from boustro.generation.both_ends.filling import Close
 from boustro.generation.both_ends.reader import Ids
 from boustro.models.fusion import CLOZE, KIND, WEIGHTS, Cloze, TiedHead, Towers, load_fusion
 from boustro.store import read_folder
 
 BATCH_ROWS = 64
 Middle = tuple[int, ...]
+Close = Callable[[Tensor, Sequence[Ids], Sequence[Ids]], Tensor]
+"""(f + b − γ · u (N, V), pieces at the left, pieces at the right from right to left) → what chooses the last piece."""
 
 
 class ClozeHead:

@@ -16,7 +16,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -31,13 +30,10 @@ from tqdm import tqdm
 
 from boustro.generation.both_ends.filling import (
     BATCH_GAPS,
-    RANKINGS,
-    VARIANTS,
     Gap,
+    Side,
     find_fillings,
-    rank_fillings,
-    surer,
-    write,
+    of_writers,
 )
 from boustro.generation.both_ends.pair import Ends, Pair
 from boustro.generation.both_ends.reader import Ids
@@ -49,7 +45,7 @@ from boustro.generation.strategies import mask_predict
 from boustro.metrics.significance import bootstrap, difference
 from boustro.output import as_json, check_output
 from boustro.store import write_file
-from cloze import ClozeHead
+from cloze import Close, ClozeHead
 
 BASELINE = "forward-closed"
 MARGIN = 16  # pieces of the article on each side of a gap, at least
@@ -90,7 +86,7 @@ def main(
     articles = list(_articles(pair, data / "wikipedia" / "validation.jsonl.bz2"))
     sizes = range(1, pieces + 1) if lengths else range(pieces, pieces + 1)
     draws = [draw_gaps(pair, articles, sizes, gaps, context, seed) for seed in seeds]
-    systems = _rankings(pair, pieces) if lengths else _unigrams(pair, data, pieces) if unigrams else _variants(pieces)
+    systems = _rankings(pieces) if lengths else _unigrams(pair, data, pieces) if unigrams else _variants(pieces)
     if masked:
         systems |= _masked(pair, masked, pieces)
     if fusion:
@@ -103,15 +99,15 @@ def main(
             known, costs = {}, {}
             for name, system in systems.items():
                 system.prepare()
-                key = system._replace(options=replace(system.options, ranking="joint"))  # ranked in several ways
+                key = system._replace(ranking="")  # ranked in several ways
                 if key not in known:
                     started = time.process_time()
                     known[key] = system.find(ends, [gap for gap, _ in part], system.options)
                     costs[key] = time.process_time() - started
                 started = time.process_time()
-                filled = rank_fillings(ends, known[key], system.options)
+                best = likeliest(ends, known[key], system)
                 seconds[name] += time.process_time() - started + costs[key]
-                fills[name][number] += [(tries[0].pieces, gold) for tries, (_, gold) in zip(filled, part, strict=True)]
+                fills[name][number] += [(middle, gold) for middle, (_, gold) in zip(best, part, strict=True)]
     rows = {name: {"seconds": seconds[name], **_figures(row)} for name, row in fills.items()}
     right = {name: np.array([[_right(*one) for one in draw] for draw in row])[..., None] for name, row in fills.items()}
     _compare(rows, right, next(iter(systems)) if BASELINE not in systems else BASELINE)
@@ -163,21 +159,95 @@ class System(NamedTuple):
 
     options: InfillOptions
     find: Finder = find_fillings
+    ranking: str = "around"
     prepare: Callable[[], None] = lambda: None
 
 
+RANKINGS = ("joint", "mean", "around")
+"""The score of both LMs, the sum over pieces; the same divided by their number; and what `boustro infill` compares."""
+
+
+def likeliest(ends: Ends, middles: list[list[tuple[int, ...]]], system: System) -> list[tuple[int, ...]]:
+    """The best filling of each gap."""
+    flat = [middle for found in middles for middle in found]
+    rows = [row for row, found in enumerate(middles) for _ in found]
+    if system.ranking == "around":
+        scores = ends.around(flat, rows, system.options.read_on)
+    else:
+        scores = ends.joint(flat, rows, system.options.unigram_weight)
+    if system.ranking == "mean":
+        scores = scores / torch.tensor([len(middle) for middle in flat], device=scores.device)
+    parts = scores.split([len(found) for found in middles])
+    return [found[int(part.argmax())] for found, part in zip(middles, parts, strict=True)]
+
+
+Turn = Callable[[int, Side, Side], list[bool]]
+"""(step, left, right) → for each row whether the forward LM writes, at the left."""
+
+
+def surer(step: int, left: Side, right: Side) -> list[bool]:
+    """The LM whose likeliest piece is likelier writes."""
+    return (left.log_probs().amax(-1) >= right.log_probs().amax(-1)).tolist()
+
+
+def alternate(step: int, left: Side, right: Side) -> list[bool]:
+    """Forward, backward, forward, …"""
+    return [step % 2 == 0] * len(left.written)
+
+
+def always(forward: bool, step: int, left: Side, right: Side) -> list[bool]:
+    """One LM in every step."""
+    return [forward] * len(left.written)
+
+
+def write_in_turn(
+    turn: Turn,
+    closed: bool,
+    close: Callable[[Ends], Close] | None,
+    ends: Ends,
+    gaps: Sequence[Gap],
+    options: InfillOptions,
+) -> list[list[tuple[int, ...]]]:
+    """The likeliest piece of the LM whose turn it is; where `closed`, both choose the last one, or `close` does."""
+    (length,), rows = options.lengths(), range(len(gaps))
+    left, right = Side(ends.ahead, rows), Side(partial(ends.behind, length=length), rows)
+    last = close(ends) if close else None
+    for step in range(length):
+        if closed and step == length - 1:
+            forward = [True] * len(rows)
+            scores = left.log_probs() + right.log_probs() - options.unigram_weight * ends.pair.unigram
+            scores = last(scores, left.written, right.written) if last else scores
+        else:
+            forward = turn(step, left, right)
+            scores = of_writers(forward, left, right)
+        for row, (at_left, piece) in enumerate(zip(forward, scores.argmax(-1).tolist(), strict=True)):
+            (left if at_left else right).write(row, piece)
+    return [[(*pieces, *other[::-1])] for pieces, other in zip(left.written, right.written, strict=True)]
+
+
+VARIANTS: dict[str, tuple[Turn, bool]] = {
+    "surer-first": (surer, True),
+    "alternate": (alternate, True),
+    "forward-closed": (partial(always, True), True),
+    "backward-closed": (partial(always, False), True),
+    "forward": (partial(always, True), False),
+    "backward": (partial(always, False), False),
+}
+"""Who writes next, and whether both LMs choose the last piece."""
+
+
 def _variants(pieces: int) -> dict[str, System]:
-    """Every variant, then the beam under every ranking."""
-    common = {"tokens_per_gap": str(pieces), "ranking": "joint"}
-    names = [name for name in VARIANTS if name != "beam"]
-    kinds = {name: InfillOptions(variant=name, **common) for name in names}
-    kinds |= {f"beam, {rank}": InfillOptions(tokens_per_gap=str(pieces), ranking=rank) for rank in ("joint", "around")}
-    return {name: System(options) for name, options in kinds.items()}
+    """Every order of writing, then the beam under two rankings."""
+    options = InfillOptions(tokens_per_gap=str(pieces))
+    turns = {
+        name: System(options, partial(write_in_turn, turn, closed, None)) for name, (turn, closed) in VARIANTS.items()
+    }
+    return turns | {f"beam, {rank}": System(options, ranking=rank) for rank in ("joint", "around")}
 
 
-def _rankings(pair: Pair, pieces: int) -> dict[str, System]:
+def _rankings(pieces: int) -> dict[str, System]:
     """Lengths that are searched, by every ranking; the fillings are the same."""
-    return {name: System(InfillOptions(tokens_per_gap=f"1-{pieces}", ranking=name)) for name in RANKINGS}
+    return {name: System(InfillOptions(tokens_per_gap=f"1-{pieces}"), ranking=name) for name in RANKINGS}
 
 
 def _masked(pair: Pair, name: str, pieces: int) -> dict[str, System]:
@@ -230,10 +300,8 @@ def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
     def alone(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
         return [[middle] for middle in head.fill(ends.contexts, pieces, pair.writable)]
 
-    def closed(weight: float, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
-        close, rows = head.closer(ends.contexts, weight), range(len(gaps))
-        how = (lambda scores: scores.argmax(-1).tolist(), options.unigram_weight, surer, True, close)
-        return [[tuple(middle)] for middle in write(ends, pieces, rows, *how)]
+    def closed(weight: float) -> Finder:
+        return partial(write_in_turn, surer, True, lambda ends: head.closer(ends.contexts, weight))
 
     def ranked(around: bool, ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:
         filled = find_fillings(ends, gaps, options)
@@ -249,8 +317,8 @@ def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
     options = InfillOptions(tokens_per_gap=str(pieces))
     return {
         "cloze head alone": System(options, alone),
-        "surer-first, closed by the cloze head": System(options, partial(closed, 0.0)),
-        "surer-first, closed by both": System(options, partial(closed, 1.0)),
+        "surer-first, closed by the cloze head": System(options, closed(0.0)),
+        "surer-first, closed by both": System(options, closed(1.0)),
         "beam, ranked by the cloze head": System(options, partial(ranked, False)),
         "beam, around and cloze head": System(options, partial(ranked, True)),
     }
@@ -270,9 +338,8 @@ def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
 
     return {
         f"{name}, γ {weight}": System(
-            InfillOptions(
-                variant="surer-first", tokens_per_gap=str(pieces), ranking="joint", unigram_weight=float(weight)
-            ),
+            InfillOptions(tokens_per_gap=str(pieces), unigram_weight=float(weight)),
+            partial(write_in_turn, surer, True, None),
             prepare=use(unigram),
         )
         for name, unigram in (("LMs", predicted), ("counts", counted))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from boustro.generation.both_ends.filling import VARIANTS, Gap, context_room, fill_gaps
+from boustro.generation.both_ends.filling import Gap, beam_search, context_room, fill_gaps, write
 from boustro.generation.both_ends.pair import Ends, Pair
 from boustro.generation.both_ends.reader import Reader
 from boustro.generation.draws import draw_pieces
@@ -49,7 +49,7 @@ def test_cached_and_padded_reading_is_plain_reading(tiny_lm, kind, sentinel):
                 torch.testing.assert_close(scores[n].sum(), own.sum(), atol=2e-4, rtol=0)
 
 
-def reference(pair: Pair, gap: Gap, length: int, name: str, weight: float) -> list[int]:
+def surer_first(pair: Pair, gap: Gap, length: int, weight: float) -> list[int]:
     """One gap, one pass over everything for every decision, in the words of the definition."""
     left: list[int] = []
     right: list[int] = []
@@ -63,29 +63,21 @@ def reference(pair: Pair, gap: Gap, length: int, name: str, weight: float) -> li
                 f[wrong] = -torch.inf
             if len(right) == length - 1:
                 b[wrong] = -torch.inf
-        if step == length - 1 and name not in ("forward", "backward"):
+        if step == length - 1:
             left.append(int((f + b - weight * pair.unigram).argmax()))
-        elif {"surer-first": bool(f.max() >= b.max()), "alternate": step % 2 == 0}.get(
-            name, name.startswith("forward")
-        ):
+        elif f.max() >= b.max():
             left.append(int(f.argmax()))
         else:
             right.append(int(b.argmax()))
     return left + right[::-1]
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "beam"])
-def test_a_variant_is_its_definition(pair, name):
+def test_surer_first_is_its_definition_and_a_beam_of_one(pair):
+    ends = Ends(pair, [(gap.left, gap.right) for gap in GAPS], [gap.spaced for gap in GAPS])
     for length in (1, 2, 3, 5):
-        options = InfillOptions(variant=name, tokens_per_gap=str(length), ranking="joint", unigram_weight=0.5)
-        found = fill_gaps(pair, GAPS, options)
-        assert [list(own[0].pieces) for own in found] == [reference(pair, gap, length, name, 0.5) for gap in GAPS]
-
-
-def test_a_beam_of_one_is_surer_first(pair):
-    common = {"tokens_per_gap": "4", "ranking": "joint"}
-    greedy = fill_gaps(pair, GAPS, InfillOptions(variant="surer-first", **common))
-    assert fill_gaps(pair, GAPS, InfillOptions(variant="beam", beam=1, **common)) == greedy
+        found = write(ends, length, range(len(GAPS)), lambda scores: scores.argmax(-1).tolist(), 0.5)
+        assert found == [surer_first(pair, gap, length, 0.5) for gap in GAPS]
+        assert [list(pieces) for _, pieces in beam_search(ends, length, 1, 0.5)] == found
 
 
 def test_a_wide_beam_finds_the_best_of_all_fillings(tiny_pair):
@@ -93,17 +85,18 @@ def test_a_wide_beam_finds_the_best_of_all_fillings(tiny_pair):
     pair.writable[:] = False
     pair.writable[few] = True
     gap = Gap(*CONTEXTS[0])
-    options = InfillOptions(variant="beam", beam=200, tokens_per_gap="3", ranking="joint", candidates=64)
-    (found,) = fill_gaps(pair, [gap], options)
+    (found,) = fill_gaps(pair, [gap], InfillOptions(beam=200, tokens_per_gap="3", candidates=64))
     scores = {}
     for middle in np.ndindex(4, 4, 4):
         pieces = [few[i] for i in middle]
         f, b = log_probs(pair.forward, gap.left, pieces), log_probs(pair.backward, gap.right, pieces[::-1])
         sides = sum(f[i, p] + b[2 - i, p] for i, p in enumerate(pieces))
         scores[tuple(pieces)] = float(sides - 0.75 * pair.unigram[pieces].sum())
-    assert [own.pieces for own in found] == sorted(scores, key=lambda pieces: -scores[pieces])
-    np.testing.assert_allclose([own.score for own in found], sorted(scores.values(), reverse=True), atol=1e-3)
-    assert [own.joint for own in found] == [own.score for own in found]
+    assert {own.pieces for own in found} == {*scores}
+    np.testing.assert_allclose([own.joint for own in found], [scores[own.pieces] for own in found], atol=1e-3)
+    ends = Ends(pair, [(gap.left, gap.right)])
+    assert {pieces for _, pieces in beam_search(ends, 3, 8, 0.75)} <= {*scores}
+    assert max(scores, key=lambda pieces: scores[pieces]) in {p for _, p in beam_search(ends, 3, 16, 0.75)}
 
 
 def test_a_beam_is_not_worse_than_the_greedy_filling_on_the_whole(pair):
@@ -111,7 +104,7 @@ def test_a_beam_is_not_worse_than_the_greedy_filling_on_the_whole(pair):
     gaps = [Gap(rng.integers(20, 400, 8).tolist(), rng.integers(20, 400, 8).tolist()) for _ in range(20)]
     totals = []
     for size in (1, 8):
-        options = InfillOptions(beam=size, tokens_per_gap="4", ranking="around", read_on=4)
+        options = InfillOptions(beam=size, tokens_per_gap="4", read_on=4)
         totals.append(sum(own[0].score for own in fill_gaps(pair, gaps, options)))
     assert totals[1] > totals[0] + 1
 
@@ -147,19 +140,14 @@ def test_the_unigram_is_what_both_predict_after_their_start_piece(pair):
 
 
 def test_lengths_are_compared_and_the_best_is_first(pair):
-    options = InfillOptions(variant="surer-first", tokens_per_gap="1-3", ranking="mean", candidates=1)
-    single = [
-        fill_gaps(pair, GAPS, InfillOptions(variant="surer-first", tokens_per_gap=str(n), ranking="mean"))
-        for n in (1, 2, 3)
-    ]
+    single = [fill_gaps(pair, GAPS, InfillOptions(tokens_per_gap=str(n), read_on=4)) for n in (1, 2, 3)]
     best = [max((own[row][0] for own in single), key=lambda filling: filling.score) for row in range(len(GAPS))]
-    found = [own[0] for own in fill_gaps(pair, GAPS, options)]
+    found = [own[0] for own in fill_gaps(pair, GAPS, InfillOptions(tokens_per_gap="1-3", read_on=4))]
     assert [own.pieces for own in found] == [own.pieces for own in best]
-    assert len({len(own.pieces) for own in found}) > 1
 
 
 def test_what_is_drawn_depends_on_the_seed_and_the_gap_alone(pair):
-    options = {"variant": "surer-first", "tokens_per_gap": "3", "temperature": 1.0, "candidates": 4, "read_on": 4}
+    options = {"tokens_per_gap": "3", "temperature": 1.0, "candidates": 4, "read_on": 4}
     first, again, other = (fill_gaps(pair, GAPS, InfillOptions(seed=seed, **options)) for seed in (1, 1, 2))
     assert first == again and first != other and max(map(len, first)) > 1
     (alone,) = fill_gaps(pair, GAPS[1:2], InfillOptions(seed=1, **options))
@@ -182,14 +170,14 @@ def test_draws_follow_the_probabilities():
 
 
 def test_context_beyond_the_window_is_cut_to_what_is_nearest(pair):
-    options = InfillOptions(tokens_per_gap="2", read_on=4, variant="surer-first")
+    options = InfillOptions(tokens_per_gap="2", read_on=4)
     room = context_room(pair, options)
     assert room == pair.forward.room - 2 - 4
     left, right = [*range(20, 20 + 2 * room)], [*range(300, 300 + 2 * room)]
     right = [piece % 400 + 1 for piece in right]
     long, cut = fill_gaps(pair, [Gap(left, right), Gap(left[-room:], right[:room])], options)
     assert long == cut
-    with pytest.raises(ValueError, match=re.escape("no room for a context: the pair reads 63 pieces")):
+    with pytest.raises(ValueError, match="and 16 pieces read on leave no room for a context"):
         context_room(pair, InfillOptions(tokens_per_gap="60"))
 
 
@@ -198,8 +186,6 @@ def test_options_that_do_not_fit_each_other():
         ({"tokens_per_gap": "0"}, "1 to 64"),
         ({"tokens_per_gap": "4-2"}, "1-4"),
         ({"tokens_per_gap": "a"}, "'a'"),
-        ({"temperature": 1.0}, "beam draws nothing"),
-        ({"candidates": 2, "variant": "alternate"}, "--temperature above 0"),
         ({"candidates": 9, "beam": 2}, "--beam of at least 9"),
         ({"top_p": 0.0}, "above 0"),
     ):

@@ -124,22 +124,16 @@ class InfillOptions:
 
     tokens_per_gap: str = "1-4"
     """Pieces of a gap: a number, or a range such as 1-4, of which the length with the best score is taken."""
-    variant: str = "beam"
-    """Who writes next: surer-first, alternate, forward-closed and backward-closed (one LM writes, both choose the last
-    piece), forward, backward, or beam (the best of several fillings of both LMs)."""
-    ranking: str = "around"
-    """How fillings of a gap are compared: joint (the score of both LMs, the sum over pieces), mean (the same divided by
-    their number) or around (each LM also reads on into the text behind the gap)."""
     read_on: Count = 16
-    """Pieces behind the gap that each LM reads for the ranking around."""
+    """Pieces behind the gap that each LM also reads, because fillings are compared by the probability of that text."""
     unigram_weight: PositiveOrZero = UNIGRAM_WEIGHT
     """Weight of the unigram log-probability, which is taken off where both LMs choose a piece."""
     beam: Count = 4
-    """Fillings that the variant beam keeps in each step."""
+    """Fillings of a gap that are kept in each step, of both LMs; without effect at a temperature above 0."""
     candidates: Count = 1
     """Fillings to give for each gap, the best first."""
     temperature: PositiveOrZero = 0.0
-    """Draw pieces at this temperature; 0 takes the likeliest."""
+    """Draw pieces at this temperature, the surer LM first; 0 searches for the likeliest filling."""
     top_p: ShareAboveZero = 1.0
     """Draw from the likeliest pieces that hold this share of the probability."""
     seed: Seed = 1
@@ -148,11 +142,7 @@ class InfillOptions:
     def __post_init__(self) -> None:
         check_options(self)
         self.lengths()
-        if self.variant == "beam" and self.temperature > 0:
-            raise OptionError("the variant beam draws nothing; leave out --temperature, or choose surer-first")
-        if self.candidates > 1 and self.variant != "beam" and self.temperature == 0:
-            raise OptionError("several --candidates need --variant beam, or a --temperature above 0")
-        if self.variant == "beam" and self.candidates > self.beam * len(self.lengths()):
+        if self.temperature == 0 and self.candidates > self.beam * len(self.lengths()):
             raise OptionError(f"--candidates {self.candidates} needs a --beam of at least {self.candidates}")
 
     def lengths(self) -> range:

@@ -6,9 +6,10 @@ The text `a b ___ y z`, a gap of three pieces, surer first:
     a b | x . . | y z      forward: v at 30%      backward: w at 25%      it is surer again and writes v
     a b | x v . | y z      the last piece by both: f + b − γ · unigram
 
-What is written at one end is read by the LM of that end only; the last piece brings both together. `VARIANTS` differ in
-who writes next. `beam_search` keeps several fillings, each of which grows in every step by a piece at its left or at
-its right end; the best are those with the highest sum of the log-probabilities of what each LM wrote:
+What is written at one end is read by the LM of that end only; the last piece brings both together. Pieces that are
+drawn are written so (`write`). Without draws `beam_search` keeps several fillings, each of which grows in every step by
+a piece at its left or at its right end; the best are those with the highest sum of the log-probabilities of what each
+LM wrote:
 
     ab . .      →  ab v .     ab . w
 
@@ -43,7 +44,11 @@ class Gap(NamedTuple):
 
 
 class Filling(NamedTuple):
-    """The pieces of a gap, in text order; the score that ranks it and `joint`, f + b − γ · u, both in nats."""
+    """The pieces of a gap, in text order, and two scores in nats.
+
+    `score` ranks the filling: the log-probability of its pieces and of those that follow, in both directions
+    (`Ends.around`). `joint` is f + b − γ · u of its own pieces.
+    """
 
     pieces: tuple[int, ...]
     score: float
@@ -75,95 +80,32 @@ class Side:
         return self._known
 
 
-Turn = Callable[[int, Side, Side], list[bool]]
-"""(step, left, right) → for each row whether the forward LM writes, at the left."""
 Choose = Callable[[Tensor], list[int]]
 """(N, V) log-probabilities → a piece for each row."""
-Close = Callable[[Tensor, Sequence[Ids], Sequence[Ids]], Tensor]
-"""(f + b − γ · u (N, V), pieces at the left, pieces at the right from right to left) → what chooses the last piece."""
 
 
-def surer(step: int, left: Side, right: Side) -> list[bool]:
-    """The LM whose likeliest piece is likelier writes."""
-    return (left.log_probs().amax(-1) >= right.log_probs().amax(-1)).tolist()
-
-
-def alternate(step: int, left: Side, right: Side) -> list[bool]:
-    """Forward, backward, forward, …"""
-    return [step % 2 == 0] * len(left.written)
-
-
-def always(forward: bool, step: int, left: Side, right: Side) -> list[bool]:
-    """Choose one LM for every step."""
-    return [forward] * len(left.written)
-
-
-def write(
-    ends: Ends,
-    length: int,
-    rows: Sequence[int],
-    choose: Choose,
-    weight: float,
-    turn: Turn,
-    closed: bool,
-    close: Close | None = None,
-) -> list[list[int]]:
-    """Fill the gaps `rows` with `length` pieces each; where `closed`, both LMs choose the last one, or `close` does."""
+def write(ends: Ends, length: int, rows: Sequence[int], choose: Choose, weight: float) -> list[list[int]]:
+    """Fill the gaps `rows` with `length` pieces each; the LM whose likeliest piece is likelier writes next."""
     left = Side(ends.ahead, rows)
     right = Side(partial(ends.behind, length=length), rows)
     for step in range(length):
-        if closed and step == length - 1:
+        if step == length - 1:
             forward = [True] * len(rows)
             scores = left.log_probs() + right.log_probs() - weight * ends.pair.unigram
-            scores = scores if close is None else close(scores, left.written, right.written)
         else:
-            forward = turn(step, left, right)
-            scores = _of_writers(forward, left, right)
+            forward = (left.log_probs().amax(-1) >= right.log_probs().amax(-1)).tolist()
+            scores = of_writers(forward, left, right)
         for row, (at_left, piece) in enumerate(zip(forward, choose(scores), strict=True)):
             (left if at_left else right).write(row, piece)
     return [pieces + other[::-1] for pieces, other in zip(left.written, right.written, strict=True)]
 
 
-def _of_writers(forward: list[bool], left: Side, right: Side) -> Tensor:
+def of_writers(forward: list[bool], left: Side, right: Side) -> Tensor:
     """(N, V) of the LM that writes in each row."""
     if all(forward) or not any(forward):
         return (left if forward[0] else right).log_probs()
     chosen = torch.tensor(forward, device=left.log_probs().device)
     return torch.where(chosen[:, None], left.log_probs(), right.log_probs())
-
-
-class Variant(NamedTuple):
-    """Who writes next, and whether both LMs choose the last piece; `turn` None is the beam search."""
-
-    turn: Turn | None
-    closed: bool = True
-
-
-VARIANTS: dict[str, Variant] = {
-    "surer-first": Variant(surer),
-    "alternate": Variant(alternate),
-    "forward-closed": Variant(partial(always, True)),
-    "backward-closed": Variant(partial(always, False)),
-    "forward": Variant(partial(always, True), closed=False),
-    "backward": Variant(partial(always, False), closed=False),
-    "beam": Variant(None),
-}
-
-
-def _rank_joint(joint: Tensor, sizes: Tensor, around: Callable[[], Tensor]) -> Tensor:
-    return joint
-
-
-def _rank_mean(joint: Tensor, sizes: Tensor, around: Callable[[], Tensor]) -> Tensor:
-    return joint / sizes
-
-
-def _rank_around(joint: Tensor, sizes: Tensor, around: Callable[[], Tensor]) -> Tensor:
-    return around()
-
-
-RANKINGS = {"joint": _rank_joint, "mean": _rank_mean, "around": _rank_around}
-"""(joint scores, numbers of pieces, scores with the text around) → what fillings are compared by."""
 
 
 def fill_gaps(pair: Pair, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
@@ -197,32 +139,27 @@ def find_fillings(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> li
 
 def context_room(pair: Pair, options: InfillOptions) -> int:
     """Most pieces of one side that are read; `ValueError` where a gap leaves no room for any."""
-    read_on = options.read_on if options.ranking == "around" else 0
-    room = pair.window - options.lengths()[-1] - read_on
+    room = pair.window - options.lengths()[-1] - options.read_on
     if room < 1:
         raise ValueError(
-            f"a gap of {options.lengths()[-1]} pieces{f' and {read_on} pieces read on' if read_on else ''} leave no "
-            f"room for a context: the pair reads {pair.window} pieces; lower --tokens-per-gap or --read-on"
+            f"a gap of {options.lengths()[-1]} pieces and {options.read_on} pieces read on leave no room for a "
+            f"context: the pair reads {pair.window} pieces; lower --tokens-per-gap or --read-on"
         )
     return room
 
 
 def _fillings(ends: Ends, gaps: Sequence[Gap], length: int, options: InfillOptions) -> Sequence[tuple[int, Ids]]:
     """(gap's number, pieces) of every filling of this length."""
-    variant, weight = VARIANTS[options.variant], options.unigram_weight
-    if variant.turn is None:
-        return beam_search(ends, length, options.beam, weight)
-    samples = options.candidates if options.temperature > 0 else 1
-    rows = [row for row in range(len(gaps)) for _ in range(samples)]
-    keys = [(*gaps[row].key, length, n % samples) for n, row in enumerate(rows)]
-    written = write(ends, length, rows, _chooser(keys, options), weight, variant.turn, variant.closed)
+    if options.temperature == 0:
+        return beam_search(ends, length, options.beam, options.unigram_weight)
+    rows = [row for row in range(len(gaps)) for _ in range(options.candidates)]
+    keys = [(*gaps[row].key, length, n % options.candidates) for n, row in enumerate(rows)]
+    written = write(ends, length, rows, _chooser(keys, options), options.unigram_weight)
     return list(zip(rows, written, strict=True))
 
 
 def _chooser(keys: Sequence[tuple[int, ...]], options: InfillOptions) -> Choose:
     """Draws a piece for each row, by random numbers that depend on the seed and the row's key only."""
-    if options.temperature == 0:
-        return lambda log_probs: draw_pieces(log_probs).tolist()
     generators = [np.random.default_rng((options.seed, *key)) for key in keys]
 
     def choose(log_probs: Tensor) -> list[int]:
@@ -237,8 +174,7 @@ def rank_fillings(ends: Ends, middles: list[list[tuple[int, ...]]], options: Inf
     flat = [middle for gap_middles in middles for middle in gap_middles]
     rows = [row for row, gap_middles in enumerate(middles) for _ in gap_middles]
     joint = ends.joint(flat, rows, options.unigram_weight)
-    sizes = torch.tensor([len(middle) for middle in flat], device=joint.device)
-    scores = RANKINGS[options.ranking](joint, sizes, lambda: ends.around(flat, rows, options.read_on))
+    scores = ends.around(flat, rows, options.read_on)
     fillings: list[list[Filling]] = [[] for _ in middles]
     for row, middle, score, log_prob in zip(rows, flat, scores.tolist(), joint.tolist(), strict=True):
         fillings[row].append(Filling(middle, score, log_prob))

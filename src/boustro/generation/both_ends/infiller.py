@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, overload
 
-from boustro.choose import choose
 from boustro.encoders.options import Precision
-from boustro.generation.both_ends.filling import RANKINGS, VARIANTS, Filling, Gap, context_room, fill_gaps
+from boustro.generation.both_ends.filling import Filling, Gap, context_room, fill_gaps
 from boustro.generation.both_ends.pair import Pair, TextPieces, split_gaps
 from boustro.generation.options import InfillOptions
 from boustro.given import as_text, iterate
@@ -92,8 +91,6 @@ class Infiller:
         """
         check_options(Infiller.__init__, locals())
         self.options = InfillOptions(**options)
-        choose(self.options.variant, VARIANTS, "variant")
-        choose(self.options.ranking, RANKINGS, "ranking")
         self.pair = Pair.load(model, device, dtype, start_piece)
         self.pieces, self.counts = TextPieces(self.pair.tokenizer), Counter[str]()
         self._room = context_room(self.pair, self.options)
@@ -146,7 +143,7 @@ class Infiller:
     def _asked_options(self) -> InfillOptions:
         """One filling more than are shown where two may say the same in other pieces."""
         options = self.options
-        return options if options.variant != "beam" else replace(options, candidates=options.beam)
+        return options if options.temperature else replace(options, candidates=options.beam)
 
     def _candidates(self, fillings: Sequence[Filling], spaced: bool) -> list[Candidate]:
         texts: dict[str, float] = {}
