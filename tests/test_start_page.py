@@ -1,7 +1,8 @@
 """The first hour, played from the start page's own words: 60 messages are labelled in a browser, and used.
 
-Every command of `docs/start.md` runs in its order, as it stands. Those that open a page do it in Chromium: `label` is
-answered with the labels of the sample by mouse and keyboard, `serve` is asked by its page.
+Every command of `docs/start.md` runs in its order, as it stands, and prints what the page shows. Those that open a
+page do it in Chromium: `label` is answered with the labels of the sample by mouse and keyboard, `serve` is asked by its
+page.
 """
 
 import json
@@ -23,7 +24,11 @@ pytestmark = [needs_chromium, pytest.mark.long]
 PAGE = Path(__file__).parents[1] / "docs" / "start.md"
 END = "\n## Further"
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(r"^```bash\n(boustro .+)\n```\n```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""A command with the block of what it prints."""
 QUIET = ["--port", "0", "--no-browser"]
+POINTS = 6.0
+"""How far scores may be from the page's: processors round differently, and one of 17 names or 20 topics is 3 to 5."""
 
 
 def commands() -> list[list[str]]:
@@ -31,6 +36,20 @@ def commands() -> list[list[str]]:
     page = PAGE.read_text("utf-8").partition(END)[0]
     lines = [line for block in BLOCK.findall(page) for line in block.replace("\\\n", " ").splitlines()]
     return [words[1:] for line in lines if (words := shlex.split(line, comments=True))]
+
+
+def is_shown(line: str, printed: str) -> bool:
+    """The same words and counts; decimals are scores, of which the last row, of all, is within `POINTS`."""
+    pairs = list(zip(wanted := line.split(), found := printed.split(), strict=False))
+    scores = [(a, b) for a, b in pairs if re.fullmatch(r"\d+\.\d+", a) and re.fullmatch(r"\d+\.\d+", b)]
+    near = wanted[:1] != ["all"] or all(abs(float(a) - float(b)) <= POINTS for a, b in scores)
+    return len(wanted) == len(found) and near and all(a == b for a, b in pairs if (a, b) not in scores)
+
+
+def test_scores_may_differ_by_a_name_and_counts_by_nothing():
+    line = "all         94.44  100.00   97.14        17"
+    assert is_shown(line, "all 89.47 100.00 94.44 17") and not is_shown(line, "all 80.00 100.00 88.89 17")
+    assert not is_shown(line, "all 94.44 100.00 97.14 18")
 
 
 def sample(name: str) -> dict[str, dict]:
@@ -119,10 +138,12 @@ def serve(browser, words: list[str]) -> None:
     assert finish(process) == 0
 
 
-def test_the_first_hour(tmp_path, monkeypatch):
+def test_the_first_hour(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("article.txt").write_text("Ask Peter Novak whether the shop in Vienna is open.\n", "utf-8")
     played = {"label": label, "serve": serve}
+    shown = {tuple(shlex.split(command)[1:]): block for command, block in SHOWN.findall(PAGE.read_text("utf-8"))}
+    assert len(shown) == 3
     done = []
     with open_browser() as browser:
         for words in commands():
@@ -130,7 +151,11 @@ def test_the_first_hour(tmp_path, monkeypatch):
             if words[0] in played:
                 played[words[0]](browser, words)
             else:
+                capsys.readouterr()
                 assert main(words) == 0, words
+                printed = capsys.readouterr().out
+                for line in shown.get(tuple(words), "").splitlines():
+                    assert any(is_shown(line, own) for own in printed.splitlines()), (line, printed)
     assert {"label", "check", "fit", "predict", "compare", "serve"} <= {*done}
     assert done.count("label") == 2  # entities and topics
     assert any("<table" in report.read_text("utf-8") for report in Path().glob("*/report.html"))
