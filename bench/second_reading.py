@@ -229,7 +229,7 @@ def pieces_a_word(encoder: str, options: dict[str, Any], sentences: Sequence[Any
     choice of the surprising half."""
     opened = open_encoder(encoder, ReadingOptions(**options))
     parts: Any = getattr(opened, "parts", [opened])
-    total = sum(len(row.ids) - part.num_shared for part in parts for row in part.rows(sentences))
+    total = sum(len(row.ids) - len(part.before) * bool(part.run_up) for part in parts for row in part.rows(sentences))
     return total / sum(map(len, sentences))
 
 

@@ -58,3 +58,8 @@ def spans(sentence):
 def with_own(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """Options without those that only other heads than this one have."""
     return {name: value for name, value in options.items() if HEADS[kind].has(name) or not owners(name, [*HEADS])}
+
+
+def options_of(kind: str, **values: Any) -> Any:
+    """Options of a kind of head: those of the values that it has."""
+    return HEADS[kind].options(**{name: value for name, value in values.items() if HEADS[kind].has(name)})

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import SequenceOptions, SpanOptions, TagOptions
-from boustro.heads.registry import HEADS
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.entities import SpanLabelling
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.types import Entity, Sentence
+from labelled import options_of
 
 
 @st.composite
@@ -75,7 +75,7 @@ def test_of_nested_entities_the_tags_show_the_outermost():
 @pytest.mark.parametrize(("head", "scheme"), [("mlp", "bio"), ("mlp", "bioes"), ("mlp", "io"), ("span", "bio")])
 def test_types_are_the_labels_without_what_the_scheme_adds(head, scheme):
     sentences = [Sentence(("Ada", "sold", "it"), ("B-person-actor", "O", "B-LOC"))]
-    labelling = make_labelling(head, sentences, HEADS[head].options.of_saved({"tag_scheme": scheme}))
+    labelling = make_labelling(head, sentences, options_of(head, tag_scheme=scheme))
     assert labelling.types == ("LOC", "person-actor")
 
 

@@ -11,6 +11,7 @@ from boustro.heads.lockstep.train import CACHE_BYTES
 from boustro.heads.registry import HEADS, HeadShape
 from boustro.heads.solve import Job, Run, solve, solve_many
 from boustro.heads.training import Dev
+from labelled import options_of
 
 LABELS = ("O", "B-A", "I-A")
 WIDTH = 18  # 18 words of width 18 are no multiple of four dropout numbers
@@ -36,7 +37,7 @@ LAYERED = Inputs([np.stack([VECTORS[:, :7], VECTORS[:, 7:14] * 3], 1), VECTORS[:
 
 def runs(kind: str, hidden: int | None, crf: bool) -> list[Run]:
     common = {"hidden": hidden, "crf": crf, "standardise": False, "dropout": 0.1, **LR}
-    return [Run(HEADS[kind].options.of_saved(common | own), seed, np.array(some)) for some, seed, own in OWN]
+    return [Run(options_of(kind, **common | own), seed, np.array(some)) for some, seed, own in OWN]
 
 
 def train(kind: str, own: list[Run], inputs: Inputs = INPUTS) -> list[Head]:

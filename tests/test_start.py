@@ -110,7 +110,7 @@ def test_features_are_those_of_plain_transformers(family, prefix):
     (row,) = encoder.rows([sentence])
     ids = before + text
     assert row.ids == ids and encoder.start == tokenizer.convert_tokens_to_ids(own.start)
-    assert encoder.num_shared == (0 if prefix == "none" and len(before) < 2 else len(before))
+    assert (encoder.run_up is None) == (len(before) < 2) and encoder.before == before
     (vectors,) = next(encoder.encode([sentence]))
     for layer, state in enumerate(plain_states(path, ids)):
         found = vectors[:, layer].reshape(len(TEXT), 2, -1)[:, 0]
@@ -222,7 +222,7 @@ def test_a_run_up_is_for_lms_of_others_and_read_by_all_of_their_words(llama):
         encoder = load_encoder(kind + path, dtype="float32")
         (row,) = encoder.rows([Sentence(TEXT)])
         assert row.ids[: len(encoder.before)] == load_encoder(path).before
-        assert bool(encoder.num_shared) == (kind == "repeated:"), "without a mask the run-up sees the text"
+        assert bool(encoder.run_up) == (kind == "repeated:"), "without a mask the run-up sees the text"
 
 
 def test_a_config_may_name_its_start_pieces(llama):

@@ -16,13 +16,14 @@ from boustro.heads.bodies import Dropout
 from boustro.heads.inputs import Inputs
 from boustro.heads.mix import MIXES, LayerMix
 from boustro.heads.options import SequenceOptions
-from boustro.heads.registry import HEADS, make_head
+from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, train_head
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
 from boustro.text.words import RULE
 from boustro.types import Sentence
 from damage import vouch
+from labelled import options_of
 
 # The type hangs on the word after the name: what only a backward LM can see.
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
@@ -327,7 +328,7 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32
     tags = torch.from_numpy(features[:, 0, 0] > 0).long()
     for bf16 in (False, True):
         torch.manual_seed(1)
-        chosen = HEADS[kind].options.of_saved({"hidden": 32, "crf": crf, "epochs": 2, "batch_sentences": 8})
+        chosen = options_of(kind, hidden=32, crf=crf, epochs=2, batch_sentences=8)
         head = make_head(kind, chosen, ((2, 16),), ("O", "B-X"))
         inputs = Inputs([features], lengths)
         losses.append(train_head(head, inputs, lambda _, rows: tags[rows], 1, bf16=bf16).losses)

@@ -350,33 +350,9 @@ def test_ridge_is_the_closed_form_over_mean_and_maximum(lm):
     np.testing.assert_allclose(found, wanted, atol=2e-3)
 
 
-def test_texts_added_later_are_as_texts_trained_on(lm, tmp_path):
-    old, new = [row for row in TEXTS if row[1] != "rail"], [row for row in TEXTS if row[1] == "rail"]
-    model = boustro.Classifier(lm, "ridge-pool").fit(old)
-    strength = float(model.trained_head().body.strength)
-    before = model.predict_proba("Ada closed the harbour.")
-    model.add_examples(new)
-    assert model.types == ["port", "rail", "shop"] and model.record["texts_added"] == len(new)
-    assert model.predict("The tunnel of Ada is dark.").label == "rail" and before.shape == (1, 2)
-    head, inputs = model.trained_head(), model.inputs(read_texts(TEXTS))
-    batch = inputs.batch(np.arange(len(inputs)))
-    mixed = head.mix([torch.from_numpy(np.array(s)) for s in inputs.streams]).detach()
-    x = head.pool(batch.to_words(mixed), batch.lengths).numpy()
-    solved = ridge(LabelledWords(x, model.labelling.ids(read_texts(TEXTS)), 3, np.arange(25)), strength)
-    found = x @ head.body.weight.T.numpy() + head.body.bias.numpy()
-    np.testing.assert_allclose(found, x @ solved.weight.T + solved.bias, atol=2e-3)
-    model.save_pretrained(tmp_path / "m")
-    opened = boustro.Classifier.from_pretrained(tmp_path / "m")
-    np.testing.assert_array_equal(opened.predict_proba(["Ada"]), model.predict_proba(["Ada"]))
-    assert opened.add_examples([("Lisse slept.", "rest")]).types == ["port", "rail", "rest", "shop"]
-
-
 def test_what_a_ridge_head_cannot_learn_is_said(lm):
     with pytest.raises(ValueError, match="one label per text"):
         boustro.Classifier(lm, "ridge-pool").fit(SETS)
-    model = boustro.Classifier(lm, "mlp-pool", **{**SMALL, "epochs": 1}).fit(TEXTS)
-    with pytest.raises(ValueError, match="only a ridge-pool head"):
-        model.add_examples(TEXTS)
     head = make_head("ridge-pool", TextOptions(), ((2, 4),), ("a", "b"))
     with pytest.raises(ValueError, match="sum to 2, but there are 3 words"):
         head.predict(torch.zeros(3, 4), torch.tensor([2]))

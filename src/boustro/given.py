@@ -1,7 +1,7 @@
 """Texts and sentences given from Python, as lists; anything else is an error that names its place.
 
-as_texts(row["text"] for row in rows)      any iterable: a generator, a column of a table, an array
-as_texts(["Ada left.", float("nan")])      ValueError: text 2 is nan, which is not a string (a missing value?); …
+iterate(row["text"] for row in rows)    any iterable: a generator, a column of a table, an array
+as_text(float("nan"), "text 2")         ValueError: text 2 is nan, which is not a string (a missing value?); …
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,13 +41,6 @@ def iterate(given: Any, what: str) -> Iterator[Any]:
         except TypeError:  # not iterable, or an array without dimensions
             pass
     raise ValueError(f"expected {what}, got {type(given).__name__}{hint}")
-
-
-def as_texts(given: Iterable[str], first: int = 1) -> list[str]:
-    """Texts as a list; `ValueError` for anything that is none, numbered from `first`."""
-    texts = as_list(given, "a text or several")
-    refuse_no_texts(texts, "text", first)
-    return texts
 
 
 def as_sentences(given: Iterable[Sentence | Sequence[str]]) -> list[Sentence]:

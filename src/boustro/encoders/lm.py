@@ -103,11 +103,6 @@ class LMEncoder(TransformerEncoder):
         """The pieces before every reading: the start piece and the run-up."""
         return list(self._prefix)
 
-    @property
-    def num_shared(self) -> int:
-        """How many pieces of a row are computed once for all rows."""
-        return len(self._prefix) if self._run_up else 0
-
     def new_cache(self) -> Any:
         """An empty key–value cache for `continue_reading`."""
         if self._llama:
@@ -140,7 +135,7 @@ class LMEncoder(TransformerEncoder):
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""
-        return self._after_run_up(ids, *self._run_up) if self._run_up else self._states(input_ids=ids, use_cache=False)
+        return self._after_run_up(ids, *self.run_up) if self.run_up else self._states(input_ids=ids, use_cache=False)
 
     def _states_with(self, ids: Tensor, cache: Any) -> Sequence[Tensor]:
         name = "cache" if isinstance(cache, KeyValues) else self.cache_argument
@@ -155,9 +150,9 @@ class LMEncoder(TransformerEncoder):
 
     @cached_property
     @torch.inference_mode()
-    def _run_up(self) -> Any:
-        """Compute once the start that all rows share. `None` where that is only a piece, and for an LM that reads on
-        from it otherwise than it reads all at once, which is tried on a few pieces."""
+    def run_up(self) -> Any:
+        """The cache and the states of the start that all rows share, computed once. `None` where that is only a piece,
+        and for an LM that reads on from it otherwise than it reads all at once, which is tried on a few pieces."""
         if len(self._prefix) < 2:
             return None
         row = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][:TRIED_PIECES])
@@ -199,7 +194,7 @@ class UnmaskedEncoder(LMEncoder):
     """
 
     sees_both_sides = True
-    _run_up: Any = None  # it sees the text
+    run_up: Any = None  # it sees the text
 
     def _plain_config(self, path: str) -> None:
         """Its mask is removed from the model of transformers."""

@@ -41,8 +41,8 @@ class Head(nn.Module, ABC):
     """Sentences per example."""
     closed_form: ClassVar[bool] = False
     """Whether it is trained at once, by `solve(pool(vectors, lengths), targets, lengths, kin)`, and not by its loss."""
-    learns_more: ClassVar[bool] = False
-    """Whether it can learn further examples without those that it was trained on."""
+    alone: ClassVar[bool] = False
+    """Whether a model of words stands beside it only where that is asked for."""
     has_temperature: ClassVar[bool] = False
     """Whether `temperature` has an effect: it changes probabilities and no answer."""
     mixed_precision: ClassVar[bool] = False

@@ -117,8 +117,6 @@ class TagDecoder:
         return posteriors(words, lengths, chain).astype(np.float32)
 
     def _spans(self, scores: np.ndarray, lengths: np.ndarray, least: float) -> "Spans":
-        from boustro.heads.decoding import span_posteriors
-
         words, chain = self._warm(scores)
         return span_posteriors(
             words, lengths, chain, entity_forms(self.labels), self.options.max_span or LONGEST, least

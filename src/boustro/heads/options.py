@@ -1,8 +1,7 @@
 """Options of heads and of their training. torch is not imported here: command lines list these options."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeVar
 
 from boustro.options import (
     Count,
@@ -14,7 +13,6 @@ from boustro.options import (
     Where,
     Width,
     check_options,
-    unread,
 )
 
 Options = TypeVar("Options", bound="HeadOptions")
@@ -46,12 +44,6 @@ class HeadOptions:
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
-
-    @classmethod
-    def of_saved(cls: type[Options], saved: Mapping[str, Any]) -> Options:
-        """From the options of a folder, where heads of version 0.1 have others too, without effect."""
-        values = {option.name: saved[option.name] for option in fields(cls) if option.name in saved}
-        return cls(**{name: value for name, value in values.items() if name not in unread(cls, values)})
 
     def fitted(self, longest: int | None) -> "HeadOptions":
         """Return the options for data whose longest span has so many words."""

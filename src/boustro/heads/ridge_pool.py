@@ -2,9 +2,8 @@
 
     x = [mean h; max h]        W = (Σ (x - x̄)(x - x̄)ᵀ + strength · I)⁻¹ Σ (x - x̄) yᵀ        scores = scale · (W · x + b)
 
-The sums are stored with the head, so that texts can be added later, of new classes too: the result is that of solving
-for all texts together with the same strength. The strength has the least squared error on each text left out in turn,
-with its copies, and the scale the least cross-entropy there. The layers are averaged.
+The sums are stored with the head. The strength has the least squared error on each text left out in turn, with its
+copies, and the scale the least cross-entropy there. The layers are averaged.
 
 Source: `heads.closed_form`. S texts, d width of h, e = 2 d, C classes.
 """
@@ -71,7 +70,7 @@ class PooledRidge(Head):
     """Ridge regression over pooled texts. Targets are class ids (S,); the prediction for a text is its scores (C,),
     before softmax."""
 
-    closed_form = learns_more = True
+    closed_form = alone = True
     body: RidgeSums
 
     def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
@@ -104,20 +103,6 @@ class PooledRidge(Head):
             getattr(body, name).zero_()
         body.add(pooled, targets.to(pooled.device))
         body.solve()
-
-    @torch.no_grad()
-    def extend(self, labels: tuple[str, ...], pooled: Float[Tensor, "S e"], ids: Int[Tensor, " S"]) -> None:
-        """Add texts; `ids` are places in `labels`, which contain those known already, in any order."""
-        known = [labels.index(label) for label in self.labels]
-        old, device = self.body, self.body.weight.device
-        body = RidgeSums(old.gram.shape[0] // 2, len(labels), self.options).to(device)
-        for name in ("anchor", "total", "gram", "strength", "scale"):
-            getattr(body, name).copy_(getattr(old, name))
-        body.moments[:, known] = old.moments
-        body.counts[known] = old.counts
-        body.add(pooled.to(device), ids.to(device))
-        body.solve()
-        self.body, self.labels = body, labels
 
     def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]:
         return self.body.scale * (x @ self.body.weight.T + self.body.bias)

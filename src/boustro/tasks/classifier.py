@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
-from boustro.tasks.labellings import values_of
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
@@ -105,12 +104,7 @@ class Classifier(Task[str, Label]):
             made = head_kind(kind)
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
         if config.words is None:
-            found = (
-                not head_class(kind).learns_more
-                and not weak
-                and not config.calibrate
-                and len(train) >= FEWEST_FOR_WORDS
-            )
+            found = not head_class(kind).alone and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
             config = replace(config, words=found)
         if config.table != "auto" and not config.words:
             raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
@@ -128,35 +122,6 @@ class Classifier(Task[str, Label]):
         labels = self.stream([texts] if isinstance(texts, str) else texts)
         names = [str(label) for label in self.classes_]
         return np.array([[label.probabilities[name] for name in names] for label in labels]).reshape(-1, len(names))
-
-    def add_examples(self, data: TextData) -> Self:
-        """Train a ridge-pool head on more texts, of new labels too, without the texts that it was trained on.
-
-        The result is that of training on all texts together, with the strength and the standardisation of the first
-        training. Raises `ValueError` for another head, with `words`, and for bad data.
-        """
-        import torch
-
-        from boustro.heads.ridge_pool import PooledRidge
-        from boustro.heads.training import mix_all
-
-        head = self.trained_head()
-        if not isinstance(head, PooledRidge) or self.config.words:
-            raise ValueError("only a ridge-pool head without words can learn more texts; train again on all of them")
-        texts = self.read(data)
-        if any(text.label is None for text in texts):
-            raise ValueError("a ridge-pool head learns one label per text; give each text its label")
-        labels = tuple(sorted({*head.labels, *(str(text.label) for text in texts)}))
-        inputs = self.inputs(texts, cached=True)
-        with torch.no_grad():
-            batch = inputs.batch(np.arange(len(inputs)))
-            pooled = head.pool(batch.to_words(mix_all(head, inputs.streams)), batch.lengths)
-        labelling = TextLabelling("class", labels)
-        labelling.values = {**self.fitted.labelling.values, **values_of(texts)}
-        head.extend(labels, pooled, torch.from_numpy(labelling.ids(texts)))
-        record = self.record | {"texts_added": self.record.get("texts_added", 0) + len(texts)}
-        self.fitted = replace(self.fitted, labelling=labelling, record=record)
-        return self
 
     def result(self, answer: InputAnswer[str]) -> Label:
         """The most probable label; a `LabelSet` where texts have several."""

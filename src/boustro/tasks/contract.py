@@ -7,7 +7,8 @@ running text, which may become several examples. What the head learns from examp
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
 from boustro.output import as_json
@@ -16,11 +17,8 @@ from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
-from boustro.tasks.plan import Beside, Plan
+from boustro.tasks.plan import Beside, Fitted, Plan
 from boustro.types import Sentence
-
-if TYPE_CHECKING:
-    pass
 
 Result = TypeVar("Result")
 
@@ -163,6 +161,11 @@ class Contract(ABC, Generic[Input, Result]):
         """The plan with what its options leave to the labelled examples, and to whether there are weak ones. By default
         nothing."""
         return plan
+
+    @classmethod
+    def without_training(cls, path: Path, encoder: str | None, **how: Any) -> Fitted | None:
+        """Return what a folder of another kind gives this task without any training; `None` for all others."""
+        return None
 
     @staticmethod
     def beside(config: Any) -> tuple[Beside, ...]:

@@ -12,27 +12,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors.torch import load_file, save_file
 
 from boustro import __version__
-from boustro.encoders.extended import PLACES, load_names
 from boustro.features.reader import naming_folder
 from boustro.hardware import find_device
-from boustro.heads.bodies import PerWord
-from boustro.heads.factored import factored_tags
 from boustro.heads.registry import make_head
-from boustro.heads.tagging import TaggingHead
-from boustro.heads.training import TrainLog
-from boustro.names import EXTENDED, NAMES, is_shipped, locate_extended
-from boustro.store import kind_of, read_folder, read_json, write_file, write_folder
+from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
-from boustro.tasks.fitting import head_facts
 from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.labellings.tags import TagLabelling
-from boustro.tasks.plan import Fitted, load_beside, make_plan, plan_of, save_beside
-from boustro.text.words import RULE
+from boustro.tasks.plan import Fitted, load_beside, plan_of, save_beside
 
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
@@ -74,8 +64,8 @@ def load_fitted(
     With `given_states`, the weights of a causal LM are not loaded, see `Reader.with_given_states`.
     """
     find_device(device)  # is there, before the folder is read
-    if kind_of(path) == NAMES and "tags" in TASKS[task.name].config.labellings:
-        return names_fitted(task, path, encoder, cache=cache, device=device)
+    if (untrained := task.without_training(path, encoder, cache=cache, device=device)) is not None:
+        return untrained
     with read_folder(path, TASKS[task.name].folder, verify=True):
         saved = read_json(path / "config.json")
         kind = TASKS[task.name].config.check_head(saved["head"])
@@ -100,30 +90,3 @@ def load_fitted(
     with naming_folder(path):
         plan.reader.encoder()
     return fitted
-
-
-def names_fitted(task: Any, path: Path, encoder: str | None = None, **how: Any) -> Fitted:
-    """A tagger of the kinds of names that a folder of `boustro names` knows, without any training: a linear head that
-    reads nothing but the logarithms of the network's probabilities."""
-    _, facts = load_names(path)
-    if not facts["kinds"]:
-        raise ValueError(f"{path}: its names have no kinds; give boustro names the option --kinds, or train a tagger")
-    spec = encoder or next((name for name in EXTENDED if locate_extended(name) == str(path)), f"{NAMES}:{path}")
-    plan = make_plan(task, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
-    plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
-    reader = plan.reader.encoder()
-    labelling = TagLabelling("bio", factored_tags(facts["kinds"]))
-    streams = [stream.shape for stream in reader.streams]
-    head = make_head("linear", plan.head_options, streams, labelling.labels)
-    tags, num_kinds = len(labelling.labels), len(facts["kinds"])
-    weight = np.zeros((tags, sum(head.widths)), np.float32)
-    place, kinds = np.split(np.eye(PLACES + num_kinds, dtype=np.float32), [PLACES])
-    weight[0, -PLACES - num_kinds :] = place[0]
-    weight[1:, -PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
-    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
-    head.body.fill(weight, np.zeros(tags, np.float32))
-    record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}, "dev": None, "dev_scores": None}
-    train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
-    log = TrainLog([0.0], [], 1, 1)
-    head.to(plan.device)
-    return Fitted(plan, labelling, head, record | {"train": train, **head_facts(reader, head, log)})

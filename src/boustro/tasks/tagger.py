@@ -7,12 +7,17 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
 
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
+from boustro.names import EXTENDED, NAMES, is_shipped, locate_extended
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
+from boustro.store import kind_of
 from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
@@ -21,9 +26,8 @@ from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS, labelled_text
-from boustro.tasks.data.schemes import Scheme
-from boustro.tasks.plan import Beside
-from boustro.text.words import join_words, split_text
+from boustro.tasks.plan import Beside, Fitted, make_plan
+from boustro.text.words import RULE, join_words, split_text
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -64,19 +68,7 @@ class Tagger(Task[str, Entities]):
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
-    @staticmethod
-    def read(
-        data: Data,
-        scheme: Scheme = "auto",
-        *,
-        delimiter: str | None = None,
-        word_column: int | str | None = None,
-        tag_column: int | str | None = None,
-        unlabelled: bool = False,
-    ) -> list[Sentence]:
-        """See `boustro.read_data`."""
-        columns: dict[str, Any] = {"delimiter": delimiter, "word_column": word_column, "tag_column": tag_column}
-        return read_data(data, scheme, unlabelled=unlabelled, **columns)
+    read = staticmethod(read_data)
 
     @staticmethod
     def is_labelled(example: Sentence) -> bool:
@@ -109,6 +101,47 @@ class Tagger(Task[str, Entities]):
         if isinstance(given, Sentence):
             return [Part(replace(given, document=given.document or name))] if len(given) else []
         return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
+
+    @classmethod
+    def without_training(cls, path: Path, encoder: str | None, **how: Any) -> Fitted | None:
+        """Return a tagger of the kinds of names that a folder of `boustro names` knows: a linear head that reads
+        nothing but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
+        if kind_of(path) != NAMES:
+            return None
+        from boustro.encoders.extended import PLACES, load_names
+        from boustro.heads.bodies import PerWord
+        from boustro.heads.factored import factored_tags
+        from boustro.heads.registry import make_head
+        from boustro.heads.tagging import TaggingHead
+        from boustro.heads.training import TrainLog
+        from boustro.tasks.fitting import head_facts
+        from boustro.tasks.labellings.tags import TagLabelling
+
+        _, facts = load_names(path)
+        if not facts["kinds"]:
+            raise ValueError(
+                f"{path}: its names have no kinds; give boustro names the option --kinds, or train a tagger"
+            )
+        spec = encoder or next((name for name in EXTENDED if locate_extended(name) == str(path)), f"{NAMES}:{path}")
+        plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
+        plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
+        reader = plan.reader.encoder()
+        labelling = TagLabelling("bio", factored_tags(facts["kinds"]))
+        streams = [stream.shape for stream in reader.streams]
+        head = make_head("linear", plan.head_options, streams, labelling.labels)
+        tags, num_kinds = len(labelling.labels), len(facts["kinds"])
+        weight = np.zeros((tags, sum(head.widths)), np.float32)
+        place, kinds = np.split(np.eye(PLACES + num_kinds, dtype=np.float32), [PLACES])
+        # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms
+        weight[0, -PLACES - num_kinds :] = place[0]
+        weight[1:, -PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
+        assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
+        head.body.fill(weight, np.zeros(tags, np.float32))
+        nothing = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
+        train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
+        own = head_facts(reader, head, TrainLog([0.0], [], 1, 1))
+        head.to(plan.device)
+        return Fitted(plan, labelling, head, nothing | {"dev": None, "dev_scores": None, "train": train, **own})
 
     @staticmethod
     def beside(config: TaggerConfig) -> tuple[Beside, ...]:

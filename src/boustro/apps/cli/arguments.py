@@ -8,8 +8,10 @@ because its manifest holds the options that it was made with:
     epochs: 5
     tag-scheme: bioes
 
-boustro fit --train train.conll --output ner
-boustro: there is no option --output; did you mean --out? `boustro fit --help` lists the options
+An option that no command has is refused with the nearest one:
+
+    boustro fit --train train.conll --output ner
+    boustro: there is no option --output; did you mean --out? `boustro fit --help` lists the options
 
 Which task labelled data are for is guessed from a file as a whole, or from its first record.
 """
@@ -108,12 +110,11 @@ class Line:
         def value(name: str) -> Any:
             return next(iter(values(name)), None)
 
-        hints, task, plain = get_type_hints(command), value("task"), list_options(command)
+        hints, task = get_type_hints(command), value("task")
         if "task" not in hints:
             task = DEFAULT_TASK
         elif task not in TASKS:  # an unknown one is refused with its option
-            from boustro.apps.cli.arguments import guess_task
-
+            plain = list_options(command)  # which words stand bare; the options of the task are not known yet
             bare = [word for name, tail in words for word in tail[_most(plain.option(name), tail) :]]
             train = value("train") or (bare[0] if bare and plain.positional else None)
             task = guess_task(Path(str(train)) if train else None, values("text-column"), value("label-column"))
@@ -122,20 +123,22 @@ class Line:
             automatic = [AUTO] if parameter_default(command, "heads") == (AUTO,) else []
             asked = values("head")[:1] or values("heads") or automatic
             heads = TASKS[task].config.named_heads(asked) or [TASKS[task].config.default_head]
-        preset, known = None, {option.name for option in list_options(command, task).options}
-        if option := preset_option(command):
-            preset = value(option) or parameter_default(command, option)
-            if option not in known:
-                _take(words, option)
-                recipe = {name: setting for name, setting in recipe.items() if name != option}
+            check_heads(task, heads)  # the table looks them up
+        option = preset_option(command)
+        preset = option and (value(option) or parameter_default(command, option))
+        table = list_options(command, task, heads, preset)
+        kinds = TASKS[task].config.heads() if heads else ()
+        known = {o.name for o in table.options} | {option_name(o.name) for k in kinds for o in fields(HEADS[k].options)}
+        if option and option not in known:
+            _take(words, option)
+            recipe = {name: setting for name, setting in recipe.items() if name != option}
         for name in recipe:
             if name not in known:
                 raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
         if heads:
-            kinds = TASKS[task].config.heads()
             recipe = {n: v for n, v in recipe.items() if not _is_default_of_others(n, v, kinds, heads)}
             refuse_other_heads(task, heads, [*(name.removeprefix("no-") for name, _ in words[1:]), *recipe])
-        return cls(list_options(command, task, heads, preset), words, recipe, path)
+        return cls(table, words, recipe, path)
 
     def values(self, prog: str, example: str) -> dict[str, Any]:
         """The values given, by the names of options; `OptionError` for the first thing in the line or the recipe that
@@ -310,9 +313,9 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return {name.replace("_", "-"): value for name, value in options.items()}
 
 
-def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
-    """`OptionError` for a head that is not the task's, for an option that none of the heads has, and for heads with
-    other defaults of an option that they share: a command has one value for all of them."""
+def check_heads(task: str, heads: Sequence[str]) -> None:
+    """Raise `OptionError` for a head that is not the task's, and for heads with other defaults of an option that they
+    share: a command has one value for all of them."""
     config, defaults = TASKS[task].config, {}
     for head in heads:
         for field in fields(config.check_head(head).options):
@@ -320,9 +323,13 @@ def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) ->
             if default != field.default:
                 option = option_name(field.name)
                 raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
+
+
+def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
+    """Raise `OptionError` for an option that none of the heads has, and heads of the task have."""
     for name in given:
         if not owners(name.replace("-", "_"), heads):
-            config.check_head(heads[0], name.replace("-", "_"))
+            TASKS[task].config.check_head(heads[0], name.replace("-", "_"))
 
 
 def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Sequence[str]) -> bool:

@@ -87,8 +87,6 @@ def score(
         return
     if scoring != DEFAULT_SCORING or dtype != "float32" or replace(run, quiet=False) != DEFAULT_LM:
         raise OptionError("options of how an LM scores need --model; without it texts are scored against their targets")
-    from boustro.apps.cli.generate import rate
-
     with only_errors(run.quiet):
         rate(Path(file), text_key, prompt_key, targets)
 

@@ -65,7 +65,7 @@ def read_data(
     tag_column: int | str | None = None,
     unlabelled: bool = False,
 ) -> list[Sentence]:
-    """Sentences tagged in BIO, or with plain labels where the scheme is `labels`.
+    """Read sentences tagged in BIO, or with plain labels where the scheme is `labels`.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read and, unless `unlabelled`, for
     sentences without labels. A warning counts what was changed (repaired tags, widened entities).

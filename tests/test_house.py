@@ -1,0 +1,235 @@
+"""The vocabulary of the house: one name for one thing, docstrings that are statements, and names in them that resolve.
+
+`CLASSES`, `CONSTANTS` and `NAMES` hold what is not mended yet: they may only get shorter.
+"""
+
+import ast
+import builtins
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import boustro
+
+ROOT = Path(boustro.__file__).parent
+CLAUSES = re.compile(r"(What|The same|As|See)[ ;,]")
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+MOST_MODULES = 2
+"""Modules in which a constant may be defined: from the third on a reader who searches for it finds several things."""
+CLASSES: dict[str, int] = {}
+CONSTANTS: dict[str, int] = {}
+NAMES: set[str] = set()
+OTHERS = {"write_parquet", "ProxyLogging", "async_data_generator", "SentenceTransformer", "dataset.records.to_json"}
+OTHERS |= {"from_json", "Choices", "HyperTextLabels", "hypertextlabels", "save_to_disk", "pyarrow.RecordBatch"}
+OTHERS |= {"pyarrow.Schema", "able", "boustro.integrations.litellm", "boustro.integrations.spacy"}
+"""Names of other libraries, of an example, and of modules that stand elsewhere (`boustro/integrations.py`)."""
+
+
+class Module(NamedTuple):
+    """A module of `src/boustro`, by its dotted name."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        found[name] = Module(name, path, ast.parse(path.read_text("utf-8")))
+    return found
+
+
+def targets(node: ast.AST) -> list[str]:
+    """The names that a statement assigns, several at once too."""
+    given = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    parts = [part for one in given for part in getattr(one, "elts", [one])]
+    return [
+        part.id if isinstance(part, ast.Name) else part.attr
+        for part in parts
+        if hasattr(part, "id") or hasattr(part, "attr")
+    ]
+
+
+def docstrings(module: Module) -> Iterator[tuple[int, str]]:
+    """(line, text) of all docstrings, those of attributes too."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def homes(wanted: Any) -> dict[str, list[str]]:
+    """The modules that define each of the names `wanted(node)` gives for a statement."""
+    found = defaultdict(set)
+    for module in modules().values():
+        for node in module.tree.body:
+            for name in wanted(node):
+                found[name].add(module.name)
+    return {name: sorted(where) for name, where in found.items()}
+
+
+def test_no_class_name_is_defined_twice():
+    found = homes(lambda node: [node.name] if isinstance(node, ast.ClassDef) else [])
+    many = {name: len(where) for name, where in found.items() if len(where) > 1}
+    assert_shorter(many, CLASSES)
+
+
+def test_no_constant_is_defined_in_three_modules():
+    found = homes(lambda node: [name for name in targets(node) if name.isupper() and len(name) > 1])
+    many = {name: len(where) for name, where in found.items() if len(where) > MOST_MODULES}
+    assert_shorter(many, CONSTANTS)
+
+
+def assert_shorter(found: dict[str, int], allowed: dict[str, int]) -> None:
+    more = {name: number for name, number in found.items() if number > allowed.get(name, 0)}
+    assert not more, f"names with several meanings: {more}"
+    assert found == allowed, f"these are mended; write the list shorter: {set(allowed.items()) - set(found.items())}"
+
+
+def test_no_docstring_begins_with_a_clause():
+    found = [
+        f"{module.path.relative_to(ROOT)}:{line}: {text[:60]}"
+        for module in modules().values()
+        for line, text in docstrings(module)
+        if CLAUSES.match(text)
+    ]
+    assert not found, "begin with a verb in the imperative, or with the thing itself:\n" + "\n".join(found)
+
+
+def test_no_module_imports_itself():
+    assert not [
+        f"{module.path.relative_to(ROOT)}:{node.lineno}"
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.module == module.name
+    ]
+
+
+@cache
+def vocabulary() -> tuple[set[str], dict[str, set[str]]]:
+    """All identifiers of the code, words of strings among them; the attributes of classes, those of bases too."""
+    words, attributes, bases = (
+        {*dir(builtins), *sys.stdlib_module_names, *modules()},
+        defaultdict(set),
+        defaultdict(set),
+    )
+    for module in modules().values():
+        said = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+        words |= {*module.name.split(".")}
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+                words |= {*re.findall(r"\w+", node.value)}
+            for field in ("id", "attr", "arg", "name", "asname"):
+                if isinstance(value := getattr(node, field, None), str):
+                    words |= {*value.split(".")}
+            if isinstance(node, ast.ImportFrom):
+                words |= {*(node.module or "").split(".")}
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] |= {getattr(base, "id", getattr(base, "attr", "")) for base in map(_bare, node.bases)}
+                for part in ast.walk(node):
+                    attributes[node.name] |= {*targets(part)}
+                    attributes[node.name] |= {part.name} if isinstance(part, DEFINITIONS) else set()
+    return words, {name: _inherited(name, attributes, bases) for name in attributes}
+
+
+def _bare(base: ast.expr) -> ast.expr:
+    return base.value if isinstance(base, ast.Subscript) else base
+
+
+def _inherited(name: str, attributes: Any, bases: Any) -> set[str]:
+    """The attributes of a class and of its bases; "*" where one of these is of another library."""
+    own, todo, seen = set(), [name], set()
+    while todo:
+        one = todo.pop()
+        if one in attributes and one not in seen:
+            own |= attributes[one]
+            todo += bases[one]
+        elif one not in seen and one not in ("ABC", "Generic", "Protocol", "NamedTuple", "object"):
+            own.add("*")
+        seen.add(one)
+    return own
+
+
+@cache
+def top_level() -> dict[str, set[str]]:
+    """The names that each module has: those that it defines, and those that it imports."""
+    found = {}
+    for module in modules().values():
+        names = set()
+        for node in module.tree.body:
+            names |= {*targets(node)} | ({node.name} if isinstance(node, DEFINITIONS) else set())
+        for node in ast.walk(module.tree):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names |= {one.asname or one.name for one in node.names}
+        found[module.name] = names
+    return found
+
+
+@cache
+def by_end() -> dict[str, list[str]]:
+    """The modules whose names end in some words: "heads.solve" and "solve" are ends of boustro.heads.solve."""
+    found = defaultdict(list)
+    for name in modules():
+        parts = name.split(".")
+        for start in range(len(parts)):
+            found[".".join(parts[start:])].append(name)
+    return found
+
+
+def resolves(name: str) -> bool:
+    """Whether a name in backticks is there: a module, its names, the attributes of a class, or a word of the code."""
+    parts = name.removesuffix("()").split(".")
+    words, attributes = vocabulary()
+    for stop in range(len(parts), 0, -1):
+        if homes_of := by_end().get(".".join(parts[:stop])):
+            rest = parts[stop:]
+            if not rest:
+                return True
+            if any(rest[0] in top_level()[one] for one in homes_of):
+                return len(rest) < 2 or not (known := attributes.get(rest[0])) or bool({rest[1], "*"} & known)
+            if stop > 1 or parts[0] == "boustro":
+                return False
+    if parts[0] in attributes and parts[1:]:
+        return bool({parts[1], "*"} & attributes[parts[0]])
+    return {*parts} <= words
+
+
+def named(text: str) -> Iterator[str]:
+    """The names of a docstring: identifiers in backticks, and dotted ones that begin with boustro."""
+    yield from re.findall(r"`([A-Za-z_]\w*(?:\.\w+)*(?:\(\))?)`", text)
+    yield from re.findall(r"(?<![\w`/.])(boustro(?:\.[a-z_]\w*)+)(?![\w/])", text)
+
+
+def test_names_in_docstrings_resolve():
+    found = {
+        f"{module.name}: {name}"
+        for module in modules().values()
+        for _, text in docstrings(module)
+        for name in named(text)
+        if name not in OTHERS and not resolves(name)
+    }
+    assert not found - NAMES, "\n".join(sorted(found - NAMES))
+    assert not NAMES - found, f"these resolve; write the list shorter: {NAMES - found}"
+
+
+@pytest.mark.parametrize(
+    "name", ["tasks.fitting.refit", "tasks.fittings", "Reader.no_such", "NoSuchClass", "no_such_word"]
+)
+def test_a_name_that_is_gone_is_found(name):
+    assert not resolves(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["tasks.fitting.fit", "heads.solve", "Reader.sentences", "boustro.Tagger", "Tagger.fit"]
+)
+def test_a_name_that_is_there_resolves(name):
+    assert resolves(name)
