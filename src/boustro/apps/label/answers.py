@@ -51,7 +51,7 @@ LONGEST_LABEL = 60
 READ = frozenset((*TEXT_KEYS, *WORD_KEYS, *TAG_KEYS, *SPAN_KEYS, "spaces", "label", "labels", "score", "answer"))
 READ |= {"note", "source", "document", "data", "annotations", "responses"}
 """The keys that an answer has, and those that say what a record holds to what reads labelled data: a column of such a
-name stands in the answers under another (`row_label`)."""
+name stands in the answers under another: `label` as row_label."""
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
 
 
