@@ -37,7 +37,7 @@ SHIPPED_TAGGER = "starter-names"
 is called so (`text.places.packaged_tagger`), so no default of ours may be that word."""
 SENTENCES, MODULES = "sentences", "modules.json"
 """The kind of a folder of sentence-transformers, and the file that it is known by."""
-SECONDS = 5.0
+SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as out of reach
 
 
 def locate_model(name: str) -> str:

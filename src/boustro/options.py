@@ -81,7 +81,7 @@ class Given:
         return value is not None
 
 
-MOST_WIDTH = 65_536
+MOST_WIDTH = 65_536  # a mistyped width would ask for terabytes before anything is said
 Count = Annotated[int, Range(1)]
 Workers = Annotated[int, Range(1, 1024)]
 CountOrZero = Annotated[int, Range(0)]

@@ -17,7 +17,7 @@ from typing import Any, Self, TextIO, TypeVar
 
 from boustro.output import duration
 
-LINE_SECONDS = 30.0
+LINE_SECONDS = 30.0  # without a terminal a line goes into a file: twice a minute shows that it runs
 BAR_SECONDS = 1.0
 """A bar for what is over sooner would only flicker."""
 UNKNOWN = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 WIDTH = 360
 LETTER, BOLD_LETTER = 6.4, 7.1  # width in pixels of an average letter at 12 pixels
-NUM_SERIES = 10
+NUM_SERIES = 10  # colours that a page defines, light and dark (`variables`)
 LIGHT = {
     "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
     "s2": "#1a7f4b", "s3": "#8a3fb5", "s4": "#b3245a", "s5": "#6b6000", "s6": "#004349",

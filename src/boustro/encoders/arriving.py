@@ -129,7 +129,7 @@ def _agrees(encoder: LMEncoder) -> bool:
 
 LEFT_WORDS = 64
 """Words before a row that are read with it, by what must read both ways anew."""
-MENTION_WORDS = 512
+MENTION_WORDS = 512  # so a stream's answers do not depend on its chunks, and memory does not grow with the text
 
 
 class Word(NamedTuple):

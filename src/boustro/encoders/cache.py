@@ -32,7 +32,7 @@ from boustro.text.alignment import LONG
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
 
-PROBE_SENTENCES, PROBED_WORDS = 100, 500
+PROBE_SENTENCES, PROBED_WORDS = 100, 500  # by so many the speed is measured before a long run
 KIND, ARRAY = "features", "features.bin"
 NOTABLE, LARGE = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
 SLOW = 5e12  # words times parameters that are told beforehand: about a minute on one core

@@ -214,10 +214,10 @@ def pool_mean(
 
 
 SPELLING = "spelling"  # the name of the stream
-SHORTEST, LONGEST = 2, 5
-MOST_LETTERS = 100
-WIDTH = 8 * blake2b.MAX_DIGEST_SIZE
-KEPT_WORDS = 1 << 14
+SHORTEST, LONGEST = 2, 5  # shorter runs of letters are in every word, longer ones are nearly as rare as words
+MOST_LETTERS = 100  # an address or a hash has thousands of runs, and none that another word shares
+WIDTH = 8 * blake2b.MAX_DIGEST_SIZE  # one bit of the hash is one dimension, +1 or -1
+KEPT_WORDS = 1 << 14  # frequent words are spelled once
 
 
 class SpelledEncoder(ExtendedEncoder):

@@ -26,6 +26,7 @@ SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")
 IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
 """Files that change no number."""
+# hashing a file of gigabytes takes seconds, so hashes of large ones are kept by size and time
 REMEMBERED, LARGE = "hashes.json", 64 * 2**20
 SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the same modification time
 

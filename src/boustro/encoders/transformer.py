@@ -43,7 +43,7 @@ PARAGRAPH = (
 """Plain English of this project's own."""
 
 
-DEVICE_PIECES = {"cuda": 65536}
+DEVICE_PIECES = {"cuda": 65536}  # a GPU is idle in the batches that fit a CPU's cache
 BEYOND = "values out of float16's range, stored as its largest; --dtype float32 keeps them"
 
 

@@ -42,7 +42,7 @@ from boustro.progress import Progress
 from boustro.store import read_folder, read_json, write_file
 from boustro.types import Sentence
 
-NUM_CENTROIDS = 256
+NUM_CENTROIDS = 256  # a code is one byte
 SAMPLE = 20_000  # vectors that centroids and axes are found among
 PART = 8
 """Components of a part, where there are so many."""
@@ -132,7 +132,7 @@ def deal_out(variances: np.ndarray, num_parts: int, size: int) -> np.ndarray:
 
 KIND, WEIGHTS = MEMORY, "memory.safetensors"
 WORDS, COUNTS, READ = "words.json", "counts", "read"
-CHUNK_WORDS = 20_000
+CHUNK_WORDS = 20_000  # features of so many words of one layer of 1,024 take 40 MB
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Parts = Callable[[Any], tuple[Sentence, ...]]
 """The sentences of an example; as many for each."""
-MOST_BYTES = 512 * 2**20
+MOST_BYTES = 512 * 2**20  # of features, beside the LM and the head
 
 
 def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sentence], np.ndarray]:

@@ -13,7 +13,7 @@ SearchedLengths = Annotated[int, Range(2, 64)]
 Draws = Annotated[int, Range(1, 10_000)]
 UNIGRAM_WEIGHT = 0.75
 """γ of f + b − γ · unigram, where the two LMs choose a piece together."""
-MOST_TOKENS = 64
+MOST_TOKENS = 64  # a longer gap is a text of its own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-WEIGHT_DECAY = 0.01
+WEIGHT_DECAY = 0.01  # the default of torch.optim.AdamW, which one head at a time is trained with
+# the other defaults of torch.optim.AdamW
 FIXED = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 
 

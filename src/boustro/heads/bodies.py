@@ -54,7 +54,7 @@ def weights_of(*lstms: nn.LSTM) -> list[Tensor]:
     return [getattr(lstm, name) for lstm in lstms for name in names]
 
 
-LEVELS = 1 << 16
+LEVELS = 1 << 16  # 16 random bits an element: the probability is rounded by at most 2⁻¹⁷
 
 
 class Dropout(nn.Module):

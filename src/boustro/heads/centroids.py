@@ -30,7 +30,7 @@ from boustro.heads.options import CentroidOptions
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3)
 DEFAULT_PRIOR = 0.1
 """Where no occurrence can be held out."""
-BLOCK = 8192
+BLOCK = 8192  # cosines to all senses of as many words are in memory at once
 
 
 class SenseTargets(NamedTuple):

@@ -27,7 +27,7 @@ from boustro.heads.inputs import Kinship, sentence_rows
 
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
-STRENGTH_ALONE = 0.3
+STRENGTH_ALONE = 0.3  # nothing can be left out to choose it by
 SCALES = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
 
 

@@ -53,7 +53,7 @@ from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.transforms import TRANSFORMS, Transform, Whitened
 
 SIDE_FEATURES = WEIGHT
-LEAST_TEXTS = 2
+LEAST_TEXTS = 2  # one text has no spread, so no component
 
 
 class VectorHead(Head):

@@ -26,7 +26,7 @@ from boustro.heads.layout import pad, unpad
 from boustro.heads.options import PairOptions
 from boustro.heads.pooled import PooledHead, PooledScoreHead, pool_max, pool_mean
 
-NEGLIGIBLE = -1e4
+NEGLIGIBLE = -1e4  # exp of it is 0 in float32, and bf16 and float16 can hold it
 
 
 class Comparison(nn.Module):

@@ -25,7 +25,7 @@ from boustro.heads.inputs import Kinship, sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 
-INSIDE, TYPE = 0, 1
+INSIDE, TYPE = 0, 1  # rows of the stored weights, which folders keep
 
 
 class TwoRidges(nn.Module):

@@ -25,7 +25,7 @@ from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW, TrainedOptions
 from boustro.progress import Progress
 
-BLOCK_WORDS = 8192
+BLOCK_WORDS = 8192  # words that are scored at once: bounds the float32 copy of their vectors
 BLOCK_EXAMPLES = 256
 MIX_WORDS = 256  # so many words with all layers fit a CPU's caches
 KEPT_BYTES = 31 << 20

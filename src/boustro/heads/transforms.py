@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 
-BLOCK = 4096
+BLOCK = 4096  # rows that are float64 at once
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ import numpy as np
 from boustro.metrics.spans import entity_keys
 from boustro.types import Entity
 
-BLOCK_DRAWS = 100
+BLOCK_DRAWS = 100  # draws of all examples at once: (draws, examples, values) in memory
 FEW = 12
 """Groups in which systems differ, up to which all exchanges are tried."""
 RELIABLE = 0.05

@@ -34,7 +34,8 @@ warnings.filterwarnings("ignore", "LSTM with projections is not supported with o
 KIND = ELMO
 WEIGHTS = "elmo.safetensors"
 BEGIN, END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
-NUM_LETTERS = 260
+NUM_LETTERS = 260  # 256 bytes and the four marks above
+# Peters et al. 2018: 2,048 filters, narrow windows with few
 PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 

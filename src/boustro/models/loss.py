@@ -200,7 +200,7 @@ def _unknown(lm: PreTrainedModel) -> ValueError:
     )
 
 
-POWER = 0.75
+POWER = 0.75  # of the frequency, as word2vec draws: rare pieces are drawn more often than they occur
 ROWS, TILE = 4096, 1024  # logits at a time, which should fit the processor's cache
 VectorsOf = Callable[[Int[Tensor, " C"]], Float[Tensor, "C d"]]
 """Piece ids → the head's rows."""

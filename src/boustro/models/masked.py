@@ -210,7 +210,7 @@ def packed_positions(documents: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     return places - torch.where(begins, places, 0).cummax(dim=1).values
 
 
-PLACE_WIDTH = 200
+PLACE_WIDTH = 200  # the width of SpanBERT's boundary places
 
 
 class SpanBoundaryHead(nn.Module):

@@ -36,7 +36,7 @@ from boustro.names import locate_model
 from boustro.store import reading
 
 Make = Callable[..., PretrainedConfig]
-HEAD_WIDTH = 64
+HEAD_WIDTH = 64  # of attention, as GPT-2, BERT and Llama of these sizes have it
 SIZES = {"tiny": (128, 2), "mini": (256, 4), "small": (512, 8), "base": (768, 12)}
 """Hidden width and number of layers."""
 
@@ -67,6 +67,7 @@ def _shaped(width: int, layers: int, heads: int, key_value_heads: int, forward_w
 
 
 ROTARY = {"rope_type": "default", "rope_theta": 10_000.0}  # Llama's, so that a EuroBERT can start from a Llama
+# the values of small Llamas; a small LM's output matrix would be most of it, so it is tied
 AS_LLAMA: dict[str, Any] = {"tie_word_embeddings": True, "rope_parameters": ROTARY, "rms_norm_eps": 1e-6}
 LLAMA = _sized(LlamaConfig, gated=True, tie_word_embeddings=True)
 PRESETS: dict[str, Make] = {"gpt2-base": GPT2Config}

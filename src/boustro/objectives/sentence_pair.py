@@ -25,7 +25,7 @@ from boustro.objectives.masked import masked
 from boustro.objectives.masking import Masking
 from boustro.objectives.words import word_bounds
 
-NUM_FRAME_PIECES, MIN_CHUNK = 3, 2
+NUM_FRAME_PIECES, MIN_CHUNK = 3, 2  # [CLS] a [SEP] b [SEP]; one piece is no text to tell apart
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

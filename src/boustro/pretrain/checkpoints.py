@@ -29,6 +29,7 @@ from boustro.pretrain.distributed import broadcast_from_rank0, distinct, is_rank
 from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, refuse_not_finite
 from boustro.store import open_folder, read_folder, read_json, reading, refuse_foreign, remove_folder, write_folder
 
+# the last two: a run that is killed while it writes one still has the other
 KIND, NUM_KEPT, WEIGHTS, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
 TENSORS, OPTIONS = "optimizer.safetensors", "optimizer.json"
 FILES = (WEIGHTS, TENSORS, OPTIONS, STATE)

@@ -131,7 +131,7 @@ def _gloo_group() -> Any:
     return dist.new_group(backend="gloo")
 
 
-TWICE_SECONDS = 2.0
+TWICE_SECONDS = 2.0  # launchers repeat a Ctrl-C at once; only a later one is from a person who will not wait
 
 
 class Stopped(Exception):

@@ -22,7 +22,7 @@ from boustro.pretrain.output import refuse_not_finite
 from boustro.progress import Progress as Bar
 from boustro.progress import write_line
 
-PROBE_STEPS = 6
+PROBE_STEPS = 6  # of a dry run, of which the first ones warm up
 
 
 class DryRun(SystemExit):
@@ -112,7 +112,7 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum({t.data_ptr(): t.numel() * t.element_size() for t in tensors}.values())
 
 
-SECONDS = 0.02
+SECONDS = 0.02  # a peak that lasts shorter is missed
 
 
 class PeakMemory:

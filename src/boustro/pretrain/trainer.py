@@ -286,7 +286,7 @@ class PretrainTrainer(Trainer):
 
 
 MAX_OUTPUTS = 2  # a matrix of one or two rows is a classifier: there is hardly anything to make orthogonal
-A, B, C = 3.4445, -4.7750, 2.0315
+A, B, C = 3.4445, -4.7750, 2.0315  # Jordan et al. 2024 (Muon): the quintic that is steepest at 0
 STEPS = (2, 3)  # of a wide matrix: restarted after two, since small singular values are lost in the Gram matrix
 
 

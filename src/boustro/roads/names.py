@@ -48,11 +48,12 @@ from boustro.tasks.data import read_data
 from boustro.text.words import RULE
 from boustro.types import Sentence
 
+# labels of what may be no name, and of a name without a type; -1 carries no loss
 UNSURE, UNTYPED, UNKNOWN = "?", "*", -1
-CHUNK_WORDS, BATCH_WORDS = 20_000, 4096
+CHUNK_WORDS, BATCH_WORDS = 20_000, 4096  # a sample that settles mean and deviation; words of a step
 FEWEST_STEPS = 12
 """Of a pass over few words, whose batches are smaller."""
-WEIGHTS = {"type": 0.5, "kind": 0.5}
+WEIGHTS = {"type": 0.5, "kind": 0.5}  # beside the loss of places, which every word has
 
 
 @dataclass(frozen=True)

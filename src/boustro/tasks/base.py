@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from boustro.heads.base import Head
     from boustro.metrics.score import Score
 
-PREDICT_INPUTS = 1024
+PREDICT_INPUTS = 1024  # full batches for the encoder, and answers long before the end of a stream
 READ_TEXTS = ("read", "collect", "as_input", "parse_line", "parse_value", "split")
 """Functions of a task's class that split texts into words."""
 SHOWN = (

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GRID = 2.0 ** np.arange(-1, 3.01, 1 / 3)
 FINE = 2.0 ** np.arange(-1, 3.001, 1 / 60)
-LEAST = 1e-6
+LEAST = 1e-6  # a sure answer that is wrong must not cost infinity
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from boustro.heads.inputs import Kinship, join
 from boustro.text.duplicates import number_alike
 from boustro.types import Sentence
 
-FIFTH = 5
-NEARLY, EQUAL = 0.8, 1.0
+FIFTH = 5  # a single part that is left out is a fifth, as one fold of five
+NEARLY, EQUAL = 0.8, 1.0  # the least share of their runs of words that two texts have in common (`text.duplicates`)
 MOST = 2 / 3
 """Of the examples, the share that one group may have."""
 EVEN = 1 / 3

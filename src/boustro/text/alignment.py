@@ -36,7 +36,7 @@ CLOSERS = frozenset(
 )
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
 MEMORY_WORDS = 1 << 15  # about 12 MB, for a file of any size
-ENDS = LONGEST // 2
+ENDS = LONGEST // 2  # the two halves of what is read of a longer word
 UNKNOWN = "words without any piece, read as unknown"
 LONG = f"words of more than {LONGEST} letters, read by their first and last {ENDS}"
 MARKED = "words read as if preceded by a space, which their tokenizer always adds"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 RUN = 5  # consecutive words that are compared as one; of a shorter document, all its words
-RUNS_AT_ONCE = 10_000
+RUNS_AT_ONCE = 10_000  # rows of the sketch that are built in one array
 HASHES = 128  # hash functions per document: the standard error of a similarity is at most 0.05
 HIGHEST_THRESHOLD = 0.95  # the highest similarity that the hash table supports
 ERROR_WEIGHTS = 0.1, 0.9  # costs of comparing two documents in vain, and of missing a pair of near-duplicates

@@ -63,7 +63,7 @@ WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 FEWEST, SHARE = 2, 0.12
 """Different words of the language that a text has, and the share of its words that they are; by both few English texts
 are taken for others (docs/log.md)."""
-MOST_LETTERS = 2000
+MOST_LETTERS = 2000  # function words decide within a paragraph; the rest costs time on every text
 LEAST = 0.1
 """The share of texts in another language that is worth a note."""
 

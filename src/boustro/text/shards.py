@@ -50,9 +50,9 @@ from boustro.text.duplicates import NearDuplicates
 from boustro.text.places import Corpus
 from boustro.text.tokenizers import LEAST_PIECES, MOST_PIECES, end_of_text_id, load_tokenizer, num_ids
 
-SHARD_PIECES = 1 << 27
-BATCH_CHARACTERS = 1 << 21
-COUNTED_PIECES = 1 << 24
+SHARD_PIECES = 1 << 27  # 256 MB of two-byte ids: a file that every system maps and copies
+BATCH_CHARACTERS = 1 << 21  # a message between processes; smaller ones cost more than they carry
+COUNTED_PIECES = 1 << 24  # frequencies are settled by the first 16M pieces
 
 
 @dataclass(frozen=True)

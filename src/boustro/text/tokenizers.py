@@ -19,6 +19,7 @@ from boustro.store import MANIFEST, read_json, refuse_pointers
 
 OURS = ("TokenizersBackend", "PreTrainedTokenizerFast")
 """What transformers calls the class of a tokenizer of ours, since and before its version 5."""
+# the bytes and one special piece; ids of four bytes and tables that fit a machine
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
 WORD_PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"

@@ -26,7 +26,7 @@ from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
 
-SAVE_SECONDS = 1.0
+SAVE_SECONDS = 1.0  # at most a second of answers is computed again after an interruption
 KEPT = "are kept; the same command with --resume goes on"
 
 

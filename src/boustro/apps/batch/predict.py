@@ -45,7 +45,7 @@ OUT: dict[str, str] = {
 ENDINGS = ".csv, .tsv, .xlsx, .jsonl, .json, .parquet, .arrow, .conll, .html, .txt"
 PROBLEMS = "rows without an answer"
 STATE_FORMS = ("text", "jsonl", "conll", "html")
-MOST_BYTES = 1 << 16
+MOST_BYTES = 1 << 16  # what a pipe holds on Linux, so one read takes all that has come
 
 
 @dataclass

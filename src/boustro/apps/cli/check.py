@@ -27,7 +27,7 @@ from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
 from boustro.text.words import join_words
 from boustro.types import Sentence
 
-SHOWN = 5
+SHOWN = 5  # enough to recognise a kind of mistake; all of them would fill the screen
 GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
 """What examples say of the reference, each task one or two of these."""
 Words = tuple[tuple[str, ...], ...]

@@ -34,6 +34,7 @@ CLEARLY, REMEMBERED = 1.5, "first-words.json"
 """How many times nearer first words must be after another piece, and the file in the cache's folder that keeps that."""
 CHEAP = 5e8
 """Parameters up to which `boustro fit` asks."""
+# messages that are measured, pieces of each that are read, and start pieces that are tried
 MESSAGES, PIECES, CANDIDATES = 50, 24, 12
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_OPTIONS = VectorOptions()
 DEFAULT_ENCODER = "starter-words"
-FIT_TEXTS = 50_000
+FIT_TEXTS = 50_000  # means over them are what is learned, and all of them are in memory
 
 
 def embed(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from boustro.generation.writer import Result, Writer
 
 
-LINES = 64
+LINES = 64  # each batch is printed when it is written, so this is how long a reader waits
 DEFAULT_WRITING = GenerationConfig()
 DEFAULT_SCORING = ScoreConfig()
 DEFAULT_TARGETS = TargetOptions()

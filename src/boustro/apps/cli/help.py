@@ -18,7 +18,7 @@ from boustro.tasks import TASKS
 
 COLUMN = 26
 """Where the meaning of an option begins."""
-MOST_COLUMNS = 100
+MOST_COLUMNS = 100  # longer lines are hard to follow on a wide terminal
 
 
 def filled(text: str, task: str | None = None) -> str:

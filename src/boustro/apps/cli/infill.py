@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from boustro.generation.both_ends.infiller import Filled
 
 DEFAULT_OPTIONS = InfillOptions()
-LINES = 16
+LINES = 16  # each batch is printed when it is filled; a gap costs several readings of its text
 
 
 def infill(

@@ -38,6 +38,7 @@ MEANT = {
 """Words that name a command in other programs."""
 OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF)
 """What `print` raises where standard output cannot be written; of a file, the error names it."""
+# 128 + the signal for what ended by one, as shells have it; 101 is no code of a shell
 EXIT_INPUT, EXIT_USAGE, EXIT_BUG, EXIT_INTERRUPT, EXIT_PIPE, EXIT_TERMINATED = 1, 2, 101, 130, 141, 143
 
 

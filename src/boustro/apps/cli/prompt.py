@@ -29,7 +29,7 @@ from boustro.text.documents import Item, check_input, count_items, read_batches,
 from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
 
-LINES = 256
+LINES = 256  # texts that are scored before their answers are printed
 
 
 def prompt(

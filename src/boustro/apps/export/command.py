@@ -50,6 +50,7 @@ RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 """The files of the npm package that a page holds."""
 MODULE = "module"
 """The kind of a folder that holds a JavaScript module."""
+# int8 rounds every weight, so near ties flip; the others round last digits only
 LEAST: dict[str, float] = {"float32": 0.999, "float16": 0.999, "int8": 0.97}
 
 DEFAULT = ExportOptions()

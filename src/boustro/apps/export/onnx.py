@@ -227,7 +227,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-INT32 = 6
+INT32 = 6  # TensorProto.INT32 of ONNX
 
 
 def translations() -> dict[Any, Callable[..., Any]]:

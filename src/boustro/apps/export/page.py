@@ -41,7 +41,7 @@ from boustro.tasks.data.schemes import BARE
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 
-MAGIC, FORMAT = b"BOUSTRO1", 1
+MAGIC, FORMAT = b"BOUSTRO1", 1  # the page refuses other bytes and other formats, in place of reading nonsense
 SOURCES = ("words.js", "pieces.js", "reading.js", "memory.js", "decode.js", "tagger.js")
 GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 PORTABLE = re.compile(r"(?:[^\\(]|\\[sSrnt\d/.]|\\[pP]\{[A-Z][a-z]?\}|\((?:\?[:!=])?)*")

@@ -47,7 +47,7 @@ from boustro.text.rows import parse_record
 from boustro.text.separated import json_value
 from boustro.types import Entity, Sentence
 
-LONGEST_LABEL = 60
+LONGEST_LABEL = 60  # a longer one is a sentence that was pasted into the wrong field
 READ = frozenset((*TEXT_KEYS, *WORD_KEYS, *TAG_KEYS, *SPAN_KEYS, "spaces", "label", "labels", "score", "answer"))
 READ |= {"note", "source", "document", "data", "annotations", "responses"}
 """The keys that an answer has, and those that say what a record holds to what reads labelled data: a column of such a

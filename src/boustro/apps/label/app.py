@@ -31,10 +31,10 @@ from boustro.types import Entity, Sentence
 
 ALIVE_SECONDS = 8.0
 """A page that has not asked for so long is taken for closed; it asks every two seconds."""
-UNSURE, DIFFERENCES, GROUPS = 8, 50, 12
-NEIGHBOURS, WHOLE_WORDS = 3, 8
+UNSURE, DIFFERENCES, GROUPS = 8, 50, 12  # a screen of each; more of them is asked for again when these are answered
+NEIGHBOURS, WHOLE_WORDS = 3, 8  # words around a place that is shown, and of a text that is shown whole
 OPEN = ("/", "/favicon.ico")
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20  # a request of the page has one answer; more than this is no answer of a person
 
 
 def new_token() -> str:

@@ -23,7 +23,7 @@ from boustro.features.reader import Parts, Reader, itself
 from boustro.heads.inputs import Inputs, sentence_rows
 from boustro.heads.mix import LayerMix
 
-BLOCK_WORDS = 8192
+BLOCK_WORDS = 8192  # half-precision rows become float32 for the product: this bounds the copy
 ALIASES = (
     ("PERSON", "PERSONS", "PEOPLE", "PER", "PERS"),
     ("PLACE", "PLACES", "LOCATION", "LOCATIONS", "LOC", "GPE"),

@@ -43,7 +43,7 @@ from boustro.apps.live.structured import (
 
 GROWING = ("arguments", "input")
 """What of a call of a function arrives in pieces."""
-MOST_CHOICES = 128
+MOST_CHOICES = 128  # OpenAI's own limit of n; each choice holds a stream, so a server could be filled by more
 
 
 def content(value: Any, reading: Reading, place: str) -> Any:

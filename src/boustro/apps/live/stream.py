@@ -35,7 +35,7 @@ from boustro.text.words import (
 )
 from boustro.types import Entity
 
-MOST_WORD = 1_000_000
+MOST_WORD = 1_000_000  # characters without a break: no text; it would be kept and read again with each chunk
 _MARKS = f"{MARKS_INSIDE}+="  # a class of characters, which begins with the hyphen
 RUN = re.compile(rf"{ADDRESS}{IN_ADDRESS}*|[{_MARKS}\w{EXTENDERS}]*")  # what a rule for a word of letters may read
 BREAK = re.compile(rf"[\s{UNSPACED}]|[^{_MARKS}\w{EXTENDERS}]")  # without one of these no word becomes certain

@@ -44,7 +44,7 @@ from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import Fitted, Plan, load_beside
 
-FORMAT = 1
+FORMAT = 1  # of export.json; a folder of a later format is refused, not misread
 CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
 KEYS = frozenset(
     "format version task precision encoder parts memory tables spacing head words config head_options inputs labelling "

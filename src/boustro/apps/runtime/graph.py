@@ -16,7 +16,7 @@ import numpy as np
 
 from boustro.errors import reason
 
-OPSET = 20
+OPSET = 20  # the first opset with Gelu as one operator
 BESIDE = ".data"
 GRAPH, OPSETS, TRAINING, FUNCTIONS = 7, 8, 20, 25  # of a model
 DOMAIN, VERSION = 1, 2  # of an opset

@@ -43,7 +43,7 @@ ModelName = Annotated[str | None, Field(description="Name of the model; not need
 Delay = Annotated[str | None, Field(description="Words after a word until its tag is final: 8, or `all` for the end.")]
 Wait = Annotated[str | None, Field(description="Words after an entity until it is told provisionally: 2.")]
 COMPUTING = ("/v1/predict", "/v1/embed")
-TINY = 1e-12
+TINY = 1e-12  # an empty text has the zero vector, which has no direction
 OPEN = ("/", "/docs", "/openapi.json", "/livez", "/readyz", "/health")
 SERVER = "$SERVER"
 TOKEN = "-H 'Authorization: Bearer TOKEN'"

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
+# load balancers keep a connection for 60 s by default: the server must not be the first to close it
 KEEP_ALIVE_SECONDS = 75
 DRAIN_BYTES, DRAIN_SECONDS = 1 << 24, 5.0
 """How much of a body is read, and forgotten, and for how long, before a request is refused."""

@@ -25,9 +25,10 @@ from boustro.output import as_json
 TRACED = 8  # frames of a failure that the log has
 UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
+# from one text on a GPU to many long ones on a CPU
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PLAIN = "text/plain"
-INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
 
 
 class Figures:

@@ -33,7 +33,7 @@ from boustro.tasks.render import page_colours
 from boustro.tasks.tagger import Tagger
 from boustro.text.places import packaged_tagger
 
-MOST_ASKED = 32
+MOST_ASKED = 32  # a client that sends a new threshold with each request must not fill the memory
 FIRST_RATE = 10_000.0  # characters per second, before anything is measured
 
 

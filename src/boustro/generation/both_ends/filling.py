@@ -29,7 +29,7 @@ from boustro.generation.both_ends.reader import Ids
 from boustro.generation.draws import draw_pieces
 from boustro.generation.options import InfillOptions
 
-BATCH_GAPS = 32
+BATCH_GAPS = 32  # both LMs' caches of as many contexts are in memory at once
 
 
 class Gap(NamedTuple):

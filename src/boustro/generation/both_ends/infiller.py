@@ -22,7 +22,7 @@ from boustro.given import as_text, iterate
 from boustro.options import check_options
 from boustro.text.start import AUTO
 
-BATCH_TEXTS = 16
+BATCH_TEXTS = 16  # a text may have several gaps, which are filled together
 BROKEN = "gaps with bytes that are no whole character, shown as \N{REPLACEMENT CHARACTER}"
 
 

@@ -37,7 +37,7 @@ from boustro.text.alignment import without_mark
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import num_ids
 
-BATCH_ROWS = 64
+BATCH_ROWS = 64  # logits of as many rows are in memory at once
 
 
 class Pair:

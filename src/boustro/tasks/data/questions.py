@@ -28,8 +28,8 @@ from boustro.types import Sentence
 
 MOVED = "answers that do not stand at their offset, not learned from"
 READ = ("context", "question", "answers", "is_impossible")
-MOST_MOVED = 0.05
-LISTED = 3
+MOST_MOVED = 0.05  # of the answers: a few mistaken places are mended, many mean that places count other units
+LISTED = 3  # enough to find the kind of mistake
 QuestionData: TypeAlias = str | Path | Iterable[Any]
 
 

@@ -32,7 +32,7 @@ from boustro.types import Sentence, TypedLabel
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 WORDLESS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
-CACHED_TEXTS = 4096
+CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""

@@ -37,7 +37,7 @@ from boustro.tasks.plan import Fitted, Held, make_plan
 
 KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
-HELD_OUT, BYTES = 10, 4
+HELD_OUT, BYTES = 10, 4  # a tenth of the texts is compared on; a float32 parameter has four bytes
 AnyTask = Task[Any, Any]
 
 

@@ -29,7 +29,7 @@ from boustro.text.words import split_text
 from boustro.types import Sentence
 
 EMPTY = Sentence(())
-LEAST_WORDS = 4
+LEAST_WORDS = 4  # shorter neighbours are headings and page numbers, which say nothing of each other
 
 
 @dataclass(frozen=True, slots=True)

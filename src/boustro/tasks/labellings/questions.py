@@ -47,8 +47,9 @@ NUMBERS = frozenset(
     "eighty ninety hundred thousand million billion half once twice both several".split()
 )
 AMOUNTS = frozenset("many much long old far often large big tall high deep fast heavy".split())
+# one column each; who, whom and whose ask for a person alike
 KINDS = {"who": 0, "whom": 0, "whose": 0, "when": 1, "where": 2, "why": 3, "which": 6, "what": 7}
-HOW_MANY, HOW, OTHER = 4, 5, 8
+HOW_MANY, HOW, OTHER = 4, 5, 8  # columns that no single word names
 ENDERS = frozenset({".", "!", "?"})
 
 
@@ -184,6 +185,7 @@ def _expected(kind: int, shapes: np.ndarray) -> list[np.ndarray]:
 
 
 ANSWER = "answer"
+# scores grow with the longest span: one answer in a hundred is given up, and none of 20 words
 MOST_WORDS, COVERED = 20, 0.99
 
 

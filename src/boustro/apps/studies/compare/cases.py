@@ -23,7 +23,7 @@ from boustro.types import Entity, Sentence
 
 JOINERS = frozenset({"and", "And", "AND", "&"})
 LONG_WORDS = 3
-MAX_FIXED, MAX_BROKEN, MAX_WORDS, MOST_MISTAKES = 5, 3, 40, 8
+MAX_FIXED, MAX_BROKEN, MAX_WORDS, MOST_MISTAKES = 5, 3, 40, 8  # a page has room for as many
 Members = list[tuple[int, Entity]]
 
 

@@ -19,6 +19,7 @@ from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
 
+# by default ten draws of few examples, 30 trials of a search, three seeds of its best
 MOST_SEEDS, DRAWS, BUDGET, BEST = 1000, 10, 30, 3
 SEARCHED = ("lr", "dropout", "batch_sentences")
 """What the search of the preset paper sets."""

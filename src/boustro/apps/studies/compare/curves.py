@@ -13,7 +13,7 @@ from boustro.apps.studies.report import Results, charts, numbers
 from boustro.apps.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
 from boustro.apps.studies.report.charts import Colours, colour_names, colour_systems, layer_names
 
-MANY = 6
+MANY = 6  # more curves in one picture hide each other
 Systems = list[dict[str, Any]]
 
 

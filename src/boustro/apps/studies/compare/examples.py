@@ -15,7 +15,7 @@ from boustro.tasks.units import Units
 
 CHANGE = 0.25
 MOST_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6
-LEAST_EFFECT = 0.01
+LEAST_EFFECT = 0.01  # effects are shown with two digits
 
 
 def differing(

@@ -21,8 +21,9 @@ from boustro.metrics.spans import SpanCounts
 from boustro.text.words import join_words
 from boustro.types import Entity
 
+# a square table of more labels does not fit a page: then the most frequent confusions
 MANY_LABELS, MOST_CONFUSIONS = 12, 30
-MOST_LINES, MANY = 4, 8
+MOST_LINES, MANY = 4, 8  # more lines hide each other; more systems make a table that is folded
 NO_GOLD, NO_PREDICTION = "none (spurious)", "none (missed)"
 EXPLAINED = (
     "Each entity is matched with at most one other. Type: the right words, another type. Boundary: the right type, "

@@ -19,7 +19,7 @@ from boustro.apps.studies.report.blocks import Block, Details, Figure, Prose, Se
 from boustro.apps.studies.report.charts import score_dots
 from boustro.output import console
 
-MANY_LABELS = 10
+MANY_LABELS = 10  # a table with more columns is wider than a page, and is folded
 EQUAL = 0.05
 """Points, below which the smaller of two systems is taken."""
 DRAWN = (

@@ -36,7 +36,7 @@ from boustro.text.documents import read_documents
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
-LEAST_OCCURRENCES = 5
+LEAST_OCCURRENCES = 5  # ten pairs: with fewer a word's mean cosine says little
 
 
 @dataclass(frozen=True, slots=True)

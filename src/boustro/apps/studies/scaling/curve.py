@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LEAST_EACH, LEAST_RUNS = 3, 6
-DELTA = 1e-3
+LEAST_EACH, LEAST_RUNS = 3, 6  # five constants are fitted: with fewer sizes, budgets or runs many of them fit alike
+DELTA = 1e-3  # of the Huber loss on log L, as Hoffmann et al. 2022 have it, so that one bad run does not rule
 LOW, HIGH = 0.02, 3.0
 """The exponents that are searched."""
 GRID = np.geomspace(LOW, HIGH, 24)
-STARTS = 4
+STARTS = 4  # the loss has several minima; the best points of the grid are begun from
 
 
 class Run(NamedTuple):
