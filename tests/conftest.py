@@ -6,11 +6,13 @@ move tensors. It must be installed before they are imported, so this file import
 
 import contextlib
 import gc
+import hashlib
 import os
 import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 CACHES = tempfile.TemporaryDirectory(prefix="boustro-tests-", ignore_cleanup_errors=True)
 os.environ["BOUSTRO_CACHE"] = f"{CACHES.name}/features"
@@ -209,6 +211,43 @@ def tagger_folder(made_once, tiny_pair) -> Path:
 
     tagger = Tagger(tiny_pair, "mlp", epochs=60, mix_epochs=4, lr=1e-2, dropout=0.0, hidden=64)
     return made_once("ner", lambda path: tagger.fit(DATA, DATA, seed=1).save_pretrained(path))
+
+
+@pytest.fixture(scope="session")
+def exported(made_once, tagger_folder) -> Path:
+    """The export of `tagger_folder`, with weights in float32; to be read only."""
+    from boustro.apps.export.command import ExportOptions
+    from boustro.apps.export.folder import export_folder
+
+    return made_once("exported", lambda path: export_folder(tagger_folder, path, ExportOptions(sentences=40)))
+
+
+@pytest.fixture
+def traced_once(made_once, monkeypatch) -> None:
+    """A module that is equal to an earlier one, of this process or another, has its graph: to trace an LM is slow."""
+    import onnx
+    import torch
+
+    trace = torch.onnx.export
+
+    def plain(owner: object) -> list[str]:
+        kinds = (bool, int, float, str, tuple)
+        return [f"{name}={value}" for name, value in sorted(vars(owner).items()) if isinstance(value, kinds)]
+
+    def once(module: torch.nn.Module, given: tuple, **how):
+        (lm,) = vars(module).get("_lm", [None])
+        said = [str(module), *(word for part in module.modules() for word in plain(part)), str(how["dynamic_shapes"])]
+        said += [] if lm is None else [str(lm.model.config), str(lm.scales), *plain(lm)]
+        said += [f"{tensor.shape}" for tensor in given] + how["input_names"] + how["output_names"]
+        key = hashlib.sha256("\n".join(said).encode())
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            key.update(name.encode() + tensor.detach().contiguous().numpy().tobytes())
+        made = made_once(
+            f"graph-{key.hexdigest()}", lambda path: onnx.save(trace(module, given, **how).model_proto, path)
+        )
+        return SimpleNamespace(model_proto=onnx.load(made))
+
+    monkeypatch.setattr("torch.onnx.export", once)
 
 
 @pytest.fixture(scope="session")

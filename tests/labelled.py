@@ -18,6 +18,9 @@ DATA = [
     )
 ]
 
+ONE_GRAPH = {"layers": "last", "pooling": "exit", "standardise": False, "cache": False}
+"""How an LM is read whose graph is the same whatever head reads it."""
+
 UD = """\
 # newdoc id = letters
 # sent_id = 1

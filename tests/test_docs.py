@@ -88,7 +88,7 @@ def runs():
 
 
 @pytest.mark.parametrize("name", runs())
-def test_commands_shown_end_well(name, here, monkeypatch):
+def test_commands_shown_end_well(name, here, traced_once, monkeypatch):
     monkeypatch.setattr("uvicorn.Server.run", lambda *_: None)  # servers would run on
     with Path("log.txt").open() as log:
         monkeypatch.setattr("sys.stdin", log)

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.apps.export.command import ExportOptions
-from boustro.apps.export.folder import export_folder
 from boustro.apps.export.page import MAGIC, bundle, classes, folds, html_page, model_file, write_module
 from boustro.apps.runtime import load
 from boustro.encoders.extended import PooledEncoder
@@ -46,14 +44,6 @@ TEXTS = [
 def random_texts(count=300):
     draw = random.Random(3)
     return ["".join(draw.choice(LETTERS) for _ in range(draw.randrange(1, 60))) for _ in range(count)]
-
-
-@pytest.fixture(scope="module")
-def exported(tagger_folder, tmp_path_factory):
-    """The tagger of a pair, in float32."""
-    out = tmp_path_factory.mktemp("page") / "ner"
-    export_folder(tagger_folder, out, ExportOptions(sentences=20, agreement=0))
-    return out
 
 
 def header_of(data):
@@ -324,7 +314,9 @@ def copied(page, button):
     return pasted
 
 
-def test_the_command_writes_a_module_and_says_how_to_get_what_a_page_needs(tagger_folder, tmp_path, capsys):
+def test_the_command_writes_a_module_and_says_how_to_get_what_a_page_needs(
+    tagger_folder, traced_once, tmp_path, capsys
+):
     small = ["--sentences", "20", "--agreement", "0"]
     assert main(["export", str(tagger_folder), "--format", "module", "--out", str(tmp_path / "js"), *small]) == 0
     made = {file.name for file in (tmp_path / "js").iterdir()}

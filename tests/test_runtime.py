@@ -17,7 +17,7 @@ from boustro.apps.serve.models import open_model as open_served
 from boustro.arrays import read_arrays
 from boustro.encoders.reading import add_in_order
 from boustro.tasks.data import read_data
-from labelled import DATA
+from labelled import DATA, ONE_GRAPH
 from world import run
 
 TEXT = " ".join(read_data(DATA)[0].words)  # the tagger has learned it
@@ -39,57 +39,53 @@ for name in [n for n in sys.modules if n.partition(".")[0] not in {*sys.stdlib_m
 sys.meta_path.insert(0, Only())
 from boustro.apps.runtime import load
 
-model = load(sys.argv[1])
-answer = model.predict(tuple(sys.argv[2:]) if sys.argv[3:] else sys.argv[2])
-said = answer.probabilities if hasattr(answer, "probabilities") else [e.to_dict() for e in answer]
+answers = [load(folder).predict(tuple(texts) if texts[1:] else texts[0]) for folder, *texts in json.loads(sys.argv[1])]
+said = [a.probabilities if hasattr(a, "probabilities") else [e.to_dict() for e in a] for a in answers]
 found = {name.partition(".")[0] for name in sys.modules} - {*sys.stdlib_module_names}
 print(json.dumps([said, sorted(name for name in found if name not in ("__main__", "__mp_main__"))]))
 """
 
 
-def answer_alone(folder, *texts):
-    """What a new interpreter without any other package says of a text or of a pair, and the packages that it has."""
-    done = subprocess.run([sys.executable, "-c", ALONE, str(folder), *texts], capture_output=True, text=True)
+def answer_alone(*asked):
+    """What a new interpreter without any other package says of texts and pairs, each asked of a folder, and the
+    packages that it has."""
+    given = json.dumps([[str(folder), *texts] for folder, *texts in asked])
+    done = subprocess.run([sys.executable, "-c", ALONE, given], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
-def exported(tagger_folder, tmp_path_factory):
-    out = tmp_path_factory.mktemp("export") / "ner"
-    export_folder(tagger_folder, out, ExportOptions(sentences=40))
-    return out
-
-
-@pytest.mark.slow
-def test_nothing_else_is_imported(exported):
-    entities, packages = answer_alone(exported, TEXT)
-    assert entities == [e.to_dict() for e in load(exported).predict(TEXT)] and entities
-    assert not {"torch", "transformers", "safetensors", "tqdm", "filelock", "jaxtyping"} & set(packages)
-    assert {"boustro", "numpy", "onnxruntime", "tokenizers"} <= set(packages)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("texts", [["Snow fell in Vellmar."], ["Snow fell.", ""]], ids=["classify", "pair"])
-def test_a_table_of_words_needs_nothing_else(texts, tiny_pair, tmp_path):
+@pytest.fixture
+def of_tables(tiny_lm, traced_once, tmp_path):
+    """A classifier of texts and one of pairs with a table of words beside their LM, exported: (folder, texts)."""
+    lm, how = str(tiny_lm("llama")), {"epochs": 2, "hidden": 8} | ONE_GRAPH
     examples = [
         ("Ada sailed.", "travel"),
         ("It snowed.", "weather"),
-        ("Ben rowed home.", "travel"),
+        ("Ben rowed.", "travel"),
         ("It rained.", "weather"),
     ]
-    how = {"epochs": 2, "cache": False}
-    if len(texts) > 1:
-        pairs = [{"sentence1": text, "sentence2": "It snowed.", "label": label} for text, label in examples]
-        model = boustro.PairClassifier(f"{tiny_pair}+starter-words", hidden=8, **how).fit(pairs, seed=1)
-    else:
-        given = {"head": "mlp-pool", "hidden": 8, "words": True, "table": "starter-words"}
-        model = boustro.Classifier(tiny_pair, **given, **how).fit(*zip(*examples, strict=True), seed=1)
-    model.save_pretrained(tmp_path / "model")
-    export_folder(tmp_path / "model", tmp_path / "out", ExportOptions(agreement=0.0))
-    said, _ = answer_alone(tmp_path / "out", *texts)
-    wanted = load(tmp_path / "out").predict(tuple(texts) if len(texts) > 1 else texts[0]).probabilities
-    assert said == pytest.approx(wanted)
+    pairs = [{"sentence1": text, "sentence2": "It snowed.", "label": label} for text, label in examples]
+    given = {"head": "mlp-pool", "words": True, "table": "starter-words"}
+    models = {
+        "texts": boustro.Classifier(lm, **given, **how).fit(*zip(*examples, strict=True), seed=1),
+        "pairs": boustro.PairClassifier(f"{lm}+starter-words", **how).fit(pairs, seed=1),
+    }
+    for name, model in models.items():
+        model.save_pretrained(tmp_path / name)
+        export_folder(tmp_path / name, tmp_path / f"{name}-out", ExportOptions(sentences=20, agreement=0.0))
+    return [(tmp_path / "texts-out", "Snow fell in Vellmar."), (tmp_path / "pairs-out", "Snow fell.", "")]
+
+
+@pytest.mark.slow
+def test_a_tagger_and_tables_of_words_need_nothing_else(exported, of_tables):
+    (entities, *said), packages = answer_alone((exported, TEXT), *of_tables)
+    assert entities == [e.to_dict() for e in load(exported).predict(TEXT)] and entities
+    for found, (folder, *texts) in zip(said, of_tables, strict=True):
+        wanted = load(folder).predict(tuple(texts) if texts[1:] else texts[0]).probabilities
+        assert found == pytest.approx(wanted)
+    assert not {"torch", "transformers", "safetensors", "tqdm", "filelock", "jaxtyping"} & set(packages)
+    assert {"boustro", "numpy", "onnxruntime", "tokenizers"} <= set(packages)
 
 
 @pytest.mark.slow
@@ -140,7 +136,7 @@ def test_a_trained_folder_is_opened_too(tagger_folder, exported):
     assert load(tagger_folder, cache=False).types == load(exported).types
 
 
-def test_the_export_command_says_what_it_wrote(world, tmp_path, capsys):
+def test_the_export_command_says_what_it_wrote(world, traced_once, tmp_path, capsys):
     assert main(world.command("export", str(tmp_path / "out"))) == 0
     assert "MB, float32" in capsys.readouterr().err
     assert main(world.command("export", str(tmp_path / "out"))) == 1  # --overwrite is asked for
