@@ -145,7 +145,7 @@ def test_random_labels_are_not_known_from_texts_of_other_documents(tiny_pair):
     labels = ["abcd"[n] for n in rng.integers(0, 4, 20)] * 2
     rows = [{"text": text, "label": label, "document": f"d{n // 4}"}
             for n, (text, label) in enumerate(zip(numbered(rng, 20) * 2, labels, strict=True))]  # fmt: skip
-    found = boustro.Classifier(tiny_pair, cache=False).fit(rows, cross_validate=1e6).record[KEY]
+    found = boustro.Classifier(tiny_pair, "ridge-pool", cache=False).fit(rows, cross_validate=1e6).record[KEY]
     assert found["score"] < 50 and found["groups"] == 5 and found["examples"] == 40
 
 
@@ -154,8 +154,7 @@ def test_random_labels_are_not_known_from_copies(tiny_pair):
     rng = np.random.default_rng(0)
     texts = numbered(rng, 30)
     labels = ["ab"[n] for n in rng.integers(0, 2, 30)]
-    how = {"epochs": 30, "hidden": 32, "lr": 1e-2, "cache": False}
-    model = boustro.Classifier(tiny_pair, **how).fit(texts * 2, labels * 2, cross_validate=1e6)
+    model = boustro.Classifier(tiny_pair, "ridge-pool", cache=False).fit(texts * 2, labels * 2, cross_validate=1e6)
     found = model.record[KEY]
     assert found["score"] < 75 and found["groups"] == 30 and found["examples"] == 60
     assert found["high"] - found["low"] > 25  # of 30 texts, not of 60
@@ -361,8 +360,7 @@ def test_the_score_is_that_of_other_heads(tiny_pair):
     """Texts that are all different, so what was learned by heart is worth nothing: the model itself is always right."""
     words = [f"w{n} v{n} u{n} ." for n in range(20)]
     labels = [("a", "b")[n * 7 % 5 % 2] for n in range(20)]
-    how = {"epochs": 60, "hidden": 32, "lr": 1e-2, "cache": False}
-    made = boustro.Classifier(tiny_pair, **how).fit(words, labels, cross_validate=1e6)
+    made = boustro.Classifier(tiny_pair, "ridge-pool", words=True, cache=False).fit(words, labels, cross_validate=1e6)
     assert [made.predict(text).label for text in words] == labels and made.record[KEY]["score"] < 100
 
 
