@@ -28,9 +28,9 @@ from served import TAGGED, plain, same
 
 pa = pytest.importorskip("pyarrow")
 
-TEXTS = [" ".join(TAGGED[n % 4]["words"][: 1 + n % 5]) + f" {n}" for n in range(900)]
+TEXTS = [" ".join(TAGGED[n % 4]["words"][: 1 + n % 5]) + f" {n}" for n in range(300)]
 RAY_ROWS = int(os.environ.get("BOUSTRO_TEST_RAY_ROWS", "60"))  # a shard; 500 takes minutes
-BATCH = 256  # rows: `TEXTS` are several batches
+BATCH = 85  # rows: `TEXTS` are several batches
 
 
 @pytest.fixture(autouse=True)
@@ -210,12 +210,13 @@ def test_an_input_at_which_the_model_fails_is_a_row_without_an_answer(folder, tm
     assert lines(tmp_path / "bad.jsonl") == [{"place": f"{source}:2", "error": "too odd"}]
 
 
-def test_several_processes_keep_the_order(folder, tmp_path):
+def test_several_processes_keep_the_order(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
     source = write_records(tmp_path / "in.jsonl", TEXTS)
     run("predict", folder, source, "--out", tmp_path / "one.jsonl")
     run("predict", folder, source, "--out", tmp_path / "two.jsonl", "--workers", "2")
     assert (
-        same(lines(tmp_path / "two.jsonl"), lines(tmp_path / "one.jsonl")) and len(lines(tmp_path / "one.jsonl")) == 900
+        same(lines(tmp_path / "two.jsonl"), lines(tmp_path / "one.jsonl")) and len(lines(tmp_path / "one.jsonl")) == 300
     )
 
 
@@ -235,21 +236,21 @@ def killed_in_batch(number: int, fast: bool = True) -> None:
     Tagger.answer_inputs = fatal
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+@pytest.mark.parametrize("ending", [pytest.param("jsonl", marks=pytest.mark.long), "parquet"])
 def test_a_killed_run_goes_on_where_it_was(folder, tmp_path, ending):
     source = write_records(tmp_path / "in.jsonl", TEXTS)
     with source.open("a") as file:
-        file.write("nonsense\n" + json.dumps({"id": 900, "text": "Ada left"}) + "\n")
+        file.write("nonsense\n" + json.dumps({"id": 300, "text": "Ada left"}) + "\n")
     whole, out = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
     run("predict", folder, source, "--out", whole, "--errors", tmp_path / "whole.bad")
     arguments = ["predict", folder, source, "--out", out, "--errors", tmp_path / "bad"]
     command = [*map(str, arguments), "--quiet"]
     assert finish(start(killed_in_batch, command, tmp_path / "errors", 3)) == -signal.SIGKILL
     state = json.loads((tmp_path / f"out.{ending}.progress").read_text())
-    assert state["rows"] == 512 and not out.exists()
+    assert state["rows"] == 2 * BATCH and not out.exists()
     part = tmp_path / f"out.{ending}.part"
     with part.open("a") as file:
-        file.write('{"id": 512, "te')  # what a kill leaves of a line
+        file.write('{"id": 170, "te')  # what a kill leaves of a line
     assert finish(start(killed_in_batch, [*command, "--resume"], tmp_path / "errors", 3)) == 0, (
         tmp_path / "errors"
     ).read_text()
@@ -305,22 +306,22 @@ def signalled_in_batch(number: int, name: str) -> None:
     Tagger.answer_inputs = signalled
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize(("name", "code"), [pytest.param("SIGINT", 130, marks=pytest.mark.long), ("SIGTERM", 143)])
 def test_an_interrupted_run_says_what_is_kept_and_is_not_begun_again_unasked(folder, tmp_path, capsys, name, code):
     source, out, log = write_records(tmp_path / "in.jsonl", TEXTS), tmp_path / "out.jsonl", tmp_path / "errors"
     run("predict", folder, source, "--out", tmp_path / "whole.jsonl")
     command = ["predict", str(folder), str(source), "--out", str(out)]
     assert finish(start(signalled_in_batch, command, log, 3, name)) == code
-    assert log.read_text() == "boustro: interrupted: 512 rows are kept; the same command with --resume goes on\n"
+    assert log.read_text() == "boustro: interrupted: 170 rows are kept; the same command with --resume goes on\n"
     assert main(command) == 1
-    assert f"{out}: 512 rows are done: --resume goes on, --overwrite starts again" in capsys.readouterr().err
+    assert f"{out}: 170 rows are done: --resume goes on, --overwrite starts again" in capsys.readouterr().err
     assert finish(start(signalled_in_batch, [*command, "--overwrite"], log, 1, name)) == code
     assert log.read_text() == "boustro: interrupted: no result was written\n"
     assert main([*command, "--resume"]) == 0
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes() and not list(tmp_path.glob("out.jsonl.*"))
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_an_interrupted_batch_says_what_is_kept_and_the_same_command_goes_on(folder, tmp_path, workers):
     source, log = make_shards(tmp_path / "in", 3, 40), tmp_path / "errors"
     command = ["batch", str(folder), str(source), str(tmp_path / "out")]

@@ -48,19 +48,20 @@ def write(path, rows):
     return str(path)
 
 
-@pytest.fixture
-def command(tiny_pair, tmp_path):
+@pytest.fixture(scope="module")
+def command(tiny_pair, tmp_path_factory):
     """The words of a command that trains on two files."""
+    tmp_path = tmp_path_factory.mktemp("names")
     files = [write(tmp_path / "news.jsonl", NEWS * 8), write(tmp_path / "others.jsonl", OTHERS * 4)]
     (tmp_path / "kinds.json").write_text(json.dumps(KINDS), "utf-8")
     how = ["--kinds", str(tmp_path / "kinds.json"), "--encoder", tiny_pair, "--width", "8", "--hidden", "16"]
     return ["names", *files, *how, "--epochs", "20", "--lr", "0.01", "--out", str(tmp_path / "names")]
 
 
-@pytest.fixture
-def folder(command, tmp_path):
+@pytest.fixture(scope="module")
+def folder(command):
     assert main(command) == 0
-    return tmp_path / "names"
+    return Path(command[-1])
 
 
 def test_what_a_file_teaches(tmp_path):
@@ -149,23 +150,24 @@ def test_what_does_not_fit_is_refused(folder, command, tmp_path, file):
         train_again(nothing, tmp_path / "none" / "out", command)
     (tmp_path / "kinds.json").write_text("[1]", "utf-8")
     with pytest.raises(ValueError, match="expected one object such as"):
-        train_again(command[1], tmp_path / "other", command)
+        train_again(command[1], tmp_path / "other", command, tmp_path / "kinds.json")
     for name in ("starter-names", "starter-memory"):
         with pytest.raises(ValueError, match=rf"{name} is .*, not a model"):
             load_encoder(f"masked:{name}")
 
 
-def train_again(data, out, command):
+def train_again(data, out, command, kinds=None):
     words = dict(zip(command[3::2], command[4::2], strict=True))
-    train(NamesConfig(data=(data,), out=out, kinds=Path(words["--kinds"]), encoder=words["--encoder"], epochs=1))
+    kinds = kinds or Path(words["--kinds"])
+    train(NamesConfig(data=(data,), out=out, kinds=kinds, encoder=words["--encoder"], epochs=1))
 
 
-@pytest.mark.parametrize("options", [{}, {"memory": True, "spelling": True}])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.long), {"memory": True, "spelling": True}])
 def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, options):
     pytest.importorskip("onnxruntime")
     tagger = boustro.Tagger(f"names:{folder}", epochs=3, cache=False, context="sentence", **options)
     tagger.fit(TAGGED, seed=1).save_pretrained(tmp_path / "ner")
-    assert main(["export", str(tmp_path / "ner"), "--out", str(tmp_path / "small")]) == 0
+    assert main(["export", str(tmp_path / "ner"), "--out", str(tmp_path / "small"), "--sentences", "20"]) == 0
     text = "Ada left Vellmar. Vellmar is small."
     for one, other in zip(boustro.load(tmp_path / "small").predict(text), tagger.predict(text), strict=True):
         assert (one.label, one.start, one.end) == (other.label, other.start, other.end)

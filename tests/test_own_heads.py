@@ -9,6 +9,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.tasks.data.texts import read_texts
 from boustro.types import Sentence
+from world import run
 
 PLACES = ("Port Lisse", "Vellmar", "Okonkwo", "Brandt Hill", "Ada Bridge", "Calloway", "Mossend", "Tarn")
 ROWS = {
@@ -49,10 +50,26 @@ def given(tiny_pair, tmp_path_factory):
     return arguments
 
 
+@pytest.fixture(scope="module")
+def study(given, tmp_path_factory):
+    """study(task) → its results, its report and what it said, computed once."""
+    made = {}
+
+    def of(task):
+        if task not in made:
+            out = tmp_path_factory.mktemp(task) / "a"
+            code, _, errors = run(given(task, out))
+            assert code == 0, errors
+            texts = [(out / name).read_text("utf-8") for name in ("results.json", "report.md")]
+            made[task] = json.loads(texts[0]), texts[1], errors
+        return made[task]
+
+    return of
+
+
 @pytest.mark.parametrize("task", ROWS)
-def test_every_draw_has_k_examples_and_those_of_a_smaller_k_are_among_them(task, given, tmp_path, capsys):
-    assert main(given(task, tmp_path / "a")) == 0
-    results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
+def test_every_draw_has_k_examples_and_those_of_a_smaller_k_are_among_them(task, study):
+    results, report, errors = study(task)
     assert results["varied"] == {"K": [2, 6]} and results["task"]["metric"] == METRICS[task]
     for small, large in zip(results["draws"]["2"], results["draws"]["6"], strict=True):
         assert len(small) == 2 and len(large) == 6 and {*small} < {*large}
@@ -61,14 +78,12 @@ def test_every_draw_has_k_examples_and_those_of_a_smaller_k_are_among_them(task,
         ("K=2", 2, 2),
         ("K=6", 6, 2),
     ]
-    report = (tmp_path / "a/report.md").read_text("utf-8")
     assert "K in all" in report and "Scores by the number of examples" in report and "K = 6" in report
-    assert f"dev {METRICS[task]}" in capsys.readouterr().err
+    assert f"dev {METRICS[task]}" in errors
 
 
-def test_a_point_is_what_fit_gives_on_its_draw(given, tiny_pair, tmp_path):
-    assert main(given("classify", tmp_path / "a")) == 0
-    results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
+def test_a_point_is_what_fit_gives_on_its_draw(study, tiny_pair):
+    results, *_ = study("classify")
     texts = read_texts([(row["text"], row["labels"]) for row in ROWS["classify"]])
     system = next(s for s in results["systems"] if s["shots"] == 6)
     for seed, (draw, value) in enumerate(zip(results["draws"]["6"], system["dev"]["values"], strict=True), 1):
