@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 
 # Each test file in one of as many processes as there are cores: what its tests share is made once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
-# What bf16 changes: states of encoders, and the training of heads, LMs and what stands between them.
-COMPUTING := adapt crf elmo encoders fusion heads loss masked optimizer pretrain roads span_head tagger tasks
+# The files with tests marked `bf16`: states of encoders, and the training of heads, LMs and what stands between them.
+COMPUTING := $(shell grep -l 'mark.bf16' tests/test_*.py)
 
 .PHONY: demo test test-long test-bf16 test-web test-llm check docs install format clean
 
@@ -21,11 +21,11 @@ test-long: install
 	$(PYTEST) -m '' --hypothesis-profile long
 
 test-bf16: install
-	BOUSTRO_BF16=1 $(PYTEST) $(COMPUTING:%=tests/test_%.py)
+	BOUSTRO_BF16=1 $(PYTEST) -m 'bf16 and not long' $(COMPUTING)
 
 # The exported page in Chromium and its module in Node, with onnxruntime-web; needs npm.
 test-web: install $(VENV)/web/node_modules/onnxruntime-web
-	BOUSTRO_ONNXRUNTIME_WEB=$(abspath $(VENV)/web/node_modules/onnxruntime-web) $(BIN)/python -m pytest tests/test_export_page.py
+	BOUSTRO_ONNXRUNTIME_WEB=$(abspath $(VENV)/web/node_modules/onnxruntime-web) $(BIN)/python -m pytest -m web tests/test_export_page.py
 
 $(VENV)/web/node_modules/onnxruntime-web: | $(VENV)/.installed
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/web onnxruntime-web@1.30.0

@@ -13,9 +13,14 @@ NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="needs Node, which is not installed")
 WEB = Path(str(files("boustro.apps.export"))) / "web"
 RUNTIME = os.environ.get("BOUSTRO_ONNXRUNTIME_WEB", "")
-needs_runtime = pytest.mark.skipif(
+WITHOUT = pytest.mark.skipif(
     not RUNTIME, reason="needs onnxruntime-web: npm install it, and name its folder in BOUSTRO_ONNXRUNTIME_WEB"
 )
+
+
+def needs_runtime(test):
+    """Mark a test that needs onnxruntime-web; `make test-web` runs these alone."""
+    return pytest.mark.web(WITHOUT(test))
 
 
 def run_js(body: str, given, *modules: str):

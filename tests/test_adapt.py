@@ -65,8 +65,16 @@ def test_all_linear_layers_of_the_blocks_are_adapted_and_nothing_else_trains(tin
     assert sum(p.numel() for p in weights.parameters()) == sum(4 * sum(p.shape) for p in matrices)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("blocks", ["1-2", "2", "none"])
+@pytest.mark.parametrize(
+    ("kind", "blocks"),
+    [
+        *((kind, "2") for kind in KINDS),
+        ("llama", "none"),
+        *(pytest.param(kind, "none", marks=pytest.mark.long) for kind in KINDS if kind != "llama"),
+        *(pytest.param(kind, "1-2", marks=pytest.mark.long) for kind in KINDS),
+    ],
+)
+@pytest.mark.bf16
 def test_the_merged_encoder_equals_what_peft_itself_gives(tiny_lm, tmp_path, kind, blocks):
     from boustro.encoders.adapted import facts_of
     from boustro.models.lora import KIND, save_adaptation
@@ -153,6 +161,7 @@ def adapted_to_labels(lm, labelled, tmp_path_factory):
     return out
 
 
+@pytest.mark.bf16
 def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
     record = training(adapted)
     losses = [row["loss"] for row in record["history"] if "loss" in row]
@@ -166,6 +175,7 @@ def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
     assert [path.name for path in adapted.parent.iterdir()] == ["lm"]  # no checkpoint stays
 
 
+@pytest.mark.bf16
 def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_alone(adapted, lm, text):
     from boustro.objectives.examples import keyed_generator
 
@@ -217,6 +227,7 @@ def test_what_a_second_reading_cannot_learn_from(lm, text, tmp_path, capsys, opt
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.bf16
 def test_labelled_sentences_lower_the_loss_and_the_own_head_is_scored(adapted_to_labels):
     record = training(adapted_to_labels)
     losses = [row["loss"] for row in record["history"] if "loss" in row]
@@ -239,7 +250,8 @@ def test_a_tag_that_training_never_showed_is_an_error_of_the_score_and_no_part_o
 
 
 @pytest.mark.parametrize("way", ["text", "reading", "labels"])
-@pytest.mark.parametrize("dropout", [0, 0.3])
+@pytest.mark.parametrize("dropout", [pytest.param(0, marks=pytest.mark.long), 0.3])
+@pytest.mark.bf16
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tmp_path, stopped_before, way, dropout):
     def command(name, *options):
         options = ["--dropout", dropout, *options]
@@ -259,6 +271,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
 
 
+@pytest.mark.bf16
 def test_no_training_is_the_lm_with_its_mask_removed(lm, text, tmp_path):
     for blocks in ("all", "2", "none"):
         assert main(from_text(lm, text, tmp_path / blocks, "--blocks", blocks, steps=0)) == 0
@@ -294,6 +307,7 @@ def test_an_lm_in_bf16_is_adapted_in_fp32_and_read_again(lm, text, labelled, tmp
 # As an encoder
 
 
+@pytest.mark.bf16
 def test_an_adapted_lm_sees_both_sides_in_its_blocks_alone(adapted, adapted_to_labels, lm):
     last = [*WORDS[:-2], "Lisse", "."]
     for folder, expected in ((adapted, [False, True, True]), (adapted_to_labels, [False, False, True])):

@@ -120,12 +120,14 @@ def trained(tmp_path_factory):
     return folder / "lm"
 
 
+@pytest.mark.bf16
 def test_training_lowers_the_loss(trained):
     training = json.loads((trained / "training.json").read_text())
     losses = [row["loss"] for row in training["history"] if "loss" in row]
     assert training["validation_loss"] < 0.6 * losses[0] and training["share_of_unknown_targets"] == 0
 
 
+@pytest.mark.bf16
 def test_the_encoder_gives_each_words_states_beside_each_other(trained):
     elmo = load_elmo(trained)
     texts = [WORDS, WORDS[:1], WEEK]
@@ -170,6 +172,7 @@ def test_documents_caches_specs_and_options(trained, tmp_path):
         load_encoder("elmo:./none")
 
 
+@pytest.mark.bf16
 def test_a_tagger_over_an_elmo_is_saved_and_opened(trained, tmp_path):
     data = [(WORDS, "B-PER O O O B-LOC O".split())]
     tagger = boustro.Tagger(f"elmo:{trained}", "linear", epochs=1).fit(data, data)

@@ -49,6 +49,7 @@ PLACES = {
 @pytest.mark.parametrize("sentinel", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.bf16
 def test_every_family_place_and_layer_equals_plain_transformers(tiny_lm, kind, direction, sentinel):
     path, backward = tiny_lm(kind, direction, sentinel=sentinel), direction == "backward"
     encoder = load_encoder(str(path), pooling="+".join(PLACES), dtype="float32", spacing="always")
@@ -61,6 +62,7 @@ def test_every_family_place_and_layer_equals_plain_transformers(tiny_lm, kind, d
                 np.testing.assert_allclose(vectors[i, layer], expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.bf16
 def test_a_pair_is_its_halves_side_by_side(tiny_lm):
     forward, backward = tiny_lm("gpt2"), tiny_lm("llama", "backward", sentinel=True)
     pair = load_encoder(f"{forward}+{backward}", dtype="float32")
@@ -91,6 +93,7 @@ def test_a_backward_lm_without_a_tokenizer_takes_the_forward_ones(tiny_lm, tmp_p
     np.testing.assert_array_equal(next(iter(pair.encode(SENTENCES)))[1], next(iter(alone.encode(SENTENCES)))[0])
 
 
+@pytest.mark.bf16
 def test_each_direction_knows_its_own_side_only(tiny_lm):
     pair = load_encoder(
         f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', sentinel=True)}", pooling="exit"
@@ -101,6 +104,7 @@ def test_each_direction_knows_its_own_side_only(tiny_lm):
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.bf16
 def test_batches_padding_and_order_change_nothing(tiny_lm, direction, monkeypatch):
     encoder = load_encoder(str(tiny_lm("llama", direction, sentinel=True)), dtype="float32")
     together = [a[0] for a in encoder.encode(SENTENCES)]
@@ -125,6 +129,7 @@ def test_some_layers_are_those_of_all(tiny_lm, layers):
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.bf16
 def test_a_text_longer_than_the_window_is_read_whole(tiny_lm, direction):
     path = tiny_lm("llama", direction, sentinel=True)
     words = [SENTENCES[2][i % 13] for i in range(120)]
@@ -138,6 +143,7 @@ def test_a_text_longer_than_the_window_is_read_whole(tiny_lm, direction):
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.bf16
 def test_document_context_reads_the_sentences_around(tiny_lm, direction):
     path = str(tiny_lm("llama", direction, sentinel=True))
     around = load_encoder(path, dtype="float32", context="document")
@@ -165,6 +171,7 @@ def test_places_by_their_definition(sizes, backward):
 
 
 @pytest.mark.parametrize("dtype", [None, "float32"])
+@pytest.mark.bf16
 def test_cached_and_live_give_the_same_numbers(tiny_lm, tmp_path, dtype):
     spec = f"{tiny_lm('gpt2')}+{tiny_lm('gpt2', 'backward', sentinel=True)}"
     live = load_encoder(spec, dtype=dtype).encode_all(SENTENCES)
@@ -329,6 +336,7 @@ def our_llama(tiny_tokenizer, tmp_path_factory):
 
 
 @pytest.mark.parametrize("layers", ["all", "0,2", "last"])
+@pytest.mark.bf16
 def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, layers):
     encoder, theirs = (load_encoder(str(our_llama), layers, dtype="float32", cache=False) for _ in range(2))
     assert type(encoder.new_cache()) is KeyValues and type(theirs.model).__name__ == "LlamaModel"
@@ -362,6 +370,7 @@ def test_states_are_compared_one_by_one_whatever_the_largest_of_them_is(moved, d
     assert nearly_equal(states, states, dtype)
 
 
+@pytest.mark.bf16
 def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
     config = plain_config(str(our_llama))
     assert config is not None
@@ -378,6 +387,7 @@ def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
         assert nearly_equal(joined, states, torch.bfloat16)
 
 
+@pytest.mark.bf16
 def test_a_run_up_is_computed_once_by_an_lm_of_ours_too(our_llama):
     how = {"dtype": "float32", "cache": False, "prefix": "The harbour"}
     encoder, theirs = (load_encoder(str(our_llama), "all", **how) for _ in range(2))

@@ -154,6 +154,7 @@ def trained(pair, shards, validation, tmp_path_factory):
     return out
 
 
+@pytest.mark.bf16
 def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(trained):
     training = json.loads((trained / "training.json").read_text())
     losses = [row["loss"] for row in training["history"] if "loss" in row]
@@ -164,6 +165,7 @@ def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(traine
     assert [path.name for path in trained.parent.iterdir()] == [trained.name]
 
 
+@pytest.mark.bf16
 def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validation):
     from safetensors.torch import load_file
 
@@ -207,6 +209,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_writes_nothing(pair, shards,
     assert "nothing was written. Try a lower --lr" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
+@pytest.mark.bf16
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, stopped_before):
     assert main(command(pair, shards, tmp_path / "whole")) == 0
     parts = command(pair, shards, tmp_path / "parts", "--save-minutes", 0)
@@ -291,6 +294,7 @@ def test_the_learning_rate_rises_stays_and_falls():
 WORDS = ["monday", "Ada", "sold", "umbrellas", "in", "Vellmar", "sunday"]
 
 
+@pytest.mark.bf16
 def test_the_encoder_gives_both_lms_and_the_fusion_of_the_same_words(trained, pair):
     encoder = load_encoder(f"fused:{trained}", dtype="float32", layers="last")
     plain = load_encoder("+".join(pair), dtype="float32", layers="last")
@@ -307,6 +311,7 @@ def test_the_encoder_gives_both_lms_and_the_fusion_of_the_same_words(trained, pa
         np.testing.assert_allclose(fused[word, 0], states[start:stop].mean(0), atol=1e-5)
 
 
+@pytest.mark.bf16
 def test_the_first_half_of_a_fused_state_does_not_know_its_piece_and_the_second_does(trained):
     encoder = load_encoder(f"fused:{trained}", dtype="float32", spacing="always")
     pieces = sorted(p[1:] for p in encoder.tokenizer.get_vocab() if p[0] == "Ġ" and p[1:].isalpha() and p[1:].isascii())
@@ -322,6 +327,7 @@ def test_the_first_half_of_a_fused_state_does_not_know_its_piece_and_the_second_
 
 
 @pytest.mark.parametrize("pooling", [None, "exit+before", "entry", "first+last"])
+@pytest.mark.bf16
 def test_batches_change_nothing_and_long_texts_are_read_whole(trained, pooling, monkeypatch):
     texts = [WORDS, WORDS[:1], WORDS * 15]
     encoder = load_encoder(f"fused:{trained}", dtype="float32", pooling=pooling)

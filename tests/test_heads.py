@@ -47,6 +47,7 @@ KINDS = [(kind, {}) for kind, made in HEADS.items() if made.labelling in ("tags"
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=lambda x: "-".join(x) if isinstance(x, dict) else x)
+@pytest.mark.bf16
 def test_a_head_learns_and_opens_as_it_was_saved(tiny_pair, tmp_path, kind, options):
     tagger = boustro.Tagger(tiny_pair, kind, **with_own(kind, FAST), **options).fit(DATA, DATA)
     assert tagger.evaluate(DATA).f1 > 95
@@ -74,6 +75,7 @@ def test_word_by_word_decoding_may_say_what_no_sequence_allows():
     assert ids == [[2, 2], [1, 2]]  # I-X I-X, and B-X I-X
 
 
+@pytest.mark.bf16
 def test_nested_entities_are_found_whole(tiny_pair):
     data = [
         Sentence(

@@ -20,6 +20,7 @@ from conftest import WORDS
 from test_masked_objective import dense_targets
 
 
+@pytest.mark.bf16
 def test_every_layer_equals_plain_transformers(bert):
     from transformers import AutoModel, AutoTokenizer
 
@@ -32,6 +33,7 @@ def test_every_layer_equals_plain_transformers(bert):
     np.testing.assert_allclose(vectors, states[:, first].transpose(0, 1).detach(), atol=1e-5)
 
 
+@pytest.mark.bf16
 def test_padding_changes_nothing(bert):
     encoder = load_encoder(f"masked:{bert}", pooling="mean", dtype="float32")
     alone = next(encoder.encode([WORDS[:2]]))[0]
@@ -39,6 +41,7 @@ def test_padding_changes_nothing(bert):
     np.testing.assert_allclose(alone, together, atol=1e-5)
 
 
+@pytest.mark.bf16
 def test_a_word_knows_both_its_sides(bert):
     encoder = load_encoder(f"masked:{bert}", layers="last", dtype="float32")
     plain, left, right = (x for (x,) in encoder.encode([WORDS, ["Vellmar", *WORDS[1:]], [*WORDS[:-1], "sold"]]))
@@ -80,6 +83,7 @@ def test_what_does_not_fit_is_said(bert, tiny_lm, options, message):
         load_encoder(f"masked:{path}", **options)
 
 
+@pytest.mark.bf16
 def test_a_tagger_over_a_masked_lm_and_a_causal_one_is_saved_and_opened(bert, tiny_lm, tmp_path):
     data = [(WORDS, "B-PER I-PER O O O O B-LOC O".split())]
     tagger = boustro.Tagger(f"{tiny_lm('llama')}+masked:{bert}", "linear", epochs=1).fit(data, data)

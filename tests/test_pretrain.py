@@ -98,6 +98,7 @@ def test_the_folder_is_complete_and_nothing_else_is_left(trained):
     assert [path.name for path in trained.parent.iterdir()] == ["lm"]
 
 
+@pytest.mark.bf16
 def test_the_loss_falls_on_a_pattern(trained, shards):
     training = json.loads((trained / "training.json").read_text())
     losses = [row["loss"] for row in training["history"] if "loss" in row]
@@ -108,6 +109,7 @@ def test_the_loss_falls_on_a_pattern(trained, shards):
     assert training["num_parameters"] == sum(tensor.numel() for tensor in weights(trained).values())
 
 
+@pytest.mark.bf16
 def test_the_validation_loss_is_that_of_the_saved_model_reading_backwards(trained, validation):
     training = json.loads((trained / "training.json").read_text())
     held_out = Shards.open(validation)
@@ -151,6 +153,7 @@ def test_a_dry_run_says_what_a_run_would_cost_and_leaves_nothing(shards, validat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.bf16
 def test_the_same_command_gives_the_same_weights_and_another_seed_others(shards, tmp_path):
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         assert main(command(shards, tmp_path / name, "--seed", seed, steps=3)) == 0
@@ -181,6 +184,7 @@ def test_the_size_of_a_micro_batch_changes_nothing(shards, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+@pytest.mark.bf16
 def test_no_mixed_precision_means_the_steps_of_muon_too(shards, tmp_path, monkeypatch):
     runs = {}
     for forced, options in (("0", []), ("1", ["--no-bf16"]), ("1", [])):
@@ -249,6 +253,7 @@ def test_an_interrupted_run_leaves_its_last_two_checkpoints_and_no_model(interru
         assert files.keys() == {"weights.safetensors", "optimizer.safetensors", "optimizer.json", "trainer_state.json"}
 
 
+@pytest.mark.bf16
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(shards, straight, broken_off, capsys):
     assert main(command(shards, broken_off / "lm", "--resume")) == 0
     assert f"resuming from {broken_off / 'lm.checkpoints' / 'checkpoint-6'}" in capsys.readouterr().err

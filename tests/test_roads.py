@@ -34,6 +34,7 @@ def follows(one, other):
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.bf16
 def test_without_a_mask_every_state_above_the_embeddings_knows_what_follows(tiny_lm, kind, direction):
     path = tiny_lm(kind, direction, sentinel=True)
     changed = LAST if direction == "forward" else ["Lisse", *WORDS[1:]]
@@ -78,6 +79,7 @@ def leaf(states):
 
 @pytest.mark.parametrize("spec", ["unmasked:{}", "unmasked:2:{}", "repeated:{}", "repeated:3:{}"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.bf16
 def test_batches_and_padding_change_nothing(tiny_lm, kind, spec, monkeypatch):
     spec = spec.format(tiny_lm(kind, sentinel=True))
     together = read(spec, *SENTENCES, pooling="exit+before+mean")
@@ -87,6 +89,7 @@ def test_batches_and_padding_change_nothing(tiny_lm, kind, spec, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.bf16
 def test_without_a_mask_equals_plain_transformers_with_a_mask_that_lets_all_see_all(tiny_lm, kind):
     model, encoder = (
         AutoModel.from_pretrained(tiny_lm(kind)).eval(),
@@ -123,6 +126,7 @@ def test_the_last_copy_is_read_where_its_pieces_stand(tiny_lm, copies, between, 
 
 @pytest.mark.parametrize("sentinel", [False, True])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.bf16
 def test_one_copy_is_the_lm_itself(tiny_lm, direction, sentinel):
     path = tiny_lm("gpt2", direction, sentinel=sentinel)
     long = [WORDS * 20, *SENTENCES]
@@ -156,6 +160,7 @@ def test_a_long_text_is_read_in_windows_that_hold_all_copies(tiny_lm):
 
 @pytest.mark.parametrize("spec", ["{}", "unmasked:{}", "unmasked:1:{}", "repeated:{}"])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.bf16
 def test_an_early_exit_computes_no_block_above_and_changes_nothing(tiny_lm, kind, spec):
     spec = spec.format(tiny_lm(kind))
     every = load_encoder(spec, dtype="float32").encode_all(SENTENCES).streams[0]

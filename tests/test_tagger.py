@@ -45,6 +45,7 @@ def tagger(tiny_pair):
     return boustro.Tagger(tiny_pair, "mlp", epochs=60, lr=1e-2, dropout=0.0, hidden=64).fit(DATA, DATA, seed=1)
 
 
+@pytest.mark.bf16
 def test_a_pair_learns_what_stands_on_either_side(tagger):
     assert tagger.evaluate(DATA).f1 > 95
     assert tagger.record["dev_curve"][tagger.record["best_epoch"] - 1] == max(tagger.record["dev_curve"])
@@ -55,6 +56,7 @@ def test_a_forward_lm_alone_cannot_know_what_follows_the_first_word(tiny_pair):
     assert forward.evaluate(DATA).f1 < 85
 
 
+@pytest.mark.bf16
 def test_saved_and_opened_taggers_agree(tagger, tmp_path):
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
@@ -179,12 +181,14 @@ def test_a_device_that_is_not_here_is_named(tiny_pair):
             make(tiny_pair.split("+")[0], device="abacus")
 
 
+@pytest.mark.bf16
 def test_batches_and_the_cache_change_no_tag(tagger):
     sentences = [words for words, _ in DATA]
     together = tagger.tag(sentences)
     assert together == [tagger.tag([s])[0] for s in sentences] == tagger.tag(sentences, cached=True)
 
 
+@pytest.mark.bf16
 def test_one_seed_gives_one_tagger(tiny_pair):
     first, same, other = (
         boustro.Tagger(tiny_pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2)
@@ -322,6 +326,7 @@ def test_the_best_epoch_is_kept_and_not_the_last():
 
 @pytest.mark.parametrize("kind", ["linear", "mlp", "block", "bilstm"])
 @pytest.mark.parametrize("crf", [True, False])
+@pytest.mark.bf16
 def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32(kind, crf):
     generator, lengths, losses = np.random.default_rng(0), np.array([5, 7, 0, 3] * 10), []
     features = generator.normal(size=(lengths.sum(), 2, 16)).astype(np.float16)

@@ -79,6 +79,7 @@ def test_every_task_is_tried():
         for spec in SPECS
     ],
 )
+@pytest.mark.bf16
 def test_a_task_on_every_encoder(name, spec, world, tmp_path):
     cls = task_class(name)
     task = cls(world.fill(spec), cache=False, **small(name)).fit(RECORDS[name], RECORDS[name], seed=1)
