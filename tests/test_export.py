@@ -192,6 +192,12 @@ def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tm
     assert [own.predict(text) for text in TEXTS] == own.predict(TEXTS)
     assert own.evaluate(DATA).f1 == exact.evaluate(DATA).f1 > 20
     assert own.answer([Sentence(())])[0].tags == exact.answer([Sentence(())])[0].tags == ()
+    if head == "span":
+        with pytest.raises(ValueError, match="a threshold is for taggers whose words have probabilities"):
+            own.predict("Ada left.", threshold=0.1)
+    else:
+        found, wanted, few = (tags_of(model, TEXTS) for model in (*(m.with_threshold(0.02) for m in (own, exact)), own))
+        assert found == wanted and few.count("O") > found.count("O")
 
 
 @pytest.mark.parametrize(

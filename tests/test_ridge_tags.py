@@ -6,6 +6,7 @@ import torch
 
 import boustro
 from boustro.heads.closed_form import LabelledWords, ridge
+from boustro.heads.decoding import LikelyWords
 from boustro.heads.options import TagOptions
 from boustro.heads.registry import make_head
 from boustro.types import Sentence
@@ -54,6 +55,12 @@ def test_both_regressions_are_ridge_on_words_and_on_means_of_entities():
     assert ((ids > 0) == (p[:, 1] > p[:, 0])).all()
     np.testing.assert_allclose(scores[ids == 0], p[ids == 0, 0], rtol=1e-4)
     assert (scores[ids > 0] <= p[ids > 0, 1] + 1e-6).all()
+    with torch.no_grad():
+        made.body.maps[0].bias.add_(torch.tensor([1.0, 0]))  # so that few words are in an entity
+    p = made.body.probabilities(0, torch.from_numpy(x)).detach().numpy()[:, 1]
+    made.words = LikelyWords(least := float(np.median(p)))
+    more = np.concatenate([ids for ids, _ in made.predict(torch.from_numpy(x), lengths)])
+    assert ((more > 0) == (p >= least)).all() and least < 0.5
 
 
 @pytest.mark.parametrize(("labels", "wanted"), [(BIO, [2, 4, 0, 2]), (IO, [2, 2, 0, 2]), (BIOES, [1, 2, 0, 4])])

@@ -23,6 +23,7 @@ from boustro.apps.serve.app import Service, make_service
 from boustro.apps.serve.http import HttpOptions, ServeLimits
 from boustro.apps.serve.models import find_model, name_folders, open_model
 from boustro.tasks import TASKS, task_class
+from labelled import longer
 from served import JSON_INPUTS, Puppet, make_folders, plain, same
 from test_calibration import DATA
 from test_tasks import INPUTS
@@ -124,6 +125,14 @@ def test_min_score_leaves_out_entities(client):
     assert sum(len(output["entities"]) for output in kept) == len(scores) - scores.index(scores[1]) < len(scores)
 
 
+def test_a_threshold_answers_unlikely_words_as_predict_does(client, folders):
+    tagger = boustro.Tagger.from_pretrained(folders["tag"], cache=False)
+    few, more = (ask(client, *TEXTS, model="tag", **how).json()["outputs"] for how in ({}, {"threshold": 1e-6}))
+    assert same(more, [{"entities": [e.to_dict() for e in found]} for found in tagger.predict(TEXTS, threshold=1e-6)])
+    words = [sum(len(e["text"].split()) for output in each for e in output["entities"]) for each in (few, more)]
+    assert words[0] < words[1]
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -147,6 +156,9 @@ def test_min_score_leaves_out_entities(client):
         ({"inputs": ["Ada"], "model": "classify", "recall": 0.9}, (400, "no_recall")),
         ({"inputs": ["Ada"], "model": "tag", "recall": 1}, (422, "not_valid")),
         ({"inputs": ["Ada"], "model": "classify", "min_score": 0.5}, (400, "no_min_score")),
+        ({"inputs": ["Ada"], "model": "classify", "threshold": 0.5}, (400, "no_threshold")),
+        ({"inputs": ["Ada"], "model": "tag", "threshold": 0.1, "recall": 0.9}, (400, "no_threshold")),
+        ({"inputs": ["Ada"], "model": "tag", "threshold": 1.5}, (422, "not_valid")),
         ({"inputs": ["Ada"], "model": "qa"}, (422, "not_valid")),
         ({"inputs": ["Ada"], "model": "sense"}, (422, "not_valid")),
         ({"inputs": ["a" * 100_001]}, (413, "input_too_large")),
@@ -488,7 +500,7 @@ def test_no_body_is_too_odd(client, path, body, model, cut):
 
 
 def test_a_recall_asked_for_gives_longer_lists(tiny_lm, tmp_path):
-    tagger = boustro.Tagger(str(tiny_lm("llama")), hidden=16, epochs=2, cache=False).fit(DATA, DATA, seed=1)
+    tagger = boustro.Tagger(str(tiny_lm("llama")), hidden=16, epochs=2, cache=False).fit(DATA, longer(DATA), seed=1)
     tagger.save_pretrained(tmp_path / "t")
     texts = [" ".join(words) for words, _ in DATA[:8]]
     with client_of({"t": open_model("t", tmp_path / "t")}) as client:

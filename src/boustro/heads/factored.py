@@ -67,7 +67,7 @@ def read_runs(
 
     Args:
         inside: (N, 2) probabilities of outside and inside.
-        types: The probabilities (E, T) of the types of entities.
+        types: The probabilities (E, T) of the types of entities; there may be more columns behind them, which are 0.
         lengths: (S,) words of each sentence.
         words: Words that are inside although they are unlikely to be.
     """
@@ -80,7 +80,8 @@ def read_runs(
     kinds = np.where(inside[:, 1] > inside[:, 0], 0, np.where(is_inside, 1, -1))
     runs = find_runs(kinds, np.zeros(len(inside), bool), starts)
     ids, chosen = np.full(len(inside), labels.index("O")), inside.max(1)
-    for first, stop, scores in zip(runs.first.tolist(), runs.stop.tolist(), types(runs), strict=True):
+    probabilities = types(runs)[:, : len(forms)]
+    for first, stop, scores in zip(runs.first.tolist(), runs.stop.tolist(), probabilities, strict=True):
         likely = words is not None and inside[first:stop, 1].max() * scores[counts].sum() >= words.least
         if kinds[first] == 1 and not likely:  # of a type that does not count
             continue
