@@ -16,6 +16,8 @@ from boustro.heads.inputs import Kinship
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head
 from boustro.metrics.senses import count_senses
+from boustro.tasks.fitting import begin, train_on_part
+from boustro.tasks.plan import Examples
 from boustro.tasks.sense.data import read_senses
 from boustro.tasks.sense.examples import SenseSentence, Target, make_entry, read_wordnet
 from boustro.tasks.sense.task import SenseTagger
@@ -281,6 +283,18 @@ def test_without_wordnet_an_unknown_lemma_has_no_answer(world, tiny_lm):
     score = tagger.evaluate(world / "c.data.xml")
     assert (score.total.precision, score.total.recall) == (100, 50) and tagger.record["prior"] == 0.2
     assert [*score.baselines] == ["most frequent sense"]
+
+
+def test_a_sense_that_is_left_out_is_no_answer(tiny_lm):
+    """Else a word with one sense would be right in cross-validation wherever it was not learned."""
+    model = SenseTagger(str(tiny_lm("llama")), cache=False)
+    data = model.read(RECORDS)
+    fitted, given = begin(model.plan, Examples(train=data), 1)
+    for key in (SAIL, MONEY):
+        kept = np.flatnonzero([key not in example.keys for example in data])
+        part = train_on_part(fitted, given, kept)
+        answers = part.answers(part.head.outputs(given.inputs), data)
+        assert not any(key in answer.tags for answer in answers) and all(answers[n].tags for n in kept)
 
 
 def test_a_context_of_many_thousand_words_is_read_in_windows(world, tiny_pair):

@@ -5,7 +5,8 @@
 The candidates of a word are a range of the labels, the senses of its entry (lemma and part of speech); which range, the
 side features say. A centroid is the mean of the vectors of a sense's occurrences, transformed and of length 1. The
 prior is chosen by leaving out one document at a time, with copies of its texts: its words are scored with centroids and
-counts of the other documents only (`held_out_credit`), because the words of a document share senses.
+counts of the other documents only (`held_out_credit`), because the words of a document share senses. A sense without
+occurrences, as where a part is left out, is no answer; a word none of whose senses has one is as one without candidates.
 
 Sources: Melamud et al. 2016 and Peters et al. 2018 (1-nearest centroid); Loureiro and Jorge 2019.
 Letters: N occurrences, S senses, K senses of an entry, d width.
@@ -126,8 +127,9 @@ class CentroidHead(Head):
         centroids, counts, prior = body.centroids.cpu().numpy(), body.counts.cpu().numpy(), self.prior
         scores = []
         for vector, (start, stop) in zip(x, pooled[:, -SIDE_FEATURES:].astype(np.int64), strict=True):
-            cosines = centroids[start:stop].astype(np.float32) @ vector
-            scores.append(cosines + prior * np.log(counts[start:stop] + 1))
+            cosines, own = centroids[start:stop].astype(np.float32) @ vector, counts[start:stop]
+            found = np.where(own > 0, cosines + prior * np.log(own + 1), -np.inf)
+            scores.append(found if own.any() else found[:0])
         return scores
 
 
