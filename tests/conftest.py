@@ -207,10 +207,10 @@ def bert(tmp_path_factory) -> Path:
 def tagger_folder(made_once, tiny_pair) -> Path:
     """The folder of a tagger that has learned `labelled.DATA`; to be read only."""
     from boustro import Tagger
-    from labelled import DATA
+    from labelled import DATA, longer
 
     tagger = Tagger(tiny_pair, "mlp", epochs=60, mix_epochs=4, lr=1e-2, dropout=0.0, hidden=64)
-    return made_once("ner", lambda path: tagger.fit(DATA, DATA, seed=1).save_pretrained(path))
+    return made_once("ner", lambda path: tagger.fit(DATA, longer(DATA), seed=1).save_pretrained(path))
 
 
 @pytest.fixture(scope="session")

@@ -14,15 +14,17 @@ from scipy.stats import binom
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
+from boustro.heads.registry import head_kind
 from boustro.metrics.significance import bootstrap, f1, interval
 from boustro.tasks import estimate as module
 from boustro.tasks import task_class
-from boustro.tasks.estimate import KEY, said
-from boustro.tasks.fitting import begin, fit, train_on_parts
+from boustro.tasks.answers import Answer
+from boustro.tasks.estimate import KEY, choose_head, said
+from boustro.tasks.fitting import LEARNED, begin, fit, train_on_part, train_on_parts
 from boustro.tasks.folds import drawn_together, kin, left_out
 from boustro.tasks.plan import Examples
 from boustro.text.duplicates import number_alike
-from boustro.types import Sentence
+from boustro.types import Entity, Sentence
 
 LONG = "the ferry to Vellmar leaves at seven in the morning {} ."
 
@@ -173,9 +175,67 @@ def test_the_head_of_a_part_is_that_of_the_part_alone(tiny_pair, head):
     (part, again) = train_on_parts(fitted, [(given, kept), (given, kept)])
     own = fit(plan, Examples(train=[data[n] for n in kept]), 1).head
     for name, value in own.state_dict().items():
-        assert torch.allclose(part.state_dict()[name], value, atol=1e-5), name
-        assert torch.allclose(again.state_dict()[name], value, atol=1e-5), name
-    assert not torch.allclose(part.mixes[0].mean, fit(plan, Examples(train=data), 1).head.mixes[0].mean, atol=1e-5)
+        assert torch.allclose(part.head.state_dict()[name], value, atol=1e-5), name
+        assert torch.allclose(again.head.state_dict()[name], value, atol=1e-5), name
+    mean = fit(plan, Examples(train=data), 1).head.mixes[0].mean
+    assert not torch.allclose(part.head.mixes[0].mean, mean, atol=1e-5)
+
+
+def rare(n, text):
+    return {"label": "ab"[n % 7 == 0]}
+
+
+def number(n, text):
+    return {"score": float(n * n)}
+
+
+def long(n, text):
+    return {"entities": [{"label": "X", "start": 0, "end": len(" ".join(text.split()[: 1 + n // 2]))}]}
+
+
+@pytest.mark.parametrize(
+    ("task", "head", "labels", "options"),
+    [
+        ("classify", "mlp-pool", rare, {"class_weights": "balanced", "words": False}),
+        ("regress", "score-pool", number, {}),
+        ("tag", "span", long, {}),
+    ],
+)
+def test_what_is_left_out_tells_nothing_of_its_labels(tiny_pair, task, head, labels, options):
+    """The weights of labels, the mean and the deviation of numbers and the longest span are those of the part."""
+    texts, kept = numbered(np.random.default_rng(3), 14), np.arange(10)
+    kind = task_class(task)
+    data = kind.read([{"text": text, **labels(n, text)} for n, text in enumerate(texts)])
+    plan = kind(tiny_pair, head, epochs=2, hidden=8, cache=False, **options).plan
+    fitted, given = begin(plan, Examples(train=data), 1)
+    own = fit(plan, Examples(train=[data[n] for n in kept]), 1)
+    for part in (*train_on_parts(fitted, [(given, kept)]), train_on_part(fitted, given, kept)):
+        assert part.head.options == own.head.options
+        for name, value in own.head.state_dict().items():
+            assert torch.allclose(part.head.state_dict()[name], value, atol=1e-5, equal_nan=True), name
+        left = given.inputs.select(np.arange(10, 14))
+        answers = [part.answers(part.head.outputs(left), data[10:]), own.answers(own.head.outputs(left), data[10:])]
+        values = [[answer.value or answer.scores for answer in some] for some in answers]
+        assert all(np.allclose(a, b, atol=1e-4) for a, b in zip(*values, strict=True))
+
+
+def test_nothing_is_chosen_or_promised_by_dev_texts_that_were_learned(tiny_pair):
+    texts = numbered(np.random.default_rng(3), 20)
+    rows = [{"text": text, "entities": [{"label": "X", "start": 0, "end": text.find(" ")}]} for text in texts]
+    train, copies, new = rows[:12], [row | {"text": row["text"].upper() + " !"} for row in rows[:6]], rows[12:]
+    how = {"encoder": tiny_pair, "epochs": 1, "cache": False}
+    told, alone = (boustro.Tagger(head="linear", **how).fit(train, dev=dev) for dev in ([*copies, *new], new))
+    promises = [model.fitted.extras["promise"] for model in (told, alone)]
+    np.testing.assert_allclose(*(promise.probabilities for promise in promises), rtol=1e-5)
+    assert promises[0].unsure == pytest.approx(promises[1].unsure) and len(promises[0].probabilities) == 8
+    assert [model.record["notices"].get(LEARNED) for model in (told, alone)] == [6, None]
+    assert told.record["dev"]["sentences"] == 14  # the score is that of all
+    known = boustro.Tagger(head="linear", **how).fit(train, dev=copies)
+    with pytest.raises(ValueError, match="no recall can be promised"):
+        known.predict("Ada left.", recall=0.5)
+    sets = [{"text": text, "labels": ["ab"[n % 2], "c"]} for n, text in enumerate(texts)]
+    told, alone = (boustro.Classifier(**how).fit(sets[:12], dev=dev) for dev in (sets[6:], sets[12:]))
+    assert told.labelling.threshold == pytest.approx(alone.labelling.threshold, rel=1e-5) != 0.5
 
 
 def test_what_lda_chooses_by_has_no_copy_of_what_it_learned(tiny_pair):
@@ -354,6 +414,31 @@ def test_every_example_is_answered_once_by_a_head_that_did_not_learn_it(tiny_pai
     for share, some in zip((0.25, 0.5), (kept[-15:-10], kept[-10:-5]), strict=True):
         pairs = list(zip(some, full, strict=True))
         assert all({*a.tolist()} < {*b.tolist()} and len(a) == round(share * len(b)) for a, b in pairs)
+
+
+def test_a_part_is_answered_by_the_head_that_the_others_choose(tiny_pair, monkeypatch):
+    """Ridge is right in parts 0, 1 and 2, mlp in 2, 3 and 4, so the better one on the others is right in one of five:
+    not in three, as the one that is better on all."""
+    rows = [{"text": text, "entities": [{"label": "X", "start": 0, "end": text.find(" ")}]}
+            for text in numbered(np.random.default_rng(5), 20)]  # fmt: skip
+    plan = boustro.Tagger(tiny_pair, "ridge", cache=False).plan.reading_alone()
+    other = replace(plan, head_kind="mlp", head_options=head_kind("mlp").options())
+    given = Examples(train=task_class("tag").read(rows))
+    fitted, data = begin(plan, given, 1)
+    place = {n: part for part, (_, left) in enumerate(data.parts(5)) for n in left.tolist()}
+
+    def answers(fitted, data, parts, share=1.0):
+        right = {"ridge": (0, 1, 2), "mlp": (2, 3, 4)}[fitted.plan.head_kind]
+        found = {n: Entity("X", 0, 1 + (place[n] not in right)) for _, left in parts for n in left.tolist()}
+        return {n: Answer(entities=(entity,)) for n, entity in found.items()}
+
+    monkeypatch.setattr(module, "answers_left_out", answers)
+    choice = choose_head([plan, other], given, 1, 1e6)
+    kinds = {place[n]: plan.head_kind for n, plan in enumerate(choice.heads)}
+    assert choice.plan is plan and kinds == {0: "mlp", 1: "mlp", 2: "ridge", 3: "ridge", 4: "ridge"}
+    assert "ridge 60.0, mlp 60.0" in choice.told
+    assert module.estimate(fitted, data, 1.0, 1e6, choice.heads)[KEY]["score"] == 20
+    assert module.estimate(fitted, data, 1.0, 1e6)[KEY]["score"] == 60
 
 
 def test_the_score_is_that_of_other_heads(tiny_pair):

@@ -304,11 +304,14 @@ def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_
 
 @pytest.mark.parametrize(("num_dev", "taught"), [(0, 1), (199, 1), (200, 0)])
 def test_words_are_weighed_on_a_development_set_that_is_large_enough(lm, num_dev, taught, monkeypatch):
-    parts, dev = [], [*([("Ada left.", "unheard of")] * 9), *(TEXTS * 9)[:num_dev]] if num_dev else None
+    new = [(f"{text} {n}", label) for n in range(9) for text, label in TEXTS][:num_dev]
+    parts, dev = [], [*([("Ada left.", "unheard of")] * 9), *TEXTS, *new] if num_dev else None
     monkeypatch.setattr("boustro.tasks.classifier.FEW", 1)
-    monkeypatch.setattr(fitting, "train_on_part", lambda *given: parts.append(given[0].head) or train_on_part(*given))
+    monkeypatch.setattr(
+        fitting, "train_on_part", lambda *given: parts.append(given[0].plan.head_options) or train_on_part(*given)
+    )
     model = boustro.Classifier(lm, "mlp-pool", words=True, epochs=3).fit(TEXTS, dev)
-    assert [(head.options.epochs, head.options.hidden) for head in parts] == [(2, 128)] * taught
+    assert [(options.epochs, options.hidden) for options in parts] == [(2, 128)] * taught
     assert model.trained_head().options.epochs == 3 and model.fitted.extras["words"].head_weight > 0
 
 

@@ -6,7 +6,7 @@ The candidates of a word are a range of the labels, the senses of its entry (lem
 side features say. A centroid is the mean of the vectors of a sense's occurrences, transformed and of length 1. The
 prior is chosen by leaving out one document at a time, with copies of its texts: its words are scored with centroids and
 counts of the other documents only (`held_out_credit`), because the words of a document share senses. A sense without
-occurrences, as where a part is left out, is no answer; a word none of whose senses has one is as one without candidates.
+occurrences, as where a part is left out, is no answer; a word all of whose senses lack them has no candidates.
 
 Sources: Melamud et al. 2016 and Peters et al. 2018 (1-nearest centroid); Loureiro and Jorge 2019.
 Letters: N occurrences, S senses, K senses of an entry, d width.

@@ -66,11 +66,11 @@ class Thresholds(Beside):
     """Thresholds that a head and its labelling choose on the development set."""
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
-        if held:
+        if held and held.unlearned:
             head, labelling = fitted.head, fitted.labelling
-            if (gold := labelling.gold(held.examples)) is not None:
-                head.calibrate(held.ask(head, candidates=True), gold)
-            labelling.calibrate(fitted.complete(held.ask(head), held.examples), held.examples)
+            if (gold := labelling.gold(held.unlearned)) is not None:
+                head.calibrate(held.ask_unlearned(head, candidates=True), gold)
+            labelling.calibrate(fitted.complete(held.ask_unlearned(head), held.unlearned), held.unlearned)
         return fitted, {}
 
 
@@ -80,8 +80,8 @@ class Promises(Beside):
     name = PROMISE
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
-        gold = fitted.labelling.gold(held.examples) if held else None
-        if held and gold is not None and any(candidates := held.ask(fitted.head, candidates=True)):
+        gold = fitted.labelling.gold(held.unlearned) if held else None
+        if held and gold is not None and any(candidates := held.ask_unlearned(fitted.head, candidates=True)):
             from boustro.tasks.recall import RecallPromise
 
             promise = RecallPromise.learn(candidates, gold)

@@ -57,8 +57,8 @@ class Temperature(Beside):
         scored, truth, parts = [], [], 0
         for kept, left in data.parts(self.parts):
             rest = data.learning(kept)
-            head = train_on_part(fitted, rest, kept)
-            scores, right = _scores(fitted.labelling, head, [data.gold[n] for n in left], rest.inputs.select(left))
+            part = train_on_part(fitted, rest, kept)
+            scores, right = _scores(part.labelling, part.head, [data.gold[n] for n in left], rest.inputs.select(left))
             scored.append(scores)
             truth.append(right)
             parts += 1

@@ -327,18 +327,19 @@ def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Ju
     from boustro.tasks.fitting import train_on_part
 
     everything, known = np.arange(len(data.gold)), fitted.labelling.labels
-    usable = [n for n, text in enumerate(held.examples if held else ()) if text.label is None or text.label in known]
+    judges = held.unlearned if held else ()
+    usable = [n for n, text in enumerate(judges) if text.label is None or text.label in known]
     if tried := getattr(fitted.head, "tried", ()):
         yield from ((kept, [data.gold[n] for n in left], scores) for kept, left, scores in tried)
     elif held and len(usable) >= ENOUGH:
-        outputs = held.ask(fitted.head)
-        yield everything, [held.examples[n] for n in usable], [outputs[n] for n in usable]
+        outputs = held.ask_unlearned(fitted.head)
+        yield everything, [judges[n] for n in usable], [outputs[n] for n in usable]
     else:
-        few, options = len(data.gold) < FEW, fitted.head.options
+        few, options = len(data.gold) < FEW, fitted.plan.head_options
         if not few and isinstance(options, HiddenOptions):
             half = math.ceil(options.passes(len(data.gold)) / 2)
             options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))
-        like = replace(fitted, head=fitted.head.shape.make(options))
+        like = replace(fitted, plan=replace(fitted.plan, head_options=options))
         for kept, left in data.parts(FOLDS if few else 1):
-            head = train_on_part(like, replace(data.learning(kept), dev=None), kept)
+            head = train_on_part(like, replace(data.learning(kept), dev=None), kept).head
             yield kept, [data.gold[n] for n in left], head.outputs(data.inputs.select(left))

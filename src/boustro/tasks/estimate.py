@@ -1,6 +1,7 @@
 """How good a model is without a development set, and whether more labels would help: cross-validation.
 
     parts      every example is answered by a head that learned the others of the training set, in five parts
+    head       of few examples each part is answered by the kind of head that answers the other parts best
     score      of all these answers, with its 95% interval over documents or texts
     curve      the same after a quarter and after half of what such a head learned from
     gain       the score with all minus that with half, with the interval of the paired differences
@@ -8,15 +9,16 @@
 
 It follows a training: what the encoder has read is read once, and heads train in seconds. Where all of it would take
 longer than it may, one fifth is left out once; where that would too, there is no estimate. A head that learned four
-fifths is a little worse than the one that is kept, which learned all. Of few examples the kind of head is chosen before
-by the same parts (`choose_head`). Beside the score of labels of texts stands that of TF-IDF on the same parts.
+fifths is a little worse than the one that is kept, which learned all. The kind of head that is kept is chosen by all
+parts (`choose_head`), so its own answers there would be too good. Beside the score of labels of texts stands that of
+TF-IDF on the same parts.
 
 Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -29,7 +31,7 @@ from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference, interval
 from boustro.tasks.answers import Answer
-from boustro.tasks.fitting import begin, train_on_parts
+from boustro.tasks.fitting import begin, train_on_parts, with_head
 from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
@@ -63,9 +65,9 @@ def answers_left_out(
             order = _in_groups(data.kin().groups, kept, (data.seed, number))  # the first ones are in every share
             some = np.sort(order[: max(1, round(share * len(kept)))])
             learned.append((replace(data.learning(some), dev=None), some))
-        heads = train_on_parts(fitted, learned)
-        for (_, left), (rest, some), head in zip(chosen, learned, heads, strict=True):
-            part, outside = replace(fitted, head=head), rest.inputs.select(left)
+        trained = train_on_parts(fitted, learned)
+        for (_, left), (rest, some), part in zip(chosen, learned, trained, strict=True):
+            outside = rest.inputs.select(left)
             if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
                 within = _within(rest, some)
                 for other in learning:
@@ -96,12 +98,15 @@ def _within(data: TrainingSet, some: np.ndarray) -> TrainingSet:
     return replace(data, gold=gold, inputs=data.inputs.keep(some), kin=alike, weak=(), reread=further)
 
 
-def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) -> dict[str, Any]:
+def estimate(
+    fitted: Fitted, data: TrainingSet, trained: float, seconds: float, heads: Sequence[Plan[Any]] = ()
+) -> dict[str, Any]:
     """Estimate a model's score by cross-validation, for its record; see the module.
 
     Args:
         trained: The seconds that the training of its head took.
         seconds: How long this may take.
+        heads: By which plan each example is answered, see `Choice`; by default that of the model.
     """
     needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
@@ -113,9 +118,14 @@ def estimate(fitted: Fitted, data: TrainingSet, trained: float, seconds: float) 
     parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
     groups = drawn_together(tested, fitted.plan.task.shared)
+    kinds = {plan.head_kind: with_head(fitted, plan, data) for plan in heads}
+    answering = [kinds[heads[left[0]].head_kind] if heads else fitted for _, left in parts]
     drawn, sizes = [], []
     for share in SHARES:
-        answers = answers_left_out(fitted, data, parts, share)
+        answers: dict[int, Answer] = {}
+        for own in {id(own): own for own in answering}.values():
+            some = [part for part, other in zip(parts, answering, strict=True) if other is own]
+            answers |= answers_left_out(own, data, some, share)
         units = fitted.labelling.units
         values = units.values(tested, [answers[n] for n in sorted(answers)])
         if not np.isfinite(values).all():
@@ -141,34 +151,60 @@ def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarra
     return {"words": _rounded(units.score([data.gold[n] for n in sorted(read)], [read[n] for n in sorted(read)]))}
 
 
-def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> tuple[Plan[Any], str]:
-    """The plan whose head answers examples best that it has not learned, in five parts, and what to say of the choice.
+@dataclass(frozen=True)
+class Choice:
+    """The plan whose head answers examples best that it has not learned, and what to say of the choice.
+
+    Attributes:
+        heads: For each example the plan that is chosen by the parts that it is not in; empty where nothing was chosen.
+    """
+
+    plan: Plan[Any]
+    told: str = ""
+    heads: Sequence[Plan[Any]] = ()
+
+
+def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> Choice:
+    """Choose one of the plans by five parts left out in turn.
 
     Those that are solved at once are tried first, and another one while there is time for it. The plan is the first,
     and there is nothing to say, where there are `FEW` examples or more, or fewer than `FEWEST`.
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
     if len(plans) < 2 or not FEWEST <= len(train) < FEW or given.dev or given.weak:
-        return plans[0], ""
-    scores: dict[str, float] = {}
-    late, started, metric = [], time.monotonic(), ""
+        return Choice(plans[0])
+    answered: dict[str, list[Answer]] = {}
+    late, started = [], time.monotonic()
+    begun, data = begin(plans[0], given, seed)
+    parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
-        fitted, data = begin(plan, given, seed)
-        parts = list(data.parts(PARTS[0]))
+        fitted = with_head(begun, plan, data)
         answers = answers_left_out(fitted, data, parts[:1])
-        if scores and (time.monotonic() - started) * len(parts) > seconds:
+        if answered and (time.monotonic() - started) * len(parts) > seconds:
             late.append(plan.head_kind)
         else:
             answers |= answers_left_out(fitted, data, parts[1:])
-            units = fitted.labelling.units
-            scores[plan.head_kind] = round(units.score(train, [answers[n] for n in sorted(answers)]), 1)
-            metric = units.metric
+            answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
         started = time.monotonic()
-    best = max(scores, key=lambda kind: scores[kind])
-    tried = ", ".join(f"{kind} {score}" for kind, score in scores.items())
+
+    def scores(some: np.ndarray) -> dict[str, float]:
+        examples = [train[n] for n in some]
+        return {kind: round(units.score(examples, [own[n] for n in some]), 1) for kind, own in answered.items()}
+
+    def best(some: np.ndarray) -> Plan[Any]:
+        kind = max(found := scores(some), key=lambda kind: found[kind])
+        return next(plan for plan in plans if plan.head_kind == kind)
+
+    everything, heads = np.arange(len(train)), [plans[0]] * len(train)
+    for _, left in parts:
+        chosen = best(np.setdiff1d(everything, left))
+        for n in left:
+            heads[n] = chosen
+    plan = best(everything)
+    tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
     rest = f"; there was no time for {', '.join(late)}" if late else ""
-    told = f"head: {best}, of {len(scores)} by cross-validation ({metric}: {tried}{rest}); --head takes another"
-    return next(plan for plan in plans if plan.head_kind == best), told
+    how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
+    return Choice(plan, f"head: {plan.head_kind}, {how}; --head takes another", heads)
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:

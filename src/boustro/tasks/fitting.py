@@ -35,11 +35,12 @@ from boustro.heads.solve import Job, Run, Solved, solve, solve_many
 from boustro.heads.training import Dev, TrainLog, predict_inputs
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
-from boustro.tasks.folds import kin
+from boustro.tasks.folds import kin, unlearned
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import Examples, Fitted, Held, Plan, Taught, Then, TrainingSet
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
+LEARNED = "dev examples with a text that was learned, which no threshold, no weight and no promise is made from"
 ALONE = "training sentences without a document, whose mentions are not pooled"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
@@ -71,7 +72,11 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     data = replace(data, weight=weight)
     head, log = train_stages(fitted, data)
     trained, facts = replace(fitted, head=head), {"calibration": None}
-    held = Held(given.dev, dev_inputs) if dev_inputs else None
+    held = None
+    if dev_inputs:
+        held = Held(given.dev, dev_inputs, unlearned(data.examples, given.dev, plan.task.shared))
+        if known := len(given.dev) - len(held.unlearned):
+            begun = replace(begun, notices={**begun.notices, LEARNED: known})
     for other in plan.beside:
         trained, extra = other.train(trained, data, held)
         facts |= extra
@@ -132,6 +137,13 @@ def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, Training
     """An untrained head, and the features that it would learn from, without weak examples or a development set."""
     begun, data = _begin(plan, given, seed)
     return begun.fitted, data
+
+
+def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
+    """Replace the head by an untrained one of another plan that reads the same examples."""
+    labelling = make_labelling(plan.head_kind, data.examples, plan.head_options).suited(plan.config)
+    plan = replace(begun.plan, head_kind=plan.head_kind, head_options=plan.head_options)
+    return Fitted(plan, labelling, new_head(plan, labelling, data.examples, data.inputs.side_width))
 
 
 @dataclass(frozen=True)
@@ -331,32 +343,43 @@ def train_stages(
     return train(numbers, dev=data.dev)
 
 
-def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Head:
-    """A head like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
+def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Fitted:
+    """A model like the fitted one, trained on the gold examples with the numbers `kept`, and on weak ones.
 
     Weak examples with the text of a gold one that is not kept are left out.
     """
     parts = fitted.plan.task.parts
     hidden = {text_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
     weak = np.array([n for n in data.weak_numbers if text_of(parts, data.examples[n]) not in hidden], np.int64)
-    return train_stages(fitted, data, kept, weak).head
+    like = _like(fitted, [data.examples[n] for n in (*kept, *weak)])
+    return replace(like, head=train_stages(like, data, kept, weak).head)
 
 
-def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarray]]) -> list[Head]:
-    """Train a head on each of several parts, together where they may take their steps together (`heads.solve`)."""
+def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarray]]) -> list[Fitted]:
+    """Train on each of several parts, with heads that take their steps together where they may (`heads.solve`)."""
     if any(data.weight and len(data.weak_numbers) for data, _ in chosen):
         return [train_on_part(fitted, data, kept) for data, kept in chosen]
-    shape, options, targets = fitted.head.shape, fitted.head.options, fitted.labelling.targets
+    parts = [_like(fitted, [data.gold[n] for n in kept]) for data, kept in chosen]
     jobs = (
         Job(
-            shape,
+            part.head.shape,
             data.inputs,
-            targets(data.examples),
-            Run(options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept)),
+            part.labelling.targets(data.examples),
+            Run(part.head.options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept)),
         )
-        for data, kept in chosen
+        for part, (data, kept) in zip(parts, chosen, strict=True)
     )
-    return [solved.head for solved in solve_many(jobs, fitted.plan.device)]
+    solved = solve_many(jobs, fitted.plan.device)
+    return [replace(part, head=own.head) for part, own in zip(parts, solved, strict=True)]
+
+
+def _like(fitted: Fitted, examples: Sequence[Any]) -> Fitted:
+    """Make an untrained model with the labels of the fitted one, and the statistics of these examples alone: weights of
+    labels, the longest span, the mean and the deviation of numbers."""
+    labelling = fitted.labelling.of_part(examples)
+    options = fitted.plan.head_options.fitted(labelling.longest(examples))
+    head = fitted.head if options == fitted.head.options else fitted.head.shape.make(options)
+    return replace(fitted, labelling=labelling, head=head)
 
 
 def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
@@ -374,8 +397,8 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:
             part = replace(data.learning(kept), weight=weight, dev=None)
-            head = train_on_part(fitted, part, kept)
-            for number, output in zip(left, predict_inputs(head, part.inputs.select(left)), strict=True):
-                answers[number] = fitted.labelling.read(output, data.gold[number])
+            trained = train_on_part(fitted, part, kept)
+            for number, output in zip(left, predict_inputs(trained.head, part.inputs.select(left)), strict=True):
+                answers[number] = trained.labelling.read(output, data.gold[number])
         scores[weight] = round(fitted.score(data.gold, answers).value, 3)
     return max(scores, key=lambda weight: (scores[weight], -weight)), {f"{w:g}": s for w, s in scores.items()}

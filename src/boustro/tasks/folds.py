@@ -81,6 +81,15 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
     return Kinship(np.arange(len(examples)), divided="equal texts")
 
 
+def unlearned(learned: Sequence[Any], others: Sequence[Any], shared: Shared) -> np.ndarray:
+    """(N,) whether each of the others has no text that a learned example has, without case, punctuation and space."""
+    sentences = [shared(example) for example in (*learned, *others)]
+    owners = np.repeat(np.arange(len(sentences)), [*map(len, sentences)])
+    texts = number_alike([part.words for own in sentences for part in own], EQUAL)
+    known = np.isin(texts, texts[owners < len(learned)])
+    return ~np.isin(np.arange(len(learned), len(sentences)), owners[known])
+
+
 def _largest(groups: np.ndarray) -> float:
     """The share of the largest group; more than any may have where there is one group alone."""
     sizes = np.bincount(groups)

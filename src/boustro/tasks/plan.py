@@ -246,10 +246,17 @@ Then = Callable[[Fitted, TrainingSet, float], Mapping[str, Any]]
 
 
 class Held:
-    """A development set with its features, and what a trained head says of it, which is asked for once."""
+    """A development set with its features, and what a trained head says of it, which is asked for once.
 
-    def __init__(self, examples: Sequence[Any], inputs: Inputs) -> None:
+    Attributes:
+        unlearned: The examples that something may be chosen by, or promised: those without a text that was learned.
+    """
+
+    def __init__(self, examples: Sequence[Any], inputs: Inputs, unlearned: np.ndarray) -> None:
+        """`unlearned` (N,) says of which examples no text was learned, see `folds.unlearned`."""
         self.examples, self.inputs = examples, inputs
+        self._numbers = np.flatnonzero(unlearned).tolist()
+        self.unlearned = [examples[n] for n in self._numbers]
         self._said: dict[bool, list[Any]] = {}
         self._mixed: Any = None
 
@@ -263,6 +270,11 @@ class Held:
             said = predict_mixed(head, self._mixed, self.inputs, candidates=candidates)
             return said if again else self._said.setdefault(candidates, said)
         return self._said[candidates]
+
+    def ask_unlearned(self, head: "Head", candidates: bool = False) -> list[Any]:
+        """Ask for the outputs of the unlearned examples alone."""
+        outputs = self.ask(head, candidates)
+        return [outputs[n] for n in self._numbers]
 
 
 PROMISE = "promise"

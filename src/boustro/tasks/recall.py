@@ -124,8 +124,8 @@ class Lists:
         self._promise: RecallPromise | None = fitted.extras.get(PROMISE)
         if self._promise is None:
             raise ValueError(
-                "no recall can be promised for this tagger: train it with a development set, and with a CRF or a span "
-                "head"
+                "no recall can be promised for this tagger: train it with a development set of other texts than those "
+                "that it learns, and with a CRF or a span head"
             )
         self._least = self._promise.threshold(recall)
 

@@ -15,6 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -101,31 +102,28 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
-            if head is None and of_head == head_kind(chosen).options() and cross_validate:
-                from boustro.tasks.estimate import choose_head
-                from boustro.tasks.plan import Examples
+            from boustro.tasks.estimate import Choice, choose_head, estimate
+            from boustro.tasks.fitting import fit as train_head
+            from boustro.tasks.plan import Examples
 
+            how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
+            given, choice = Examples(train=sentences, **how), Choice(model.plan)
+            if head is None and of_head == head_kind(chosen).options() and cross_validate:
                 others = (other for other in config.named_heads([AUTO]) if other != chosen)
                 plans = [
                     model.plan,
                     *(replace(model.plan, head_kind=name, head_options=head_kind(name).options()) for name in others),
                 ]
-                given = Examples(train=sentences, dev=dev_sentences or (), weak=weak or ())
-                model.plan, said = choose_head(plans, given, seed, cross_validate)
-                print(*filter(None, [said]), sep="", end="\n" * bool(said), file=sys.stderr)
-            model.plan = model.plan.suited_to(sentences)
+                choice = choose_head(plans, given, seed, cross_validate)
+                print(*filter(None, [choice.told]), sep="", end="\n" * bool(choice.told), file=sys.stderr)
+            model.plan = choice.plan.suited_to(sentences)
             from boustro.apps.cli.described import CHEAP, advice
 
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
-            model.fit(
-                sentences,
-                dev=dev_sentences,
-                seed=seed,
-                weak=weak,
-                weak_weight=reading.weak_weight,
-                cross_validate=0 if dev else cross_validate,
-            )
+            judged = cross_validate and not dev
+            then = [partial(estimate, seconds=cross_validate, heads=choice.heads)] if judged else []
+            model.fitted = train_head(model.plan, given, seed, then)
             model.keep_columns(vars(reading))
             model.save_pretrained(out)
         _say_fitted(task, model, out)

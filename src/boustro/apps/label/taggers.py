@@ -240,9 +240,9 @@ def finish(
     if sum(bool(answer.entities) for answer in answers.values()) < FEWEST_TO_FINISH:
         raise ValueError(f"finish training when at least {FEWEST_TO_FINISH} answers have a label")
     examples = Examples(train=given.examples)
-    plan, _ = choose_head(plans, examples, seed, seconds)
-    model = plan.task.of(plan)
-    model.fitted = fit(plan, examples, seed, [partial(estimate, seconds=seconds)])
+    choice = choose_head(plans, examples, seed, seconds)
+    model = choice.plan.task.of(choice.plan)
+    model.fitted = fit(choice.plan, examples, seed, [partial(estimate, seconds=seconds, heads=choice.heads)])
     facts = model.record[KEY]
     if why := facts.get("why_not"):
         raise ValueError(f"the model that was trained cannot be judged: {why}")

@@ -32,6 +32,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.distill.command import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import describe, head_facts, new_head, scores_of
+from boustro.tasks.folds import unlearned
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Fitted, Held, make_plan
 
@@ -95,7 +96,9 @@ def distill(
         [Run(fitted.head.options, seed, dev=on_dev, groups=groups)],
         plan.device,
     )
-    trained, held = replace(fitted, head=head), Held(dev, dev_inputs) if dev_inputs else None
+    trained, held = replace(fitted, head=head), None
+    if dev_inputs:
+        held = Held(dev, dev_inputs, unlearned(taught, dev, plan.task.shared))
     for other in plan.beside:
         if not other.learns_left_out:
             trained, _ = other.train(trained, None, held)

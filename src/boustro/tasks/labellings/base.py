@@ -76,6 +76,10 @@ class Labelling(ABC):
         """Return the labelling as the options of the task want it; `ValueError` where they do not suit."""
         return self
 
+    def of_part(self, examples: Sequence[Any]) -> Self:
+        """Copy the labelling with the statistics of these training examples alone, the others being left out."""
+        return self
+
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
         """All labels of the reference, in order."""
         return []

@@ -5,8 +5,9 @@ a word are whether it is in the other text, whatever its case; whether it is not
 first or a digit; and whether it is marked.
 """
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,6 +46,11 @@ class ScoreLabelling(Labelling):
         if not scores.std() > 0:
             raise ValueError(f"{data_name(examples)}: all scores are equal, so there is nothing to learn")
         return cls(cls.scheme_name, ("score",), float(scores.mean()), float(scores.std()))
+
+    def of_part(self, examples: Sequence[Any]) -> Self:
+        part, scores = copy.copy(self), _scores(examples)
+        part.mean, part.deviation = float(scores.mean()), float(scores.std()) or self.deviation
+        return part
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """One label per text or pair of texts, from a set that the training data show; or several labels per text."""
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -50,9 +51,20 @@ class TextLabelling(Labelling):
             raise ValueError(f"{data_name(examples)}: {only}, so there is nothing to learn; give two labels at least")
         learned = cls(cls.scheme_name, labels)
         if isinstance(options, ClassOptions) and options.class_weights:
-            counts = np.array([label_counts[label] for label in labels])
-            learned.weights = counts.sum() / (len(labels) * counts)
+            learned.weights = learned._balanced(examples)
         return learned
+
+    def of_part(self, examples: Sequence[Any]) -> Self:
+        part = copy.copy(self)
+        part.weights = None if self.weights is None else self._balanced(examples)
+        return part
+
+    def _balanced(self, examples: Sequence[Any]) -> np.ndarray:
+        """(C,) the weights with which every label that examples have counts the same; 0 for the others."""
+        label_counts = Counter(self.gold_labels(examples))
+        counts = np.array([label_counts[label] for label in self.labels])
+        present = counts > 0
+        return np.divide(counts.sum(), present.sum() * counts, out=np.zeros(len(counts)), where=present)
 
     def gold_labels(self, examples: Sequence[Any]) -> list[str]:
         return [s.label for s in examples if s.label is not None]
