@@ -7,7 +7,7 @@ What is promised: an entity of new text is on the list with a probability of at 
 development sets and new texts of the same kind. So the recall in one text, or with one development set, may be lower;
 it varies more the fewer documents that set has. Strictly, entities must come one by one from the same distribution,
 while those of a document are alike. Nothing is assumed of the model; a worse one needs a longer list. The entities are
-those of the development set, which also chose the epoch.
+those of the development set, which also chose the epoch; texts that were learned too are left out.
 
 Text of another kind breaks the promise. `Watch` compares how unsure the model is there and here: Σ p (1 - p) / Σ p over
 all candidates, the variance of the number of entities per expected entity. Not every such text is noticed.
