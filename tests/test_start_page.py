@@ -24,7 +24,7 @@ pytestmark = [needs_chromium, pytest.mark.long]
 PAGE = Path(__file__).parents[1] / "docs" / "start.md"
 END = "\n## Further"
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SHOWN = re.compile(r"^```bash\n(boustro .+)\n```\n```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(r"^```bash\n(boustro [^\n]+)\n```\n```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 """A command with the block of what it prints."""
 QUIET = ["--port", "0", "--no-browser"]
 POINTS = 6.0
