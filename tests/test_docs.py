@@ -151,6 +151,12 @@ def test_pages_that_are_read_first_stay_short(name, most_lines, most_words):
     assert len(text.splitlines()) <= most_lines and len(text.split()) <= most_words
 
 
+def test_all_pages_together_stay_readable():
+    """A figure stands on one page, and what the log has is not told again."""
+    pages = [*PAGES, ROOT / "CHANGELOG.md"]
+    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 82_000
+
+
 def test_the_log_is_in_order_and_every_entry_begins_with_its_verdict():
     """Newest first; a title ends in (+), (0) or (−), and one sentence or two in one line follow it."""
     entries = (ROOT / "docs/log.md").read_text("utf-8").split("\n## ")[1:]
