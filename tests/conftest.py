@@ -219,12 +219,19 @@ def exported(made_once, tagger_folder) -> Path:
     from boustro.apps.export.command import ExportOptions
     from boustro.apps.export.folder import export_folder
 
-    return made_once("exported", lambda path: export_folder(tagger_folder, path, ExportOptions(sentences=40)))
+    with _traced_once(made_once):
+        return made_once("exported", lambda path: export_folder(tagger_folder, path, ExportOptions(sentences=40)))
 
 
 @pytest.fixture
-def traced_once(made_once, monkeypatch) -> None:
+def traced_once(made_once):
     """A module that is equal to an earlier one, of this process or another, has its graph: to trace an LM is slow."""
+    with _traced_once(made_once):
+        yield
+
+
+@contextlib.contextmanager
+def _traced_once(made_once):
     import onnx
     import torch
 
@@ -247,7 +254,9 @@ def traced_once(made_once, monkeypatch) -> None:
         )
         return SimpleNamespace(model_proto=onnx.load(made))
 
-    monkeypatch.setattr("torch.onnx.export", once)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.onnx.export", once)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -136,10 +136,11 @@ def test_a_trained_folder_is_opened_too(tagger_folder, exported):
     assert load(tagger_folder, cache=False).types == load(exported).types
 
 
-def test_the_export_command_says_what_it_wrote(world, traced_once, tmp_path, capsys):
-    assert main(world.command("export", str(tmp_path / "out"))) == 0
+def test_the_export_command_says_what_it_wrote(tagger_folder, traced_once, tmp_path, capsys):
+    command = ["export", str(tagger_folder), "--out", str(tmp_path / "out"), "--sentences", "20", "--agreement", "0"]
+    assert main(command) == 0
     assert "MB, float32" in capsys.readouterr().err
-    assert main(world.command("export", str(tmp_path / "out"))) == 1  # --overwrite is asked for
+    assert main(command) == 1  # --overwrite is asked for
     assert "--overwrite" in capsys.readouterr().err
 
 
