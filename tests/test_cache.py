@@ -158,7 +158,7 @@ def encode_often(lm: str, cache: str, all_started, out: str) -> None:
 
 
 def test_many_programs_share_one_cache(tiny_lm, tmp_path):
-    cache, outs, all_started = tmp_path / "cache", [tmp_path / str(n) for n in range(6)], children.CONTEXT.Barrier(6)
+    cache, outs, all_started = tmp_path / "cache", [tmp_path / str(n) for n in range(4)], children.CONTEXT.Barrier(4)
     limit = {"BOUSTRO_CACHE_LIMIT": "300K"}  # both entries do not fit, so that each is removed again and again
     given = [(str(tiny_lm("llama")), str(cache), all_started, str(out)) for out in outs]
     running = [children.start(encode_often, None, Path(f"{own[-1]}.err"), *own, **limit) for own in given]

@@ -250,7 +250,21 @@ def test_what_has_no_temperature_is_refused(task, options, message):
 def test_the_command_lines_figures(lm, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("gold.jsonl").write_text("".join(json.dumps({"words": w, "tags": t}) + "\n" for w, t in DATA))
-    how = ["--encoder", lm, "--hidden", "32", "--epochs", "12", "--lr", "0.01", "--calibrate", "2", "--no-cache"]
+    how = [
+        "--encoder",
+        lm,
+        "--hidden",
+        "32",
+        "--epochs",
+        "12",
+        "--lr",
+        "0.01",
+        "--calibrate",
+        "2",
+        "--no-cache",
+        "--cross-validate",
+        "0",
+    ]
     assert main(["fit", "--train", "gold.jsonl", "--out", "t", *how]) == 0
     assert "answers for training examples left out" in capsys.readouterr().err
     assert main(["evaluate", "t", "gold.jsonl", "--no-cache", "--json", "-"]) == 0

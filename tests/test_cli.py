@@ -49,15 +49,6 @@ def fails(capsys, *arguments):
     return captured.err.strip().splitlines()[-1]
 
 
-@pytest.mark.slow
-def test_what_goes_to_a_file_is_utf_8(folder, tmp_path):
-    (tmp_path / "t.txt").write_text("Straße [/b] €\n", "utf-8")
-    command = [sys.executable, "-m", "boustro", "predict", str(folder / "ner"), str(tmp_path / "t.txt")]
-    command += ["--format", "jsonl"]
-    said = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"}, check=True)
-    assert json.loads(said.stdout.decode("utf-8"))["text"] == "Straße [/b] €"
-
-
 def test_a_terminal_is_shown_texts_and_no_markup(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     for text in ("Array[/b] is [red]", ":warning: 1.5"):
@@ -146,7 +137,15 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "moment", ["boustro.apps.cli.main", "dataclasses", "boustro.store", "numpy", "boustro.apps.label.answers"]
+    "moment",
+    [
+        "dataclasses",
+        "numpy",
+        *(
+            pytest.param(f"boustro.{name}", marks=pytest.mark.long)
+            for name in ("apps.cli.main", "store", "apps.label.answers")
+        ),
+    ],
 )
 def test_ctrl_c_leaves_no_traceback_while_modules_are_imported(tmp_path, moment):
     """While those of a command are, and before that; what is imported may swallow an exception, or turn it into one."""
@@ -230,7 +229,7 @@ def test_the_format_changes_nothing_of_what_is_answered(tiny_pair, monkeypatch, 
     (tmp_path / "text").write_text("\n".join(texts))
     (tmp_path / "train").write_text("".join(format_document(DATA[i : i + 2]) for i in range(0, len(DATA), 2)))
     data = ["--train", str(tmp_path / "train"), "--out", str(tmp_path / "ner")]
-    assert main(["fit", "--encoder", tiny_pair, *data, "--epochs", "5"]) == 0
+    assert main(["fit", "--encoder", tiny_pair, *data, "--epochs", "5", "--cross-validate", "0"]) == 0
     asked, answer = [], Tagger.answer
     monkeypatch.setattr(
         Tagger, "answer", lambda self, given, **kept: asked.append(given) or answer(self, given, **kept)
@@ -284,10 +283,12 @@ def test_files_are_read_in_large_batches_and_a_pipe_as_its_lines_arrive(tmp_path
     os.close(reader)
 
 
-def test_a_line_of_standard_input_is_answered_before_the_next_one_is_written(folder):
+@pytest.mark.slow
+def test_a_line_of_standard_input_is_answered_in_utf_8_before_the_next_one_is_written(folder):
     command = [sys.executable, "-m", "boustro", "predict", str(folder / "ner"), "--format", "jsonl"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        for line in ("Ada <b> said .", "Nobody came ."):
+    how = {"env": {**os.environ, "PYTHONIOENCODING": "latin-1"}, "encoding": "utf-8"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **how) as process:
+        for line in ("Ada <b> said .", "Straße [/b] €"):
             process.stdin.write(line + "\n")
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["text"] == line
@@ -332,11 +333,19 @@ def shell(line):
     return done.stderr, done.returncode
 
 
+LONG = pytest.mark.long
 FULL = ("boustro: standard output: No space left on device\n", 1)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", ["--help", "--version", "check --help", "check {data}"])
+@pytest.mark.parametrize(
+    ("command", "unbuffered"),
+    [
+        *((command, "") for command in ("--help", "check {data}")),
+        ("check {data}", "1"),
+        *(pytest.param(command, "1", marks=pytest.mark.long) for command in ("--help", "--version", "check --help")),
+        *(pytest.param(command, "", marks=pytest.mark.long) for command in ("--version", "check --help")),
+    ],
+)
 def test_output_that_cannot_be_written_is_said_in_a_sentence(folder, command, unbuffered, monkeypatch):
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     given, command = command, command.replace("{data}", str(folder / "dev.conll"))
@@ -346,10 +355,10 @@ def test_output_that_cannot_be_written_is_said_in_a_sentence(folder, command, un
     assert code == 0 and said.startswith("next: boustro fit" if "{data}" in given else "") and said.count("\n") <= 1
 
 
-def test_a_full_disk_and_a_closed_pipe_end_the_answers_of_predict(folder, tmp_path):
+@pytest.mark.parametrize(("end", "said"), [("| head -1", ("", 141)), pytest.param(">/dev/full", FULL, marks=LONG)])
+def test_a_full_disk_and_a_closed_pipe_end_the_answers_of_predict(folder, tmp_path, end, said):
     (tmp_path / "text").write_text("Ada said boats cost 3 million .\n" * 3000)  # more than a pipe holds
-    assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} | head -1") == ("", 141)
-    assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} >/dev/full") == FULL
+    assert shell(f"{{boustro}} predict {folder / 'ner'} {tmp_path / 'text'} {end}") == said
 
 
 def test_a_closed_standard_input_is_named(folder, capsys, monkeypatch):
@@ -511,7 +520,18 @@ def test_the_home_of_nobody_is_the_name_of_a_file(tmp_path, capsys):
 
 def test_a_tagger_whose_lm_has_moved_says_what_to_do(tiny_lm, tmp_path, folder, capsys):
     lm = shutil.copytree(tiny_lm("llama"), tmp_path / "lm")
-    words = ["fit", "--encoder", str(lm), "--train", str(folder / "train.conll"), "--epochs", "1", "--out"]
+    words = [
+        "fit",
+        "--encoder",
+        str(lm),
+        "--train",
+        str(folder / "train.conll"),
+        "--epochs",
+        "1",
+        "--cross-validate",
+        "0",
+        "--out",
+    ]
     assert main([*words, str(tmp_path / "ner")]) == 0
     lm.rename(tmp_path / "moved")
     capsys.readouterr()

@@ -98,7 +98,19 @@ def test_a_missing_recipe_is_named(capsys):
 def test_a_folder_is_a_recipe_of_itself(tiny_lm, tmp_path):
     train = tmp_path / "train.conll"
     train.write_text(format_conll(DATA))
-    words = ["fit", "--encoder", str(tiny_lm("llama")), "--train", str(train), "--epochs", "2", "--lr", "0.01"]
+    words = [
+        "fit",
+        "--encoder",
+        str(tiny_lm("llama")),
+        "--train",
+        str(train),
+        "--epochs",
+        "2",
+        "--lr",
+        "0.01",
+        "--cross-validate",
+        "0",
+    ]
     assert main([*words, "--preset", "paper", "--out", str(tmp_path / "a")]) == 0
     assert main(["fit", "--config", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 0
     heads = [(tmp_path / name / "head.safetensors").read_bytes() for name in "ab"]

@@ -88,7 +88,10 @@ def assert_resumes(command, out: Path, straight, capsys, *options: str) -> str:
 # kill -9
 
 
-@pytest.mark.parametrize(("number", "newest"), [(1, None), (2, None), (7, 3), (8, 3)])
+@pytest.mark.parametrize(
+    ("number", "newest"),
+    [(1, None), pytest.param(2, None, marks=pytest.mark.long), pytest.param(7, 3, marks=pytest.mark.long), (8, 3)],
+)
 def test_killed_in_a_micro_batch(command, straight, tmp_path, capsys, number, newest):
     process = children.start(children.killed_in_micro_batch, command(tmp_path / "lm"), tmp_path / "run.err", number)
     assert children.finish(process) == -9

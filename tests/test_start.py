@@ -98,7 +98,7 @@ def plain_states(path: Path, ids: list[int]) -> list[torch.Tensor]:
         return [state[0] for state in lm(torch.tensor([ids]), output_hidden_states=True).hidden_states]
 
 
-@pytest.mark.parametrize("prefix", ["none", "auto", "Two words:"])
+@pytest.mark.parametrize("prefix", ["none", "auto", pytest.param("Two words:", marks=pytest.mark.long)])
 def test_features_are_those_of_plain_transformers(family, prefix):
     """After the start piece, and after a run-up, whose keys and values are computed once for all texts."""
     (own, path), pooling = family, "exit+before"

@@ -274,7 +274,19 @@ def test_the_option_of_fit(tiny_pair, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, data in (("gold", GOLD), ("silver", GOOD)):
         Path(f"{name}.jsonl").write_text("".join(json.dumps({"words": w, "tags": t}) + "\n" for w, t in data))
-    how = ["--encoder", tiny_pair, "--hidden", "8", "--epochs", "2", "--no-cache", "--out", "t"]
+    how = [
+        "--encoder",
+        tiny_pair,
+        "--hidden",
+        "8",
+        "--epochs",
+        "2",
+        "--no-cache",
+        "--cross-validate",
+        "0",
+        "--out",
+        "t",
+    ]
     assert main(["fit", "--train", "gold.jsonl", "--weak", "silver.jsonl", *how]) == 0
     assert "weight of the 27 weak sentences: " in capsys.readouterr().err
     assert main(["fit", "--train", "gold.jsonl", "--weak", "silver.jsonl", "--weak-weight", "2", *how]) == 2
