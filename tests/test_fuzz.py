@@ -27,7 +27,7 @@ from fuzzing import Case, snapshot
 from world import BrokenOff, run
 
 SEED = int(os.environ.get("BOUSTRO_FUZZ_SEED", "0"))
-SHORT, LONG = 100, 2500
+SHORT, LONG = 40, 2500
 CASES = int(os.environ.get("BOUSTRO_FUZZ_CASES", LONG))
 ALONE = os.environ.get("BOUSTRO_FUZZ_CASE")
 BLOCK = 100

@@ -185,7 +185,10 @@ def without_counts(self, *arguments, **options):
     return batches, None
 
 
-@pytest.mark.parametrize("objective", ["replaced", "sentence-pair", "prefix-suffix"])
+@pytest.mark.parametrize(
+    "objective",
+    ["replaced", *(pytest.param(name, marks=pytest.mark.long) for name in ("sentence-pair", "prefix-suffix"))],
+)
 def test_two_processes_compute_what_one_does(command, straight, tmp_path, objective):
     """Dropout, the shared embeddings and the count of targets included."""
     assert test_processes.together(command(objective, tmp_path / "two"), tmp_path / "two") == [0, 0]

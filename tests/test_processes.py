@@ -118,7 +118,7 @@ def test_what_is_refused_is_refused_by_all(command, alone, folder, options, word
 # FSDP2: on a CPU the Trainer would run DDP in its place, so its parts are put together here
 
 
-@pytest.mark.parametrize("kind", ["llama", "biglm"])
+@pytest.mark.parametrize("kind", [pytest.param("llama", marks=pytest.mark.long), "biglm"])
 def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, tiny_tokenizer, folder, kind):
     """Three steps and three more from the checkpoint: sharded then whole, whole then sharded, against six in one."""
     lm = str(write_masked_lm(folder / "biglm", tiny_tokenizer) if kind == "biglm" else tiny_lm(kind))
