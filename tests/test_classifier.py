@@ -38,12 +38,15 @@ SMALL = {"epochs": 30, "lr": 1e-2, "dropout": 0.0, "hidden": 32}
 
 @pytest.fixture(scope="module")
 def classifier(tiny_pair):
-    return boustro.Classifier(tiny_pair, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
+    return boustro.Classifier(tiny_pair, "mlp-pool", **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
 
 
 @pytest.mark.parametrize("head", ["mlp-pool", "bilstm-pool"])
-def test_a_head_learns_the_labels_and_opens_as_it_was_saved(tiny_pair, head, tmp_path):
-    trained = boustro.Classifier(tiny_pair, head, **SMALL).fit(TEXTS, dev=TEXTS, seed=1)
+def test_a_head_learns_the_labels_and_opens_as_it_was_saved(tiny_pair, head, classifier, tmp_path):
+    small = SMALL | {"hidden": 8, "epochs": 15}
+    trained = classifier if head == "mlp-pool" else boustro.Classifier(tiny_pair, head, **small)
+    if trained is not classifier:
+        trained.fit(TEXTS, dev=TEXTS, seed=1)
     score = trained.evaluate(TEXTS)
     assert score.accuracy > 95 and score.unit == "texts" and score.num_labelled == len(TEXTS)
     assert score.value == score.accuracy and "f1" not in score.to_dict()
@@ -132,12 +135,13 @@ def test_compare_and_fewshot_judge_by_accuracy(tiny_pair, data, tmp_path, capsys
     assert main(["compare", *words, *small, "--out", str(tmp_path / "a")]) == 0
     results = json.loads((tmp_path / "a/results.json").read_text())
     assert results["signature"]["metric"] == "accuracy" and results["task"]["units"] == "texts"
-    assert main(["fewshot", *words, "--shots", "1", "4", "--seeds", "3", "--out", str(tmp_path / "b")]) == 0
+    words.remove(tiny_pair)
+    assert main(["fewshot", *words, "--shots", "1", "4", "--seeds", "2", "--out", str(tmp_path / "b")]) == 0
     results = json.loads((tmp_path / "b/results.json").read_text())
     assert results["signature"]["metric"] == "accuracy"
     assert {system["head"] for system in results["systems"]} == {"auto-pool"}
     for system in results["systems"]:
-        assert [len(draw) for draw in results["draws"][str(system["shots"])]] == [2 * system["shots"]] * 3
+        assert [len(draw) for draw in results["draws"][str(system["shots"])]] == [2 * system["shots"]] * 2
         for value in system["dev"]["values"]:
             assert 0 <= value <= 100 and value * len(TEXTS) / 100 == pytest.approx(round(value * len(TEXTS) / 100))
     for page in ("a", "b"):

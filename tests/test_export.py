@@ -144,9 +144,13 @@ def test_a_share_is_too_low_where_it_says_anything():
         assert Agreement(of, {"tags": (0, 9000), "entities": (differ, of)}, 0.0).reaches(0.999) is enough
 
 
+SHOWN = ("classify", "qa", "similarity")
+"""Tasks whose heads have tests of their own here, or are another task's with one label."""
+
+
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=LONG if name == "similarity" else ()) for name in TASKS if name != "tag"],
+    [pytest.param(name, marks=LONG if name in SHOWN else ()) for name in TASKS if name != "tag"],
 )
 def test_every_task_is_exported_or_refused_in_a_sentence(name, tiny_lm, tmp_path):
     """Those that read a text; the sample of the package is read by each."""
@@ -219,7 +223,7 @@ def test_every_head_of_texts_is_the_same_in_an_export(head, options, tiny_lm, tm
     assert ("words" in own.fitted.extras) == bool(options.get("words"))
 
 
-@pytest.mark.parametrize("some_without", [True, False])
+@pytest.mark.parametrize("some_without", [True, pytest.param(False, marks=LONG)])
 def test_answers_to_questions_are_the_same_in_an_export(some_without, tiny_lm, tmp_path):
     records = [record for record in QUESTIONS if some_without or record["answers"]]
     model = task_class("qa")(str(tiny_lm("llama")), **ONE_GRAPH, hidden=8, epochs=5).fit(records, records, seed=1)
@@ -246,10 +250,10 @@ def with_options(**options):
     ("spec", "options"),
     [
         ("{llama}", {"memory": True, "pool_mentions": True, "pooling": "first+before", "start_piece": "none"}),
-        ("{llama}+starter-words", {"start_piece": "none", "pool_mentions": True}),
+        ("{llama}+starter-words", ONE_GRAPH | {"pool_mentions": True}),
         ("{gpt2}", {"head": "linear", "hidden": None, "layers": "1,-1", "crf": False}),
-        ("{qwen3}", {"layers": "last", "context": "sentence"}),
-        ("{gpt_neox}", {"threshold": 0.3, "tag_scheme": "bioes", "spelling": True, "combine": "concat"}),
+        ("{qwen3}", {"threshold": 0.3, "tag_scheme": "bioes", "spelling": True, "combine": "concat"}),
+        pytest.param("{gpt_neox}", {"layers": "last", "context": "sentence"}, marks=LONG),
         ("masked:{masked}", {}),
         ("unmasked:{lm}", {}),
         pytest.param("{pair}", {"memory": True, "pool_mentions": True}, marks=LONG),
