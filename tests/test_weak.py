@@ -291,3 +291,12 @@ def test_the_option_of_fit(tiny_pair, tmp_path, capsys, monkeypatch):
     assert "weight of the 27 weak sentences: " in capsys.readouterr().err
     assert main(["fit", "--train", "gold.jsonl", "--weak", "silver.jsonl", "--weak-weight", "2", *how]) == 2
     assert main(["fit", "--train", "gold.jsonl", "--weak", "absent.jsonl", *how, "--overwrite"]) == 1
+
+
+def test_a_gazetteer_and_texts_in_windows_1252_are_read_with_a_note(tmp_path, capsys):
+    for name, content in (("names.tsv", "Müller\tPER\n"), ("texts.txt", "Herr Müller kommt.\n")):
+        (tmp_path / name).write_bytes(content.encode("cp1252"))
+    paths = [str(tmp_path / name) for name in ("texts.txt", "names.tsv", "out.jsonl")]
+    assert main(["weak", paths[0], "--gazetteer", paths[1], "--out", paths[2]]) == 0
+    assert capsys.readouterr().err.count("read as Windows-1252") == 2
+    assert '"text": "Müller"' in (tmp_path / "out.jsonl").read_text("utf-8")

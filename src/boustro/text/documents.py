@@ -14,6 +14,7 @@ import io
 import lzma
 import re
 import select
+import shlex
 import sys
 import zlib
 from collections import Counter
@@ -393,14 +394,15 @@ def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
     refuse_columns(path)
     from boustro.text.files import is_table, open_rows
 
+    notes: list[Note] = []
     if is_table(path):
-        return _texts(_without_blanks(open_rows(path, only=text_key)), text_key)
-    numbered = read_lines(path)
+        rows = (row for row in _noted(open_rows(path, None, None, notes, text_key), notes) if not row[1].is_blank)
+        return _texts(rows, text_key)
     if ending in (*JSON_LINES, JSON):
-        return _texts(json_rows(path, numbered), text_key)
-    first, numbered = first_line(numbered)
+        return _texts(json_rows(path, read_lines(path)), text_key)
+    first, numbered = first_line(_noted(read_lines(path, notes), notes))
     if hold_records(first, (text_key,)):
-        return _texts(json_rows(path, numbered), text_key)
+        return _texts(json_rows(path, numbered if is_stream(str(path)) else read_lines(path)), text_key)
     if is_whole(path, first):
         kept = list(numbered)
         if rows := sniffed_rows(path, kept, (text_key,)):
@@ -409,12 +411,14 @@ def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
     return _split(numbered, split)
 
 
-def _without_blanks(rows: Any) -> Iterator[Row]:
-    """The records of a table; what there is to say of each is not kept, as a corpus may have any number of them."""
-    for place, record in rows:
-        rows.notes.clear()
-        if not record.is_blank:
-            yield place, record
+def _noted(rows: Iterable[T], notes: list[Note]) -> Iterator[T]:
+    """The same rows or lines; notes on them are counted, as a corpus may have any number, and printed at its end."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(note.what for note in notes)
+        notes.clear()
+        yield row
+    print_notices(counts + Counter(note.what for note in notes))
 
 
 def _split(numbered: Iterable[tuple[int, str]], split: Split) -> Iterator[str]:
@@ -476,4 +480,7 @@ def _text(record: Any, text_key: str, where: str) -> str:
     if isinstance(record, dict) and isinstance(record.get(text_key), str):
         return record[text_key]
     keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-    raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); name it with --text-key")
+    texts = {key: value for key, value in record.items() if isinstance(value, str)} if isinstance(record, dict) else {}
+    longest = max(texts, key=lambda key: len(texts[key]), default="KEY")
+    named = shlex.join(["--text-key", longest])
+    raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); name it with {named}")

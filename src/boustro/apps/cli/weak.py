@@ -31,11 +31,11 @@ from boustro.options import Positional, check_options
 from boustro.output import as_json, keep_file, print_notices
 from boustro.progress import Progress
 from boustro.store import write_file
-from boustro.text.documents import Split, read_documents, read_lines, read_values
+from boustro.text.documents import Split, is_stream, read_documents, read_lines, read_values
 from boustro.text.places import Corpus, TextPath
 from boustro.text.rows import begins_rows, first_line, json_rows
 from boustro.text.words import LINE_BREAKS, split_text
-from boustro.types import Entity
+from boustro.types import Entity, Note
 
 Words = tuple[str, ...]
 Places = list[tuple[int, int]]
@@ -128,8 +128,12 @@ def _bare(word: str) -> str:
 
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
-    first, lines = first_line(read_lines(path))
-    written = json_rows(path, lines) if begins_rows(first) else ((f"{path}:{number}", line) for number, line in lines)
+    notes: list[Note] = []
+    first, lines = first_line(read_lines(path, notes))
+    if begins_rows(first):
+        written = json_rows(path, lines if is_stream(str(path)) else read_lines(path))
+    else:
+        written = ((f"{path}:{number}", line) for number, line in lines)
     for where, value in written:
         if isinstance(value, str):
             if not value.strip():
@@ -140,6 +144,7 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
         if not (isinstance(name, str) and isinstance(label, str) and name.strip() and label.strip()):
             raise ValueError(f"{where}: expected a name and a label with a tab between them, got {value!r}")
         yield name, label
+    print_notices(Counter(note.what for note in notes))
 
 
 ABSENT = "listed entities that do not stand in their text, left out"

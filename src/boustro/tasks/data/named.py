@@ -172,6 +172,20 @@ def propose_columns(
     return [str(name) for name in texts], str(max(labels, key=lambda n: labels[n])) if labels else None
 
 
+def no_column(
+    where: str, wanted: Sequence[str], rows: Iterable[Mapping[Any, Any]], found: Iterable[Any] = ()
+) -> ValueError:
+    """The error for texts that are under other names, with the nearest name, or a proposal by the first rows;
+    `found` are the names of a table without rows."""
+    some = list(islice(rows, LOOKED_AT))
+    names = [str(name) for name in (found or (some or [{}])[0])]
+    near = next(filter(None, (suggestion(name, names) for name in wanted)), "")
+    said = say_columns(where, propose_columns(some, len(wanted))[0])
+    return ValueError(
+        f"{where}: no column {' and '.join(map(repr, wanted))}{near} (found: {', '.join(names) or 'nothing'}){said}"
+    )
+
+
 def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> str:
     """How columns are named: as options of a command, or as arguments in Python for data that are given there."""
     if not texts and label is None:

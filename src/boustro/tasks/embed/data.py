@@ -8,7 +8,7 @@
 An example is a `Pair`; of a text `Alone` the second text has no word.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
@@ -18,7 +18,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.config import NEIGHBOURS
-from boustro.tasks.data.named import read_named, under_names
+from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_names
 from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
@@ -89,12 +89,15 @@ def _example(record: Any, where: str) -> Pair:
     return replace(pair, score=as_score(record[SCORE_KEY], where))
 
 
-def read_rows(file: str | Path, column: str | None = None, notes: list[Note] | None = None) -> Iterator[str]:
+def read_rows(
+    file: str | Path, column: str | None = None, notes: list[Note] | None = None, kept: Sequence[str] = ()
+) -> Iterator[str]:
     """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines or of rows of a table.
 
     Args:
         column: The key or column of the text; by default text or sentence.
         notes: What to say of how the file was read.
+        kept: The column that a trained folder keeps: read where it is there and no other is asked for.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text.
     """
@@ -104,15 +107,17 @@ def read_rows(file: str | Path, column: str | None = None, notes: list[Note] | N
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
     tabular = is_table(path)
-    for item in filter(None, read_items(str(path), keys=TEXT_KEYS, notes=notes)):
+    keys = (column,) if column else (*kept, *TEXT_KEYS)
+    items = filter(None, read_items(str(path), keys=keys, notes=notes))
+    for item in items:
         if item.problem:
             raise ValueError(item.problem)
         text = item.value
         if isinstance(text, Mapping):
-            key = next((key for key in ((column,) if column else TEXT_KEYS) if key in text), None)
+            key = next((key for key in keys if key in text), None)
             if key is None:
-                looked, columns = column or " or ".join(TEXT_KEYS), ", ".join(map(str, text)) or "nothing"
-                raise ValueError(f"{item.place}: no text under {looked} (found: {columns}); name it with --text-column")
+                rows = [text, *(other.value for other in islice(items, LOOKED_AT) if isinstance(other.value, Mapping))]
+                raise no_column(item.place, [column or TEXT_KEYS[0]], rows)
             text = text[key]
             if tabular and not isinstance(text, (str, list)):
                 text = "" if text is None else str(text)
