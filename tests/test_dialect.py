@@ -6,6 +6,7 @@ import shlex
 import pandas as pd
 import pytest
 
+import boustro
 from boustro import Classifier, PairClassifier, TextRegressor
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
@@ -283,3 +284,38 @@ def test_the_next_command_of_check_runs(write, tmp_path, capsys, monkeypatch):
     (said,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("next: boustro fit "))
     words = shlex.split(said.removeprefix("next: boustro "))
     assert main([*words, "--encoder", "starter-words", "--head", "ridge-pool", "--cross-validate", "0"]) == 0
+
+
+def test_the_scheme_of_tags_is_kept_in_the_folder(write, tmp_path, capsys):
+    """`fit --scheme io` is not told again: `evaluate`, Python and `predict` read such tags, and others as they are."""
+    bare = write("bare.txt", "Ada PER\nleft O\nVellmar LOC\n\nBo PER\nslept O\n")
+    only_names = write("names.txt", "Ada\tPER\nBo\tPER\n\nVellmar\tLOC\nLisse\tLOC\n")
+    bio = write("bio.conll", "Ada B-PER\nleft O\n\nBo B-PER\nslept O\n")
+    folder = str(tmp_path / "m")
+    how = ["--encoder", "starter-words", "--head", "ridge", "--cross-validate", "0", "--no-cache"]
+    assert main(["fit", "--train", str(bare), "--scheme", "io", "--dev", str(bio), *how, "--out", folder]) == 0
+    for data, sentences in ((bare, 2), (only_names, 2), (bio, 2)):
+        assert main(["evaluate", folder, str(data)]) == 0
+        assert boustro.load(folder).evaluate(data).value >= 0
+        capsys.readouterr()
+        assert main(["predict", folder, str(data), "--format", "jsonl"]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [row["words"] if "words" in row else row["text"] for row in rows] and len(rows) == sentences
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["embed", "FILE", "--out", "OUT.npy"],
+        ["similarity", "FILE", "--query", "x"],
+        ["redact", "FILE", "--out", "OUT.csv"],
+        ["label", "FILE", "--labels", "A", "--out", "OUT.jsonl"],
+        ["tokenize", "FILE", "--tokenizer", "starter-forward", "--out", "OUT"],
+    ],
+)
+def test_every_command_proposes_the_column_of_the_texts(write, tmp_path, capsys, command):
+    file = write("a.csv", MESSAGES.replace("Nachricht", "Die Nachricht"))
+    words = [str(file) if word == "FILE" else word.replace("OUT", str(tmp_path / "out")) for word in command]
+    assert main(words) == 1
+    option = "--text-key" if command[0] == "tokenize" else "--text-column"
+    assert f"{option} 'Die Nachricht'" in capsys.readouterr().err

@@ -9,6 +9,10 @@ import datasets
 import pandas
 import pytest
 
+from boustro import Tagger
+from boustro.apps.batch.rows import Columns, read_rows
+from boustro.apps.cli.arguments import guess_task
+from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data import load_data, read_columns, read_data, sniff
 from boustro.tasks.data.reading import REPAIRED, DataOptions
 from boustro.tasks.data.schemes import gold_entities
@@ -192,3 +196,43 @@ def test_a_stream_is_read_like_a_file(file, content):
     stream = Path(f"/dev/fd/{reader}")
     assert [(s.words, s.tags) for s in read_data(stream)] == [(s.words, s.tags) for s in read_data(file("a", content))]
     os.close(reader)
+
+
+WORDS = 'Sentence #,Word,POS,Tag\n1,Müller,NNP,B-per\n,left,VBD,O\n2,Vellmar,NNP,B-geo\n,"1,000",CD,O\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", WORDS.encode()),
+        ("a.csv", WORDS.replace("1,000", "@").replace(",", ";").replace("@", "1,000").encode("cp1252")),
+        ("a.tsv", WORDS.replace("1,000", "@").replace(",", "\t").replace("@", "1,000").encode()),
+        ("a.csv", WORDS.replace("Sentence #", "nr").replace("\n,left", "\n1,left").replace('\n,"', '\n2,"').encode()),
+        ("a.csv", b'word,tag\nM\xc3\xbcller,B-per\nleft,O\n\nVellmar,B-geo\n"1,000",O\n'),
+    ],
+)
+def test_a_table_with_a_row_a_word_is_grouped_by_its_sentences(tmp_path, capsys, name, content):
+    (tmp_path / name).write_bytes(content)
+    found = load_data(tmp_path / name)
+    wanted = [(("Müller", "left"), ("B-per", "O")), (("Vellmar", "1,000"), ("B-geo", "O"))]
+    assert [(s.words, s.tags) for s in found.sentences] == wanted and guess_task(tmp_path / name) == "tag"
+    assert found.sentences[0].where == f"{tmp_path / name}:2"
+    columns = Columns.of(Tagger)
+    assert [row.value.words for row in read_rows([str(tmp_path / name)], columns=columns)] == [w for w, _ in wanted]
+    texts = read_to_label(tmp_path / name, "auto", DataOptions())
+    assert [(t.sentence.words, len(t.gold)) for t in texts] == [(words, 1) for words, _ in wanted]
+
+
+def test_words_of_a_frame_are_parted_by_a_column_of_any_name():
+    frame = pandas.DataFrame({"nr": [7, 7, 8, 8], "kind": [*"abab"], "Wort": [*"wxyz"], "tag": ["O"] * 4})
+    assert [s.words for s in read_data(frame)] == [("w", "x"), ("y", "z")]
+    marked = frame.assign(nr=["a", None, "b", None])
+    assert [s.words for s in read_data(marked)] == [("w", "x"), ("y", "z")]
+
+
+def test_rows_of_texts_are_no_words(tmp_path):
+    (tmp_path / "a.csv").write_text("sentence,word,label\nIt rained.,It,x\nWe won.,We,y\n")
+    assert guess_task(tmp_path / "a.csv") == "classify"
+    (tmp_path / "b.csv").write_text("word,tag\nAda,B-PER\nleft,O\n")
+    with pytest.raises(ValueError, match=r"no column with the sentence of a word .* or a blank row between sentences"):
+        load_data(tmp_path / "b.csv")

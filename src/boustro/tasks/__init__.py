@@ -259,7 +259,10 @@ def kept_columns(folder: str | Path) -> dict[str, Any]:
     from boustro.tasks.data.reading import KEPT
 
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return dict(read_json(Path(folder) / "config.json")["record"].get(KEPT, {}))
+        kept = dict(read_json(Path(folder) / "config.json")["record"].get(KEPT, {}))
+        if (columns := kept.get("text_column")) is not None:
+            kept["text_column"] = (columns,) if isinstance(columns, str) else tuple(columns)
+        return kept
     return {}
 
 

@@ -50,8 +50,8 @@ _NEW_DOCUMENT = re.compile(r"#\s*(?:begin document|newdoc(?:\s+id\s*=\s*(.*\S))?
 _GLOBAL_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
 _ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
 _TAG = re.compile(r"O|[BIESULMW]-\S+")
-_WORD_NAMES = {"word", "words", "token", "tokens", "form", "forms", "wordform", "surface", "wort"}
-_TAG_NAMES = {
+WORD_NAMES = ("word", "words", "token", "tokens", "form", "forms", "wordform", "surface", "wort")
+TAG_NAMES = {
     *("tag", "tags", "label", "labels", "gold", "class", "type", "category", "bio", "iob", "iob2", "bioes", "bilou"),
     *("ner", "nertag", "nertags", "nerlabel", "ne", "netag", "entity", "entities", "entitytag", "biotag", "iobtag"),
     *("pos", "postag", "postags", "upos", "xpos", "chunk", "chunktag", "goldlabel", "goldtag"),
@@ -165,7 +165,7 @@ class ColumnLayout:
         word, counter = 0, _counter(sentences, num_columns)
         tags_first = False
         if names:
-            word = next(n for n, name in enumerate(names) if _plain(name) in _WORD_NAMES)
+            word = next(n for n, name in enumerate(names) if plain_name(name) in WORD_NAMES)
         elif counter is not None:
             word = counter + 1
             notes.append((COUNTED, first, f"column {counter} counts the words, which are read from column {word}"))
@@ -178,7 +178,7 @@ class ColumnLayout:
     @property
     def tag(self) -> int:
         """The column of the tags: the last that the head names so, else the last."""
-        named = [n for n, name in enumerate(self.names) if _plain(name) in _TAG_NAMES]
+        named = [n for n, name in enumerate(self.names) if plain_name(name) in TAG_NAMES]
         return named[-1] if named else self.word - 1 if self.tags_first else self.num_columns - 1
 
     def holds_tags(self, column: int) -> bool:
@@ -451,7 +451,8 @@ def ud_column(path: str, wanted: int | str, names: Sequence[str]) -> tuple[int, 
     raise ValueError(f"{path}: no column {wanted!r} (known: {', '.join(names)}, feats:KEY, misc:KEY){hint}")
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return the name of a column without its case and the marks between its words: `Sentence #` → `sentence`."""
     return re.sub(r"[\s_#-]+", "", name.lower())
 
 
@@ -468,11 +469,11 @@ def _is_head(line: str, plain: Sequence[tuple[int, str]], delimiter: str) -> boo
     """Whether a line names the columns of those after it: one is of words, another of tags or, before it, of numbers;
     and no word below has the same there."""
     cells = split_cells(line, delimiter)
-    names = [*map(_plain, _names(cells))]
-    words = [n for n, name in enumerate(names) if name in _WORD_NAMES]
+    names = [*map(plain_name, _names(cells))]
+    words = [n for n, name in enumerate(names) if name in WORD_NAMES]
     if len(words) != 1:
         return False
-    others = [n for n, name in enumerate(names) if name in _TAG_NAMES or (name in _NUMBER_NAMES and n < words[0])]
+    others = [n for n, name in enumerate(names) if name in TAG_NAMES or (name in _NUMBER_NAMES and n < words[0])]
     below = [split_cells(other, delimiter) for _, other in plain if other != line]
     same = (len(row) == len(cells) and row[n] == cells[n] for n in others for row in below)
     return bool(others) and bool(below) and not any(same)

@@ -21,7 +21,16 @@ from boustro.apps.batch.labeller import TABULAR, Labeller, Opened, Shown, label_
 from boustro.apps.batch.rows import FORMS, PLACE, Columns, Form, Row, form_of, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
-from boustro.output import RunOptions, as_json, check_target, console, keeping, only_errors, print_notices
+from boustro.output import (
+    RunOptions,
+    as_json,
+    check_target,
+    console,
+    keeping,
+    only_errors,
+    print_notices,
+    warnings_as_notes,
+)
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks import kept_columns, task_class, task_of
@@ -146,7 +155,7 @@ def predict_files(
     colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
     made = _output(form, ending)
     with only_errors(run.quiet):
-        survey = look(files, reads, made, output.out)
+        survey = look(files, reads, made, output.out, columns)
     rows = RowStream(files, reads, kind.offsets, columns)
     if made is not None and not can_read_again(files):
         survey.add(dict.fromkeys(rows.first(made)), made)
@@ -176,7 +185,7 @@ def predict_files(
             answering.print(*frame, terminal)
         else:
             heads = labeller.answer_heads if form == "sheet" else ()
-            table = AnswerTable(files, reads, survey, made, heads, output.out) if made and typed else None
+            table = AnswerTable(files, reads, survey, made, heads, output.out, columns) if made and typed else None
             answering.write(output.out, *frame, table)
         print_notices(rows.counts)
         print_notices(sum(map(Counter, answering.noticed.values()), Counter({PROBLEMS: answering.problems})))
@@ -306,7 +315,9 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
         for chunk in _texts(stream, file):
             for event in live.feed(chunk):
                 print(as_json(event.to_dict()), flush=True)
-    for event in live.end():
+    with only_errors(run.quiet), warnings_as_notes():
+        events = live.end()
+    for event in events:
         print(as_json(event.to_dict()), flush=True)
 
 

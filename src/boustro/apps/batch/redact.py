@@ -19,11 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from boustro.choose import suggestion
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.names import SHIPPED_TAGGER
 from boustro.options import OptionError, Positional
-from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
+from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices, warnings_as_notes
+from boustro.tasks import kept_columns
+from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS
 from boustro.text.documents import BYTE_ORDER_MARK, OPENERS, is_stream, open_binary, read_ended
 from boustro.text.files import Rows, TableRow, is_table, open_rows, write_columns, write_sheet
@@ -92,9 +93,11 @@ def redact(
     with only_errors(quiet):
         from boustro.apps.live.structured import Checker
 
-        work = Redaction(Checker(str(model), write=with_), text_column, same_everywhere)
-        for file, target in pairs:
-            work.redact(file, target)
+        kept = kept_columns(model).get("text_column", ())
+        work = Redaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
+        with warnings_as_notes():
+            for file, target in pairs:
+                work.redact(file, target)
         print_notices(Counter(note.what for note in work.notes))
         print(f"note: {work.checker.counted}", file=sys.stderr)
         print(f"note: {MISSED if str(model) in (SHIPPED_TAGGER, 'names') else MISSED_BY_OWN}", file=sys.stderr)
@@ -135,6 +138,7 @@ class Redaction:
     """Work of one command, file after file.
 
     Attributes:
+        kept: The columns that the folder of the tagger keeps, which are read where they are there.
         rows: How many were read.
         labels: How many names of each label were masked.
         notes: What there is to say of how files were read.
@@ -143,6 +147,7 @@ class Redaction:
     checker: Any
     columns: tuple[str, ...]
     same: bool
+    kept: tuple[str, ...] = ()
     rows: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     notes: list[Note] = field(default_factory=list)
@@ -162,14 +167,11 @@ class Redaction:
 
     def _columns_of(self, table: Rows) -> list[str]:
         found = [key for key in table.keys if key]
-        chosen = [*self.columns] or next(([key] for key in TEXT_KEYS if key in found), [])
+        kept = [key for key in self.kept if key in found]
+        chosen = [*self.columns] or kept or next(([key] for key in TEXT_KEYS if key in found), [])
         unknown = [name for name in chosen if name not in found]
         if unknown or not chosen:
-            lacks = f"no column {unknown[0]!r}{suggestion(unknown[0], found)}" if unknown else "no column 'text'"
-            raise ValueError(
-                f"{table.path}: {lacks} (found: {', '.join(found) or 'nothing'}); name the columns with names, such as "
-                f"--text-column {' '.join(found[-1:]) or 'message'}"
-            )
+            raise no_column(str(table.path), unknown[:1] or TEXT_KEYS[:1], (row for _, row in table), found)
         if rest := [key for key in found if key not in chosen]:
             self.notes.append(
                 Note(f"tables with columns that are not read and stay: {', '.join(rest)}", str(table.path))

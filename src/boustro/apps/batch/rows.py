@@ -19,13 +19,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from boustro.choose import suggestion
 from boustro.options import OptionError
 from boustro.tasks.contract import Contract
 from boustro.tasks.data import columns_form, kept_for
-from boustro.tasks.data.named import propose_columns, say_columns
-from boustro.tasks.data.reading import TEXT_KEYS, Note
+from boustro.tasks.data.named import no_column
+from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.schemes import Scheme
+from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
 from boustro.text.columns import COMMENTS, LOOKED_AT, ColumnReader, read_arriving_lines
@@ -63,6 +64,10 @@ class Columns:
     """As `names`, of the data that a folder was trained on: read where they are there."""
     of_words: Mapping[str, Any] = field(default_factory=dict)
     """The `word_column` and the `delimiter` of that data, which words in columns are read by."""
+    scheme: Scheme = "auto"
+    """Of the tags of that data, by which columns of words and tags are known."""
+    words: bool = False
+    """Whether the task reads words, which a table may have one a row."""
 
     @classmethod
     def of(cls, task: Any, chosen: Sequence[str] = (), kept: Mapping[str, Any] = MappingProxyType({})) -> "Columns":
@@ -73,27 +78,33 @@ class Columns:
         named, word = kept.get("text_column", ()), str(kept.get("word_column", ""))
         if word and not word.lstrip("-").isdigit():
             named = (word,)
-        trained = dict(zip(task.texts, (named,) if isinstance(named, str) else named, strict=False))
+        trained = dict(zip(task.texts, named, strict=False))
         names = dict(zip(task.texts, chosen, strict=False))
         of_words = {name: kept[name] for name in ("word_column", "delimiter") if name in kept}
-        return cls(names, task.texts, {} if names else trained, of_words)
+        scheme = kept.get("scheme", "auto")
+        return cls(names, task.texts, {} if names else trained, of_words, scheme, "conll" in task.formats)
 
     def check(self, file: str, task: Any) -> None:
         """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
         path = Path(file)
-        if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys or form_of(file):
+        if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys:
+            return
+        if form_of(file, self):
             return
         columns, wanted = columns_of(path, self.separator(path)), tuple(self.names.values())
         kept = [tuple(self.kept.values())] * bool(self.kept)
         known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS), *kept]
         if not any(set(keys) <= set(columns) for keys in known):
-            lacks = " and ".join(map(repr, next(iter(known))))
-            rows = (row for _, row in read_table(path, notes=[]))
-            near = next(filter(None, (suggestion(name, columns) for name in known[0])), "")
-            raise ValueError(
-                f"{file}: no column {lacks}{near} (found: {', '.join(columns) or 'nothing'})"
-                f"{say_columns(file, propose_columns(rows, len(task.texts))[0])}"
-            )
+            raise no_column(file, known[0], (row for _, row in read_table(path, notes=[])), columns)
+
+    def sentences(self, path: Path, notes: list[Note]) -> Iterator[Sentence] | None:
+        """The words of a table with one a row, as sentences; `None` for any other file."""
+        if not self.words or self.names or not is_table(path):
+            return None
+        options = DataOptions(**kept_for(path, self.of_words))
+        rows = rows_of_words(path, options, notes)
+        found = None if rows is None else find_words(rows, options, tagged=False)
+        return None if rows is None or found is None else sentences_of(rows, found, str(path))
 
     def separator(self, path: Path) -> str | None:
         """The delimiter that is kept, where the first line of a table has it."""
@@ -124,6 +135,9 @@ class Columns:
         names = ("",) if given is not value else self.texts if self.texts[0] in given else TEXT_KEYS
         texts = [given[name] for name in names if name in given]
         return bool(texts) and all(isinstance(text, str) and not text.strip() for text in texts)
+
+
+DEFAULT_COLUMNS = Columns()
 
 
 class Row(NamedTuple):
@@ -208,12 +222,15 @@ def refuse_half_characters(value: Any, place: str) -> None:
         raise ValueError(f"{place}: half a character ({error.reason})") from None
 
 
-def form_of(file: str | Path) -> Form | None:
-    """`"a.conll.gz"` → `"conll"`, and columns of words and tags under any name; None for all else, see `read_items`."""
+def form_of(file: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Form | None:
+    """`"a.conll.gz"` → `"conll"`, and columns of words and tags under any name, and tables of words; None for all else,
+    see `read_items`."""
     path, known = Path(file), WORDS.get(file_ending(Path(file)))
     if known is None and str(file) != "-" and path.is_file():
         with contextlib.suppress(OSError, ValueError):  # which is said when the file is read
-            return columns_form(list(islice(read_lines(path, []), LOOKED_AT)))
+            if columns.sentences(path, []) is not None:
+                return "conll"
+            return columns_form(list(islice(read_lines(path, []), LOOKED_AT)), columns.scheme)
     return known
 
 
@@ -246,7 +263,7 @@ def read_rows(
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
-    columns = columns or Columns()
+    columns = columns or DEFAULT_COLUMNS
     for file in files:
         if offsets is not None and file != "-" and not is_stream(file):
             unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
@@ -254,7 +271,7 @@ def read_rows(
             continue
         if is_stream(file):  # opening it may take long
             yield None
-        kind = form or form_of(file)
+        kind = form or form_of(file, columns)
         if kind in ("conll", "conllu"):
             yield from _sentences(file, kind, notes, columns)
         elif kind == "xml":
@@ -285,6 +302,15 @@ def _has_document(row: Row) -> bool:
 
 
 def _sentences(file: str, form: Form, notes: list[Note] | None, columns: Columns) -> Iterator[Row | None]:
+    read_notes: list[Note] = []
+    if Path(file).is_file() and (words := columns.sentences(Path(file), read_notes)) is not None:
+        if notes is not None:
+            notes += read_notes
+        document = ""
+        for sentence in words:
+            yield Row(file, sentence.where, sentence, form, "", sentence.document not in ("", document))
+            document = sentence.document
+        return
     own = kept_for(file, columns.of_words) if columns.of_words and Path(file).is_file() else {}
     reader = ColumnReader(file, "conllu" if form == "conllu" else None, **own)
     opens = False

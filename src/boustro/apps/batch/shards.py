@@ -132,8 +132,9 @@ class Job:
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
         path, notes, form = str(self.source / shard), [], self.form
-        survey = look([path], None, form)
-        table = AnswerTable([path], None, survey, form, (), target) if form != "jsonl" else None
+        columns = self.predictor.columns
+        survey = look([path], None, form, columns=columns)
+        table = AnswerTable([path], None, survey, form, (), target, columns) if form != "jsonl" else None
         key = fingerprint(self.model, form, shard, [*survey.heads])
         grown = grow(
             target,
@@ -145,7 +146,7 @@ class Job:
             again=f"remove {part} to start this shard again",
         )
         with grown as growing:
-            some = read_rows([path], None, self.predictor.offsets, self.predictor.columns, notes)
+            some = read_rows([path], None, self.predictor.offsets, columns, notes)
             numbers = count()
             rows = (row._replace(number=next(numbers)) for row in some if row is not None)
             growing.skip(rows)

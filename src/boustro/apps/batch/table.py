@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from boustro.apps.batch.rows import Form, Row, form_of, read_rows
+from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, Form, Row, form_of, read_rows
 from boustro.progress import Progress
 from boustro.text.documents import WESTERN, is_stream
 from boustro.text.files import (
@@ -66,12 +66,19 @@ def can_read_again(files: Iterable[str]) -> bool:
     return not any(file == "-" or is_stream(file) for file in files)
 
 
-def look(files: Sequence[str], reads: Form | None, output: Output | None, out: Path | None = None) -> Survey:
+def look(
+    files: Sequence[str],
+    reads: Form | None,
+    output: Output | None,
+    out: Path | None = None,
+    columns: Columns = DEFAULT_COLUMNS,
+) -> Survey:
     """Read all rows once, for their columns; of streams nothing.
 
     Args:
         output: The form of the answers; `None` where rows are not repeated in them.
         out: The file that is written, for messages.
+        columns: Which keys or columns are read.
 
     Raises `ValueError`, with the place, for a table that cannot be read, and for what a workbook or a column with a
     type cannot hold.
@@ -79,13 +86,13 @@ def look(files: Sequence[str], reads: Form | None, output: Output | None, out: P
     survey = Survey(types=Types() if output in ("parquet", "arrow") else None)
     if not can_read_again(files):
         return survey
-    opened, counted, name = [_table_of(file, reads) for file in files], [0], out or Path(f"answers.{output}")
+    opened, counted, name = [_table_of(file, reads, columns) for file in files], [0], out or Path(f"answers.{output}")
     western = False
     for file, table in zip(files, opened, strict=True):
         if table is not None:
             for key, head in zip(table.keys, table.heads, strict=True):
                 survey.heads.setdefault(key, head)
-        records = _records(file, reads, output) if table is None else table
+        records = _records(file, reads, output, columns) if table is None else table
         typed = table is not None and table.schema is not None
         if survey.types is not None and table is not None:
             survey.types.add(table)
@@ -114,16 +121,17 @@ def _is_alike(table: Rows, first: Rows) -> bool:
     return table.schema is not None and first.schema is not None and table.schema.equals(first.schema)
 
 
-def _table_of(file: str, reads: Form | None) -> Rows | None:
+def _table_of(file: str, reads: Form | None, columns: Columns) -> Rows | None:
     """The file as a table; `None` where it is none."""
     if reads in ("parquet", "arrow"):
         return open_rows(Path(file), "columns")
-    return open_rows(Path(file)) if reads is None and form_of(file) is None and is_table(Path(file)) else None
+    is_one = reads is None and is_table(Path(file)) and form_of(file, columns) is None
+    return open_rows(Path(file)) if is_one else None
 
 
-def _records(file: str, reads: Form | None, output: Output | None) -> Iterator[tuple[str, Record]]:
+def _records(file: str, reads: Form | None, output: Output | None, columns: Columns) -> Iterator[tuple[str, Record]]:
     """(place, what is repeated) of the rows of a file that is no table."""
-    for row in read_rows([file], reads):
+    for row in read_rows([file], reads, None, columns):
         if row is not None:
             yield row.place, row.cells if output in ("csv", "tsv", "sheet") else row.fields
 
@@ -154,6 +162,7 @@ class AnswerTable:
     output: Output
     answers: Sequence[str]
     name: Path
+    columns: Columns
 
     def write(self, part: Path, made: Path) -> None:
         """Make the table of what has grown; `ValueError` for what it cannot hold."""
@@ -189,7 +198,8 @@ class AnswerTable:
 
     def _pairs(self, part: Path) -> Iterator[tuple[Record, Record]]:
         """(what is repeated, line) of every answer."""
-        rows = enumerate(row for row in read_rows(self.files, self.reads) if row is not None) if self._again else None
+        read = read_rows(self.files, self.reads, None, self.columns)
+        rows = enumerate(row for row in read if row is not None) if self._again else None
         for line in chain.from_iterable(_lines(part)):
             if rows is None:
                 yield line["fields"], line

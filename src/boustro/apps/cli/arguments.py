@@ -46,7 +46,8 @@ from boustro.tasks.config import AUTO
 from boustro.tasks.data.annotations import guess_wanted
 from boustro.tasks.data.named import under_names
 from boustro.tasks.data.pairs import KEYS
-from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.tables import find_words, rows_of_words
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.columns import LOOKED_AT
 from boustro.text.documents import read_lines
@@ -416,6 +417,9 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
             return whole[0]
         if not table and (wanted := guess_wanted(records_of(path, read_lines(path)))):
             return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
+        rows = rows_of_words(path, DEFAULT_OPTIONS, []) if table and not texts else None
+        if rows and (words := find_words(rows, tagged=False)) and words.tag:
+            return DEFAULT_TASK
         found = [dict.fromkeys(columns_of(path), "1")] if table else _first_records(path)
         keys = KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
         chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)

@@ -4,15 +4,15 @@ torch is imported when a command runs, so that its help does not wait for it.
 """
 
 import io
-import shlex
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boustro.options import Count, OptionError, Positional, option_words
+from boustro.options import Count, OptionError, Positional, command_line
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
 from boustro.store import write_file
+from boustro.tasks import kept_columns
 from boustro.tasks.config import VectorOptions
 from boustro.text.places import LM, Model, TextPath
 from boustro.types import Note
@@ -66,7 +66,7 @@ def embed(
         if str(file) == "-":
             return
         how = {"encoder": encoder if encoder != DEFAULT_ENCODER else None, "model": model, "text_column": text_column}
-        print(f"next: boustro similarity {shlex.join([str(file), *option_words(how)])} --query TEXT", file=sys.stderr)
+        print(f"next: {command_line('similarity', file, query='TEXT', **how)}", file=sys.stderr)
 
 
 def similarity(
@@ -125,7 +125,8 @@ def _open(
     if model is not None and (options != DEFAULT_OPTIONS or fit is not None):
         raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
     notes: list[Note] = []
-    if not (texts := list(read_rows(file, column, notes))):  # said before torch is imported
+    kept = kept_columns(model).get("text_column", ()) if model else ()
+    if not (texts := list(read_rows(file, column, notes, kept))):  # said before torch is imported
         raise ValueError(f"{file}: there is no text in this file")
     print_notices(Counter(note.what for note in notes))
     from boustro.encoders.spec import Spec

@@ -82,7 +82,9 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
 
     Raises `ValueError` where there is none.
     """
-    examples = list(task.read(data)) if data else _known(task) or list(_sample(task, number))
+    examples = (
+        list(task.read(data, **task.kept_reading(data, {}))) if data else _known(task) or list(_sample(task, number))
+    )
     if not examples:
         raise ValueError(f"{data}: no example, so nothing can be compared")
     return examples[:number]
@@ -92,7 +94,7 @@ def _known(task: Task[Any, Any]) -> list[Any]:
     """The examples of training; none where their file is gone, or is another one that cannot be read."""
     file = Path((task.record.get("train") or {}).get("name") or "")
     try:
-        return list(task.read(file)) if file.is_file() else []
+        return list(task.read(file, **task.kept_reading(file, {}))) if file.is_file() else []
     except (ValueError, OSError):
         return []
 

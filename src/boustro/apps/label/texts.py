@@ -24,13 +24,11 @@ from boustro.given import tidy_words
 from boustro.output import print_notices
 from boustro.store import fingerprint
 from boustro.tasks.data import columns_form, load_data
-from boustro.tasks.data.named import propose_columns, say_columns, under_names
+from boustro.tasks.data.named import no_column, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
-from boustro.tasks.data.schemes import (
-    WHOLE_WORDS,
-    gold_entities,
-)
+from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
+from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text.documents import OPENERS, read_lines
 from boustro.text.files import columns_of, is_table, open_rows
@@ -146,15 +144,22 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
     notes: list[Note] = []
+    if form == "auto" and is_table(path) and not options.text_column and (rows := rows_of_words(path, options, notes)):
+        found = find_words(rows, options, tagged=False)
+        if found is not None and found.tag is not None:
+            return "conll", [], {}
+        if found is not None:
+            print_notices(Counter(note.what for note in notes))
+            read = sentences_of(rows, found, str(path))
+            return "table", [(s.where, {"words": [*s.words], "document": s.document}) for s in read], {}
+        notes.clear()
     if form == "auto" and _is_table(path, options):
         opened = open_rows(path, None, options.delimiter, notes)
         rows = [(where, dict(record)) for where, record in opened if not record.is_blank]
         print_notices(Counter(note.what for note in notes))
         named = under_names(rows, options, TEXT_KEYS[:1], "label")
-        columns = [*next((row for _, row in rows), {})]
         if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
-            said = say_columns(str(path), propose_columns(row for _, row in rows)[0])
-            raise ValueError(f"{path}: no column {TEXT_KEY!r} (found: {', '.join(columns)}){said}")
+            raise no_column(str(path), [TEXT_KEY], (row for _, row in rows))
         return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
     lines = list(read_lines(path, notes))
     kind = _form(path, lines) if form == "auto" else form

@@ -8,16 +8,18 @@ Each format has a reader in its own file, which returns `RawData` and is importe
 `reading.label` converts the tags to BIO.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from boustro.choose import later
 from boustro.given import as_list
 from boustro.metrics.spans import is_span_tag
+from boustro.options import command_line
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
@@ -34,8 +36,9 @@ from boustro.tasks.data.reading import (
     warn_of,
 )
 from boustro.tasks.data.records import is_text_pair, read_records
-from boustro.tasks.data.schemes import ALL_LETTERS, Scheme, respell
+from boustro.tasks.data.schemes import ALL_LETTERS, BARE, Scheme, respell
 from boustro.text.columns import LOOKED_AT, ColumnLayout, is_conllu, split_cells
+from boustro.text.documents import is_stream
 from boustro.types import Sentence
 
 
@@ -86,39 +89,49 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
     except ValueError as error:
         from boustro.text.files import maybe_texts
 
+        if "the sentence of a word" in str(error) or "expected a word and a tag, and" in str(error):
+            raise
         if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
             raise ValueError(_is_a_table(Path(data), columns)) from None
         if isinstance(data, (str, Path)) and "no labels under" in str(error):
-            raise ValueError(f"{error}; or label it first: boustro label {data} --out labelled.jsonl") from None
+            said = command_line("label", data, out="labelled.jsonl")
+            raise ValueError(f"{error}; or label it first: {said}") from None
         if isinstance(data, (str, Path)) and _is_running_text(Path(data)):
-            advice = f"label it first: boustro label {data} --labels PERSON PLACE --out labelled.jsonl"
-            raise ValueError(f"{data}: this is running text, not words with labels; {advice}") from None
+            said = command_line("label", data, labels=("PERSON", "PLACE"), out="labelled.jsonl")
+            raise ValueError(f"{data}: this is running text, not words with labels; label it first: {said}") from None
         raise
 
 
 def with_kept(options: DataOptions, kept: Mapping[str, Any], data: Data) -> DataOptions:
     """The options and, where none is given, those that a trained folder keeps and that this data has."""
-    return replace(options, **kept_for(data, kept, named_of(options)))
+    return replace(options, **kept_for(data, kept, named_of(vars(options))))
 
 
 def like(options: DataOptions, data: Data) -> DataOptions:
     """The options of a training set for data that belongs to it, which may name its columns as everybody does."""
-    return replace(DataOptions(scheme=options.scheme), **kept_for(data, named_of(options)))
+    return replace(DataOptions(), **kept_for(data, named_of(vars(options))))
 
 
-def kept_for(data: Data, kept: Mapping[str, Any], given: Collection[str] = ()) -> dict[str, Any]:
+def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """The options that a trained folder keeps (`named_of`) and whose columns this data has, but for those given; none
-    of data that cannot be read, whose reader says why."""
-    wanted = {name: value for name, value in kept.items() if name not in given}
+    of data that cannot be read, whose reader says why. Its scheme of tags, where all tags of this data are of it."""
+    wanted = {n: tuple(v) if isinstance(v, list) else v for n, v in kept.items() if n not in given}
+    if isinstance(data, (str, Path)) and is_stream(str(data)):
+        return wanted  # it can be read only once
+    scheme = wanted.pop("scheme", None)
     known: dict[str, Any] = {}
     if wanted:
         with suppress(OSError, ValueError, ImportError, StopIteration):
             delimiter, has = _columns_in(data, wanted.get("delimiter"))
             known = {"delimiter": delimiter} if delimiter else {}
             for name, value in wanted.items():
-                columns = value if isinstance(value, (list, tuple)) else [value]
+                columns = value if isinstance(value, tuple) else [value]
                 if name != "delimiter" and all(has(str(column)) for column in columns):
-                    known[name] = tuple(value) if isinstance(value, list) else value
+                    known[name] = value
+    if scheme is not None and not isinstance(data, Iterator):
+        with suppress(OSError, ValueError, ImportError):
+            label(read_raw(data, DataOptions(**{**known, **named_of(given), "scheme": scheme})), scheme)
+            known["scheme"] = scheme
     return known
 
 
@@ -238,10 +251,11 @@ def sniff(lines: Lines) -> Reader:
     return read_conllu if is_conllu(lines) else read_columns
 
 
-def columns_form(lines: Lines) -> Literal["conll", "conllu"] | None:
+def columns_form(lines: Lines, scheme: Scheme = "auto") -> Literal["conll", "conllu"] | None:
     """Columns of words and their tags, as the first lines of a file of any name say; `None` for anything else.
 
-    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag, or which a head names.
+    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag, or which a head names. Tags
+    of a `scheme` without letters are known by tabs alone, or by an O among them.
     """
     if sniff(lines) is read_conllu:
         return "conllu"
@@ -255,7 +269,8 @@ def columns_form(lines: Lines) -> Literal["conll", "conllu"] | None:
     if {*map(len, rows)} != {layout.num_columns}:
         return None
     tags = {row[layout.tag].strip() for row in rows}
-    bare = "O" in tags and all("\t" in line and " " not in line for line in full)  # types without letters
+    tabs = all("\t" in line and " " not in line for line in full)
+    bare = (tabs and "O" in tags) or (scheme in BARE and (tabs or "O" in tags))  # types without letters
     are_tags = bare or all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
     known = tags != {"O"} or len(rows) > 1  # not the text "blood type O"
     return "conll" if layout.names or (are_tags and known) else None
@@ -270,6 +285,8 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     from boustro.text.documents import OPENERS, read_lines
     from boustro.text.files import is_separated, is_table, read_table
 
+    if is_table(path) and (raw := _of_table("read_word_table", path, options=options)) is not None:
+        return raw
     if is_table(path) and not is_separated(path):
         rows = ((int(where.rpartition(" ")[2]), row) for where, row in read_table(path))
         return read_records(rows, str(path), "table", options)

@@ -102,16 +102,16 @@ def named_columns(text_column: str | Sequence[str] = (), label_column: str | Non
     return DataOptions(text_column=texts, label_column=label_column)
 
 
-COLUMN_OPTIONS = ("delimiter", "word_column", "tag_column", "text_column", "label_column")
-"""Those that name the columns of data, which a trained folder keeps."""
+COLUMN_OPTIONS = ("scheme", "delimiter", "word_column", "tag_column", "text_column", "label_column")
+"""Those that say how the columns of data are read, which a trained folder keeps."""
 
 KEPT = "columns"
 """Where the record of a trained folder has them."""
 
 
-def named_of(options: Any) -> dict[str, Any]:
+def named_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The `COLUMN_OPTIONS` that are given, as JSON holds them."""
-    given = {name: getattr(options, name) for name in COLUMN_OPTIONS}
+    given = {name: options[name] for name in COLUMN_OPTIONS if options.get(name) not in (None, [])}
     return {n: list(v) if isinstance(v, tuple) else v for n, v in given.items() if v != getattr(DEFAULT_OPTIONS, n)}
 
 

@@ -5,21 +5,42 @@
     …:SPLIT                                                the split; required if there are several
 
 A row is a record (see `records`); numbers of a ClassLabel become their names. A data frame has one row per sentence,
-with lists in its columns, or one row per word, with a column that names its sentence. pandas is not imported.
+with lists in its columns, or one row per word, with a column that names its sentence, and so has a file:
+
+    Sentence #,Word,POS,Tag          the sentence may be named at its first word alone
+    Sentence: 1,Ada,NNP,B-PER
+    ,left,VBD,O
+
+pandas is not imported.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby, pairwise
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, missing_file
+from boustro.choose import suggestion
+from boustro.metrics.spans import is_span_tag
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    PREFIX,
+    TEXT_KEYS,
+    DataOptions,
+    Note,
+    RawData,
+    missing_file,
+    note_unread,
+)
 from boustro.tasks.data.records import read_records
-from boustro.text.files import is_table, read_table
+from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
+from boustro.text.files import is_separated, is_table, open_rows, read_table
+from boustro.text.separated import cell_text
+from boustro.types import Sentence
 
-WORDS = ("word", "words", "token", "tokens", "form")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")
-SENTENCES = ("sentence_id", "sent_id", "sentence #", "sentence", "sentence_idx")
+SENTENCES = ("sentence_id", "sent_id", "sentence", "sentence_idx", "sent", "satz")
 DOCUMENTS = ("document", "document_id", "doc_id", "doc")
 
 
@@ -99,57 +120,184 @@ def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     Raises `ValueError` if no column names the sentence of a word, and for a missing word.
     """
     name, form = "the given table", "data frame"
-    rows = _frame_rows(frame)
+    rows = [*enumerate(_frame_rows(frame), start=1)]
+    found = find_words(rows, options)
     columns = [str(column) for column in frame.columns]
-    word = _column(columns, WORDS if options.word_column is None else (str(options.word_column),))
-    if word is None or (rows and not isinstance(rows[0][word], str | float | None)):
-        return read_records(enumerate(rows, start=1), name, form, options, in_memory=True)
-    tag = _column(columns, TAGS if options.tag_column is None else (str(options.tag_column),))
-    sentence, document = _column(columns, SENTENCES), _column(columns, DOCUMENTS)
-    if tag is None or sentence is None:
-        wanted = f"tags ({', '.join(TAGS)})" if tag is None else f"the sentence of a word ({', '.join(SENTENCES)})"
-        raise ValueError(f"{name} has no column with {wanted}; found: {', '.join(columns)}")
-    key = "upos" if tag.lower() in ("pos", "upos") else "labels"
-    records = _group(rows, {word: "words", tag: key}, sentence, document, name)
-    options = DataOptions(scheme=options.scheme, tag_column=key)
-    return read_records(enumerate(records, start=1), name, form, options, in_memory=True)
+    word = _named(columns, options.word_column, WORD_NAMES)
+    if found is None and rows and word is not None and isinstance(rows[0][1][word], (str, float, type(None))):
+        raise ValueError(f"{name} has no column with tags ({', '.join(TAGS)}); found: {', '.join(columns)}")
+    if found is None:
+        return read_records(rows, name, form, options, in_memory=True)
+    return _read_words(rows, found, name, form, options, in_memory=True)
 
 
-def _group(
-    rows: list[dict[str, Any]], keys: dict[str, str], sentence: str, document: str | None, name: str
-) -> Iterator[dict[str, Any]]:
-    """Records from rows of words, columns renamed by `keys`.
+def read_word_table(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> RawData | None:
+    """Sentences of a file with one row per word, as Kaggle has it; `None` where it has no columns of words and of tags,
+    and for columns between tabs with a blank line behind each sentence, which are CoNLL's.
+
+    Raises as `open_rows`, and `ValueError` if nothing parts the sentences, and for a missing word.
+    """
+    notes: list[Note] = []
+    rows = rows_of_words(path, options, notes)
+    found = None if rows is None else find_words(rows, options)
+    if rows is None or found is None:
+        return None
+    raw = _read_words(rows, found, str(path), "table", options)
+    return replace(raw, notes=[*notes, *raw.notes])
+
+
+def rows_of_words(path: Path, options: DataOptions, notes: list[Note]) -> list[Any] | None:
+    """(number, row) of a table with a column of words; `None` in place of a blank row, and of a table without one."""
+    try:
+        table = open_rows(path, None, options.delimiter, notes)
+        if _named([key for key in table.keys if key], options.word_column, WORD_NAMES) is None:
+            return None
+    except (OSError, ValueError):
+        if is_separated(path):  # what is no table may be words in columns
+            return None
+        raise
+    rows = [(int(re.findall(r"\d+", place)[-1]), None if row.is_blank else row) for place, row in table]
+    of_conll = table.dialect is not None and table.dialect.separator == "\t" and any(row is None for _, row in rows)
+    return None if of_conll else rows
+
+
+class WordColumns(NamedTuple):
+    """What the columns of a table with one row per word are; without `sentence`, blank rows part the sentences."""
+
+    word: str
+    tag: str | None
+    sentence: str | None
+    document: str | None
+
+
+def find_words(rows: Sequence[Any], options: DataOptions = DEFAULT_OPTIONS, tagged: bool = True) -> WordColumns | None:
+    """The columns of (number, row) pairs with one word each; `None` where they are no such rows.
+
+    The column of the sentences has one of the usual names, or one value for all words of a sentence, or a value at its
+    first word alone. Unless the data are known to be `tagged` a name is not enough: a column `sentence` may hold texts.
+    """
+    full = [row for _, row in rows if row is not None]
+    columns = [key for key in full[0] if key] if full else []
+    word, document = _named(columns, options.word_column, WORD_NAMES), _column(columns, DOCUMENTS)
+    if word is None or isinstance(full[0][word], (list, dict)) or (not tagged and TEXT_KEYS[0] in columns):
+        return None
+    tag = _named(columns, options.tag_column, (*TAGS, *sorted(TAG_NAMES)))
+    if tagged and tag is None:
+        return None
+    sizes = {c: _num_sentences([row[c] for row in full]) for c in columns if c not in (word, tag, document)}
+    known = [name for name in [_column(list(sizes), SENTENCES)] if name is not None and (tagged or sizes[name])]
+    parting = sorted((c for c in sizes if sizes[c] > 1), key=lambda c: -sizes[c])
+    sentence = next(iter([*known, *parting]), None)
+    if not tagged and sentence is None and len(full) == len(rows):
+        return None
+    return WordColumns(word, tag, sentence, document)
+
+
+def _num_sentences(cells: Sequence[Any]) -> int:
+    """How many sentences a column parts words into; 0 where it does not, as its values come again elsewhere."""
+    runs = [value for value, _ in groupby(str(cell) for cell in cells if not _is_empty(cell))]
+    parts = 0 < len(runs) == len({*runs}) and 3 * len(runs) <= 2 * len(cells) and not _is_empty(cells[0])
+    return len(runs) if parts else 0
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _read_words(
+    rows: Sequence[Any], found: WordColumns, name: str, form: str, options: DataOptions, in_memory: bool = False
+) -> RawData:
+    columns = [key for key in next(row for _, row in rows if row is not None) if key]
+    if found.sentence is None and all(row is not None for _, row in rows):
+        shown = f"{', '.join(SENTENCES)}, or a blank row between sentences"
+        raise ValueError(f"{name} has no column with the sentence of a word ({shown}); found: {', '.join(columns)}")
+    assert found.tag is not None
+    key = "upos" if found.tag.lower() in ("pos", "upos") else "labels"
+    records = []
+    for group in group_words(rows, found, name, in_memory):
+        number, row = group[0]
+        words, tags = ([_cell(row[c], n, c, name, in_memory) for n, row in group] for c in (found.word, found.tag))
+        document = "" if found.document is None or _is_empty(row[found.document]) else row[found.document]
+        records.append((number, {"words": words, key: tags, "document": document}))
+    if in_memory:
+        records = [*enumerate((record for _, record in records), start=1)]
+    raw = read_records(records, name, form, DataOptions(scheme=options.scheme, tag_column=key), in_memory)
+    others = {c: {cell_text(row[c]) for _, row in rows if row is not None} for c in columns if c not in found}
+    left = [c for c, values in others.items() if values - {"O"} and all(map(is_span_tag, values))]
+    note_unread([(f"{name}:{rows[0][0]}", left)], raw.notes)
+    return raw
+
+
+def group_words(
+    rows: Sequence[Any], found: WordColumns, name: str, in_memory: bool = False
+) -> Iterator[list[tuple[int, Any]]]:
+    """(number, row) of the words of each sentence.
 
     A sentence is known by its document, where there is one, and its own name; a row without either belongs to the one
-    before.
+    before. Raises `ValueError` for a sentence whose rows are not together.
     """
-    identity = [column for column in (document, sentence) if column is not None]
-    for above, row in pairwise(rows):
-        for column in identity:
-            row[column] = above[column] if row[column] is None else row[column]
-    seen, number = set(), 0
-    for identifier, group in groupby(rows, key=lambda row: tuple(row[column] for column in identity)):
+    identity = [column for column in (found.document, found.sentence) if column is not None]
+    last: dict[str, Any] = dict.fromkeys(identity)
+    named: list[tuple[tuple[Any, ...], int, Any]] = []
+    blanks = 0
+    for number, row in rows:
+        if row is None:
+            blanks += 1
+            continue
+        last = {column: last[column] if _is_empty(row[column]) else row[column] for column in identity}
+        named.append(((*last.values(), *([blanks] if found.sentence is None else [])), number, row))
+    seen = set()
+    for identifier, group in groupby(named, key=lambda one: one[0]):
+        words = [(number, row) for _, number, row in group]
         if identifier in seen:
             shown = " of ".join(repr(part) for part in reversed(identifier))
-            raise ValueError(f"row {number + 1} of {name}: the sentence {shown} ended before; sort the rows")
+            raise ValueError(
+                f"{_place(words[0][0], name, in_memory)}: the sentence {shown} ended before; sort the rows"
+            )
         seen.add(identifier)
-        record: dict[str, Any] = {key: [] for key in keys.values()}
-        for row in group:
-            number += 1
-            record.setdefault("document", row[document] if document else "")
-            for column, key in keys.items():
-                if not isinstance(row[column], str):
-                    raise ValueError(
-                        f"row {number} of {name}: {column} is {row[column]!r}, which is not a string; pandas.read_csv "
-                        "keeps a word such as None or NA with keep_default_na=False"
-                    )
-                record[key].append(row[column])
-        yield record
+        yield words
 
 
-def _column(columns: list[str], names: Iterable[str]) -> str | None:
-    """The first of these names that is a column, in upper or lower case."""
-    return next((column for name in names for column in columns if column.lower() == name.lower()), None)
+def sentences_of(rows: Sequence[Any], found: WordColumns, name: str) -> Iterator[Sentence]:
+    """The words of a file alone, whatever their tags; raises as `group_words`, and for a missing word."""
+    for group in group_words(rows, found, name):
+        words = [_cell(row[found.word], number, found.word, name, in_memory=False) for number, row in group]
+        named = None if found.document is None else group[0][1][found.document]
+        document = "" if _is_empty(named) else f"{name} {named}"
+        yield Sentence(tuple(word.strip() for word in words), document=document, where=f"{name}:{group[0][0]}")
+
+
+def _place(number: int, name: str, in_memory: bool) -> str:
+    return f"row {number} of {name}" if in_memory else f"{name}:{number}"
+
+
+def _cell(value: Any, number: int, column: str, name: str, in_memory: bool) -> str:
+    """The text of a cell; `ValueError`, with its place, for one without any, and for a number in a data frame."""
+    place = _place(number, name, in_memory)
+    if in_memory and not isinstance(value, str):
+        raise ValueError(
+            f"{place}: {column} is {value!r}, which is not a string; pandas.read_csv keeps a word such as None or NA "
+            "with keep_default_na=False"
+        )
+    if _is_empty(value):
+        raise ValueError(f"{place}: expected a word and a tag, and the cell under {column!r} is empty")
+    return cell_text(value)
+
+
+def _named(columns: Sequence[str], given: int | str | None, names: Sequence[str]) -> str | None:
+    """The column that is given, or the first with one of the usual names; `None` for a number, which no column has as
+    its name. Raises `ValueError` for a given name that no column has."""
+    if given is None:
+        return _column(columns, names)
+    if str(given) in columns or str(given).lstrip("-").isdigit():
+        return str(given) if str(given) in columns else None
+    raise ValueError(f"no column {given!r}{suggestion(str(given), columns)} (found: {', '.join(columns) or 'nothing'})")
+
+
+def _column(columns: Iterable[str], names: Iterable[str]) -> str | None:
+    """The first of these names that is a column, whatever its case and the marks between its words."""
+    plain = {plain_name(column): column for column in reversed([*columns])}
+    return next((plain[name] for name in map(plain_name, names) if name in plain), None)
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,8 @@ from boustro.heads.options import StepOptions
 from boustro.options import Positional, Seed, Width, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, read_examples, task_class, task_of
+from boustro.tasks import TASKS, kept_columns, read_examples, task_class, task_of
+from boustro.tasks.data import with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, Corpus, Data, Model
@@ -64,7 +65,11 @@ def distill(
     with only_errors(run.quiet):
         check_output(json)
         task = task_of(folder)
-        labelled = [read_examples(task_class(task), data, DEFAULT_OPTIONS) if data else [] for data in (train, dev)]
+        kept = kept_columns(folder)
+        labelled = [
+            read_examples(task_class(task), data, with_kept(DEFAULT_OPTIONS, kept, data)) if data else []
+            for data in (train, dev)
+        ]
         given = list(read_documents(texts, split="line"))
         # What is wrong with the data is said before torch is imported.
         from boustro.encoders.spec import Spec

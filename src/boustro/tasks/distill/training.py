@@ -30,13 +30,14 @@ from boustro.heads.solve import Run, solve
 from boustro.heads.training import Dev, mix_all
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
+from boustro.tasks.data.reading import KEPT
 from boustro.tasks.distill.command import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import describe, head_facts, new_head, scores_of
 from boustro.tasks.folds import unlearned
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Fitted, Held, make_plan
 
-KEPT = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
+ALIKE = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
 HELD_OUT, BYTES = 10, 4  # a tenth of the texts is compared on; a float32 parameter has four bytes
 AnyTask = Task[Any, Any]
@@ -117,6 +118,7 @@ def distill(
         **head_facts(student.encoder(cached=True), head, log),
     }
     student.fitted = replace(trained, record=record)
+    student.keep_columns(teacher.record.get(KEPT, {}))
     return Distilled(student, _figures(teacher, student, compared, dev, len(learned)))
 
 
@@ -142,7 +144,7 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     if head_class(kind).closed_form:
         raise ValueError(f"a {kind} head is trained at once, and cannot learn distributions; choose another --head")
     names = {*made.option_names(), *vars(teacher.config)}
-    kept = {name: settings[name] for name in KEPT if name in settings and name in names}
+    kept = {name: settings[name] for name in ALIKE if name in settings and name in names}
     if "hidden" not in names and options.hidden == DEFAULT_DISTILL.hidden:
         del how["hidden"]
     plan = make_plan(type(teacher), encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
