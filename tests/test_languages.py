@@ -1,7 +1,13 @@
 """The note on texts in another language, which is silent on English, names, code and lists of products."""
 
+import warnings
+
 import pytest
 
+import boustro
+from boustro import Classifier
+from boustro.apps.cli.main import main
+from boustro.apps.live.redactor import Redactor
 from boustro.text.languages import foreign_note, language_of
 
 GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
@@ -32,6 +38,60 @@ def test_a_note_counts_the_texts_in_another_language():
     assert foreign_note([GERMAN] * 3 + ["The box was broken."] * 3).startswith("3 of 6 texts look German; the package")
     assert foreign_note([GERMAN] + ["The box was broken."] * 30) == ""
     assert foreign_note([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Wann kommt mein Paket?", "German"),
+        ("Die Rechnung ist falsch.", "German"),
+        ("Er wurde in Vellmar geboren.", "German"),
+        ("Das Gerät läuft nicht mehr.", "German"),
+        ("KANN ICH DAS ZURÜCKSCHICKEN?", "German"),
+        ("Où est ma commande ?", "French"),
+        ("¿Cuándo llega mi pedido?", "Spanish"),
+        ("He works for Die Zeit in Berlin.", None),
+        ("MIT, PER and ES are in the list of K S V", None),
+        ("i m downloading mine right now", None),
+        ("set a ten second timer", None),
+        ("x = [K, S, V]; z = o | a", None),
+    ],
+)
+def test_single_sentences_are_told_and_english_code_and_names_are_not(text, language):
+    assert language_of(text) == language
+
+
+def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text(f"{GERMAN}\nThe box was broken.\n")
+    (tmp_path / "e.txt").write_text("The box was broken.\n")
+    said = "of 2 texts look German; the package's models read English"
+    for words in (["predict", "starter-names"], ["redact"]):
+        assert main([*words, str(tmp_path / "a.txt")]) == 0
+        assert capsys.readouterr().err.count(f"note: 1 {said}") == 1
+    assert main(["predict", "starter-names", str(tmp_path / "e.txt")]) == 0
+    assert main(["predict", "starter-names", str(tmp_path / "a.txt"), "--live"]) == 0
+    assert capsys.readouterr().err.count("look German") == 1
+    tagger = boustro.load("starter-names")
+    with pytest.warns(UserWarning, match="1 of 1 texts look German"):
+        tagger.predict(GERMAN)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tagger.predict([GERMAN])  # it has been said
+    with pytest.warns(UserWarning, match="look German"):
+        redactor = Redactor(boustro.load("starter-names"))
+        redactor.feed(GERMAN)
+        redactor.end()
+
+
+def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path):
+    labels = ["gut", "schlecht"]
+    made = Classifier("starter-words", "ridge-pool").fit([GERMAN, "Das Paket ist nicht da und ich warte."], labels)
+    made.save_pretrained(tmp_path / "m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        boustro.load(tmp_path / "m").predict([GERMAN])
+    with pytest.warns(UserWarning, match="look French"):
+        boustro.load(tmp_path / "m").predict(["Je ne suis pas content de cette livraison."])
 
 
 def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_path):

@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,16 @@ def give(value: object, file: Path | None, show: Callable[[], None], indent: int
 def only_errors(quiet: bool) -> contextlib.AbstractContextManager[object]:
     """A block of code that, where `quiet`, writes nothing to standard error; what it raises is said outside of it."""
     return contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """A block of a command whose warnings are lines on standard error, each said once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for said in dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)):
+        print(f"note: {said}", file=sys.stderr)
 
 
 @contextlib.contextmanager

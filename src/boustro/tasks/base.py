@@ -41,15 +41,17 @@ from boustro.given import (
 )
 from boustro.heads.inputs import Inputs
 from boustro.heads.options import HeadOptions
+from boustro.names import is_shipped
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
 from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, warn_of
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, named_of, warn_of
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
-from boustro.text.words import RULE, word_rule
+from boustro.text.languages import ForeignTexts
+from boustro.text.words import RULE, join_words, word_rule
 
 if TYPE_CHECKING:
     import torch
@@ -92,6 +94,8 @@ class Task(Contract[Input, Result]):
         fitted: What training gave.
     """
 
+    _foreign: ForeignTexts | None = None
+    """Inputs in languages that a model of the package does not read, nor has learned from."""
     estimator_type: ClassVar[str | None] = None
     """What scikit-learn calls it: a classifier or a regressor."""
 
@@ -146,6 +150,8 @@ class Task(Contract[Input, Result]):
     @fitted.setter
     def fitted(self, fitted: Fitted) -> None:
         self._fitted, self.plan = fitted, fitted.plan
+        known = fitted.record.get("languages", ())
+        self._foreign = ForeignTexts(known) if is_shipped(fitted.plan.reader.spec) else None
         self._read_by_rule()
 
     def _read_by_rule(self) -> None:
@@ -325,6 +331,11 @@ class Task(Contract[Input, Result]):
         then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
         self.keep_columns(reading)
+        if is_shipped(self.encoder_spec):
+            seen = ForeignTexts()
+            seen.add(join_words(part.words) for example in examples.train for part in self.parts(example))
+            if seen.languages:
+                self.fitted = replace(self.fitted, record=self.record | {"languages": seen.languages})
         return self
 
     def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
@@ -341,8 +352,7 @@ class Task(Contract[Input, Result]):
 
     def keep_columns(self, options: Mapping[str, Any]) -> None:
         """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
-        named = {name: options[name] for name in COLUMN_OPTIONS if options.get(name) not in (None, (), [])}
-        if named:
+        if named := named_of(options):
             self.fitted = replace(self.fitted, record=self.record | {KEPT: named})
 
     def kept_reading(self, data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,6 +404,8 @@ class Task(Contract[Input, Result]):
         items = [self.as_input(item, place) for place, item in named]
         split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
         examples = [part.example for parts in split for part in parts]
+        if self._foreign is not None:
+            self._foreign.add(join_words(part.words) for example in examples for part in self.parts(example))
         some = within_memory(examples, self.parts, self.encoder().bytes_per_word)
         answers = (answer for chunk in some for answer in self.answer(chunk))
         return [
@@ -406,11 +418,20 @@ class Task(Contract[Input, Result]):
         return map(self.result, self.stream_answers(inputs, batch))
 
     def stream_answers(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[InputAnswer[Input]]:
-        """Yield the answers of `answer_inputs`, input by input."""
+        """Yield the answers of `answer_inputs`, input by input; once, a warning says that texts are in another language."""
         rest, number = iterate(inputs, f"{self.given} or several"), 0
         while some := list(islice(rest, batch)):
             yield from self.answer_inputs(some, number + 1)
             number += len(some)
+            if note := self.language_note():
+                warnings.warn(note, stacklevel=3)
+
+    def language_note(self, texts: Iterable[str] = ()) -> str:
+        """What to say, once, of the languages of the inputs, and of texts that something else reads; else empty."""
+        if self._foreign is None:
+            return ""
+        self._foreign.add(texts)
+        return self._foreign.say()
 
     @overload
     def predict(self, given: Input) -> Result: ...
@@ -486,8 +507,8 @@ class Task(Contract[Input, Result]):
         )
 
     def notices(self, cached: bool = False) -> dict[str, int]:
-        """Count what happened to the words that this encoder read: cut, not aligned, …"""
-        return dict(+self.encoder(cached).counts)
+        """Count what happened to the words that this encoder read: cut, not aligned, …; and foreign texts, if many."""
+        return dict(+self.encoder(cached).counts) | ({} if self._foreign is None else self._foreign.notices)
 
     def unknown_labels(self, examples: Sequence[Any]) -> dict[str, int]:
         """Gold labels that the head never answers, see `Labelling.unknown`."""

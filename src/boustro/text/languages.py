@@ -10,43 +10,151 @@ and so are those that are English words too (die, was, man). It is for a note, n
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
 
 FUNCTION_WORDS = {
-    "German": "ich und nicht ist das ein eine einen einem einer mit auf für dass wir sie auch sich wurde werden wird "
-    "haben aber oder wie nach bei aus zum zur über sind noch nur kann bitte mein meine ihr ihre dem des im zu vom habe "
-    "hat keine sehr wenn weil durch unter gegen schon wieder hatte waren er es uns",
-    "Spanish": "que los las una por con para pero como más muy está esta este estoy fue también cuando hay sus mi del "
-    "ser ha sobre entre hasta desde porque sin todo se lo y su al son era",
-    "French": "les des une est pas que qui dans pour avec sur mais vous nous je elle ils sont cette ce ces très été "
-    "était aux leur mon ma et ou où plus bien c'est j'ai au du il",
-    "Italian": "che non per sono della delle degli dei nel nella con una più anche come ho questo questa molto gli lo "
-    "essere stato alla dal mi ma è il e",
-    "Portuguese": "que não uma para com os mais mas como muito está são foi também seu sua pelo pela dos das em um ao "
-    "você isso meu minha na",
-    "Dutch": "het een en niet ik dat zijn met voor ook maar naar bij aan wij deze worden wordt heeft heb hebben om "
-    "nog geen meer mijn je ze",
-    "Swedish": "och att det inte som på är jag för med har till av ett om kan vi från den var mycket",
-    "Danish": "og at det ikke som på er jeg til med har af et kan vi fra den også meget være blev",
-    "Finnish": "ja on ei että se oli hän ovat mutta kun myös joka sen mukaan ole minä kuin niin",
-    "Polish": "nie się na jest że do jak ale za od przez tak był dla czy po ze są oraz jego i w z",
-    "Czech": "je se na že jsem není jak ale byl pro také jako když které která by po ze už od aby a v",
-    "Hungarian": "az és hogy nem egy is ez volt csak meg már még vagy mint de ki azt lesz van kell szerint után",
-    "Romanian": "și nu este în la un pe cu că din mai pentru care sunt fost am lui dar au",
-    "Turkish": "ve bir bu için de çok ile olarak daha değil gibi kadar ama ben var olan sonra",
-    "Swahili": "ya wa na kwa ni katika za la cha hiyo huyo yake kuwa hii wake kutoka baada alisema",
-    "Indonesian": "yang dan di tidak ini itu dengan untuk dari saya akan pada ada juga sudah karena bisa",
+    "German": (
+        "ich und nicht ist das ein eine einen einem einer eines mit auf für dass daß wir sie auch sich wurde wurden "
+        "werden wird worden haben aber oder wie nach bei aus zum zur über sind noch nur kann können bitte mein "
+        "meine meinen meiner ihr ihre ihren ihrer ihrem dem des im zu vom beim habe hat hatten keine kein keinen "
+        "sehr wenn weil durch unter gegen schon wieder hatte waren wäre er es uns unser unsere du dir dich mir mich "
+        "ihm ihn euch ihnen sein seine seinen seiner seinem dieser diese dieses diesem diesen jeder jede jedes alle "
+        "allem allen alles andere anderen anderer viele vielen mehr etwas nichts niemand immer nie heute gestern "
+        "morgen jetzt dann dort hier da doch mal nun sonst damit dafür dabei dazu davon darauf daran daher deshalb "
+        "trotzdem obwohl während seit bis ohne zwischen vor hinter neben ab als ob denn zwei drei vier fünf sechs "
+        "sieben acht neun zehn ersten erste zweite letzten letzte neue neuen gut gibt geht kommt macht möchte muss "
+        "müssen soll sollte sollen will wollte konnte könnte dürfen darf mag lassen gerne gern leider schnell danke "
+        "hallo guten frau herr herrn sowie jedoch bereits bevor nachdem welche welcher welches wer wen wem warum "
+        "wieso wann wo wohin deren dessen einige einigen ins ans am an in um von der die den was so war also bin "
+        "man jahr jahre jahren zeit teil ende gilt liegt steht heißt hieß bekannt kam ging wegen laut zunächst "
+        "später weitere weiteren insgesamt rund etwa ebenfalls spielt gehört geboren starb befindet folgende"
+    ),
+    "Spanish": (
+        "que los las una unos unas por con para pero como más muy está están esta estas este estos esto eso esa ese "
+        "estoy fue fueron también cuando hay sus mi mis tu tus del ser ha han había habían sobre entre hasta desde "
+        "porque sin todo todos toda todas se lo le les su al son era eran nos ni ya si sí donde quien quienes cual "
+        "cuales según durante contra hacia tras ante bajo cada otro otra otros otras mismo misma tan tanto menos "
+        "mucho mucha muchos poco bien aquí ahora hoy ayer siempre nunca después antes años año vez dos tres cuatro "
+        "cinco puede pueden tiene tienen hace hacer dijo dice decir gracias hola favor quiero necesito ella ellos "
+        "ellas usted nosotros yo qué cómo cuándo señaló afirmó aunque mientras además sino sólo solo así aún de la "
+        "el en y a un no e o es me"
+    ),
+    "French": (
+        "les des une est pas que qui dans pour avec sur mais vous nous je elle ils elles sont cette ces ce cet très "
+        "été était étaient aux leur leurs mon ma mes ton ta tes son sa ses notre votre vos nos et ou où plus bien "
+        "c'est j'ai au du il un en par sans sous entre vers chez depuis pendant avant après comme quand si tout "
+        "tous toute toutes autre autres même aussi encore toujours jamais rien deux trois quatre ans année années "
+        "fait faire peut peuvent ont avait avoir être suis êtes sommes bonjour merci ne n'est n'a d'un d'une qu'il "
+        "qu'elle l'on donc alors ainsi lors dont contre selon afin car ici là hier aujourd'hui demain le la de se y "
+        "a on me te lui"
+    ),
+    "Italian": (
+        "che non per sono della delle degli dei del dello dal dalla dai nel nella nei nelle con una uno un più "
+        "anche come ho hai ha hanno questo questa questi queste quello quella molto gli lo le essere stato stata "
+        "stati alla alle al ai agli sul sulla mi ma è il e ed si ci se suo sua suoi loro mio mia nostro era erano "
+        "fu dopo prima quando dove chi cosa perché senza tra fra ogni tutto tutti tutte altro altri anni anno due "
+        "tre così già ancora sempre mai poi qui grazie ciao buongiorno vorrei può possono fare fatto dell'ordine "
+        "c'è l'ho la i di in a o da"
+    ),
+    "Portuguese": (
+        "que não uma uns umas para com os as mais mas como muito muita está estão são foi foram também seu sua seus "
+        "suas pelo pela pelos pelas dos das do da em um ao aos à às você isso isto este esta esse essa meu minha na "
+        "nas no nos ser ter tem têm tinha havia era eram quando onde quem porque sem sobre entre até desde já ainda "
+        "sempre nunca depois antes anos ano dois três ele ela eles elas nós lhe todo todos toda todas outro outra "
+        "bem obrigado obrigada olá bom dia quero preciso pode podem faz fazer disse segundo de o e a se é"
+    ),
+    "Dutch": (
+        "het een en niet ik dat zijn met voor ook maar naar bij aan wij deze worden wordt werd werden heeft heb "
+        "hebben had hadden om nog geen meer mijn je ze jij jullie uw haar hem hun ons onze dit die der op te uit "
+        "over onder tussen tegen tot door als dan toen nu hier daar waar wie wat hoe waarom omdat want dus wel zeer "
+        "veel alle alles iets niets zou zal zullen kan kunnen moet moeten wil willen mag gaat komt maakt jaar jaren "
+        "twee drie eerste laatste goed graag bedankt hallo alstublieft van de is in we of"
+    ),
+    "Swedish": (
+        "och att det inte som på är jag för med har hade av ett en den de till om kan vi från var mycket min mitt "
+        "mina din ditt sin sitt sina han hon hans hennes deras vår vårt våra blev blir bli vara varit vid under "
+        "efter innan när där här också bara eller men så nu då än mer alla allt någon något inget ingen många två "
+        "tre år skulle ska vill måste får fick kommer hej tack man i"
+    ),
+    "Danish": (
+        "og at det ikke som på er jeg til med har havde af et en den de kan vi fra også meget være været blev "
+        "bliver min mit mine din dit sin sit sine han hun hans hendes deres vores ved under efter før når hvor her "
+        "der kun eller men så nu da end mere alle alt nogen noget ingen mange to tre år skulle skal vil må får fik "
+        "kommer hej tak i om"
+    ),
+    "Finnish": (
+        "ja on ei että se oli hän ovat mutta kun myös joka sen mukaan ole olen olet olla ollut minä sinä minun "
+        "sinun kuin niin tai jos mitä mikä kuka missä tämä tämän nämä siitä siinä hänen heidän sekä vain vielä nyt "
+        "jo aina hyvin kaikki kanssa ilman jälkeen ennen vuonna vuoden kiitos hei voi voin pitää"
+    ),
+    "Polish": (
+        "nie się na jest że do jak ale za od przez tak był była było byli dla czy po ze są oraz jego jej ich i w z "
+        "o to ten ta te tego tej tym tych który która które co gdy gdzie kiedy już jeszcze tylko także również "
+        "bardzo może można mam ma mnie mi mój moja proszę dziękuję dzień dobry roku lat przed pod nad między bez "
+        "przy u a"
+    ),
+    "Czech": (
+        "je se na že jsem jsi jsou není jak ale byl byla bylo byli pro také jako když která který které kteří by po "
+        "ze už od aby a v s z k o to ten ta tento této jeho její jejich co kde kdy proč ještě jen velmi může mám má "
+        "mi můj moje prosím děkuji dobrý den roku let před pod nad mezi bez při nebo podle"
+    ),
+    "Hungarian": (
+        "az és hogy nem egy is ez volt csak meg már még vagy mint de ki azt ezt lesz van vannak kell szerint után a "
+        "azonban pedig amely amelyet amelyek aki akik ami ahol amikor mert ha így úgy itt ott most majd mind minden "
+        "több első két három sem se nagyon igen lehet lehetett lett voltak volna között alatt előtt felett során "
+        "valamint illetve által ezért ennek annak ebben abban erre arra ezzel azzal neki nekem nekünk ön önök "
+        "köszönöm kérem szeretném tegnap ma holnap év évben mondta közölte"
+    ),
+    "Romanian": (
+        "și nu este în la un pe cu că din mai pentru care sunt fost am lui dar au a al ale o unei unui se să să-mi "
+        "ca de el ea ei noi voi eu îmi îi îl prin după până când unde cum foarte toate tot acest această aceste sau "
+        "dacă mulțumesc vă rog bună ziua ani anul doi trei fără între"
+    ),
+    "Turkish": (
+        "ve bir bu için de da çok ile olarak daha değil gibi kadar ama ben sen biz siz onlar var yok olan sonra "
+        "önce ne nasıl neden nerede her şey hiç en mi mı mu şu o ki ya veya eğer ise oldu olduğu etti edildi göre "
+        "üzere benim lütfen teşekkürler merhaba yıl yılında tarafından"
+    ),
+    "Swahili": (
+        "ya wa na kwa ni katika za la cha hiyo huyo yake kuwa hii wake kutoka baada alisema huo hicho hilo hao wao "
+        "yeye mimi sisi wewe lakini pia kama bila kabla sana sasa leo jana watu mtu mwaka miaka ambayo ambao ambaye "
+        "vya zao wetu yao kuhusu wakati hadi hivyo"
+    ),
+    "Indonesian": (
+        "yang dan di tidak ini itu dengan untuk dari saya akan pada ada juga sudah karena bisa ke dalam oleh "
+        "sebagai adalah mereka kami kita anda dia ia nya atau tetapi namun jika ketika setelah sebelum telah belum "
+        "masih sangat lebih semua hanya dapat harus terima kasih tahun para"
+    ),
 }
+LETTERS = {
+    "German": "äöüß", "Spanish": "ñ¿¡", "French": "œùêëîûç", "Portuguese": "ãõç", "Polish": "łśżźćęą", "Czech": "řěůžš",
+    "Hungarian": "őűáéíóöü", "Romanian": "șțăâî", "Turkish": "ğışç", "Swedish": "åäö", "Danish": "æøå", "Finnish": "äö",
+}  # fmt: skip
+"""Letters that English words do not have; only words that do not begin with a capital letter count, for names keep
+theirs in any language."""
+ENDINGS = {
+    "German": ("lich", "liche", "lichen", "licher", "isch", "ische", "ischen", "ischer", "keit", "ierten", "ierte"),
+    "Spanish": ("ción", "ciones", "mente", "idad"),
+    "Italian": ("zione", "zioni", "mente", "ità"),
+    "Portuguese": ("ção", "ções", "mente", "idade"),
+}
+"""How words of a language often end."""
 ENGLISH = frozenset(
-    "the of and to a in is it that for was on you he be are with as i his they at have this from or had by not but "
-    "what all were we when your can an which their if do will how about up out them then she so would her has him my "
-    "no who me our been just get got its don't i'm it's did one more than there here any some why where could should "
-    "u im ur lol please after over into man die am as war do so no".split()
+    "the of and to a in is it that for was on you he be are with as i his they at have this from or had by not "
+    "but what all were we when your can an which their if do will how about up out them then she so would her has "
+    "him my no who me our been just get got its don't i'm it's did one more than there here any some why where "
+    "could should u im ur lol please after over into man die am war want most come also end let dont com under "
+    "care car co due men mind ya mine per non met ca plus till son wake yo pro hat em door ten var sit bin mi alt "
+    "en af kde ha con min os sur til dir su mas ho ve ed sans ben um mint dem op favor ma solo dat era dan vid "
+    "sin sen leo wat tan ab ton ins se pour lo mis au vi din allen encore mia es mich now al via pan".split()
 )
 IN_NAMES = frozenset(
     "de del della delle dei la las le les los el al van von der den di da das do dos du des y e i".split()
 )
-WORDS = {name: frozenset(words.split()) - ENGLISH - IN_NAMES for name, words in FUNCTION_WORDS.items()}
+OWN = {name: frozenset(words.split()) for name, words in FUNCTION_WORDS.items()}
+STRONG = {n: {w for w in words if len(w) > 1 or w > "z"} - ENGLISH - IN_NAMES for n, words in OWN.items()}
+"""Those that neither English nor names have, nor code, whose names are single letters."""
 SCRIPTS = {
     "CYRILLIC": "Russian or another language in Cyrillic letters",
     "GREEK": "Greek",
@@ -59,13 +167,21 @@ SCRIPTS = {
     "THAI": "Thai",
     "DEVANAGARI": "Hindi",
 }
+LONG = 6
+"""Letters that a word has whose ending says anything."""
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-FEWEST, SHARE = 2, 0.12
-"""Different words of the language that a text has, and the share of its words that they are; by both few English texts
-are taken for others (docs/log.md)."""
+SHARE = 0.12
+"""The share of the words of a text that are words of its language; below it, few names and titles of works are enough
+for English texts to be taken for others (docs/log.md)."""
 MOST_LETTERS = 2000  # function words decide within a paragraph; the rest costs time on every text
 LEAST = 0.1
 """The share of texts in another language that is worth a note."""
+MOST_TEXTS = 5000
+"""Texts that are looked at; more would say the same, and take time."""
+ADVICE = (
+    "the package's models read English, and answer wrongly there without labels: about 60 help, and a multilingual LM "
+    "or a pair of your own does more (docs/languages.md)"
+)
 
 
 def language_of(text: str) -> str | None:
@@ -77,27 +193,82 @@ def language_of(text: str) -> str | None:
     if sum(others.values()) > max(letters / 2, 3):
         kana = next((name for name in ("HIRAGANA", "KATAKANA") if name in others), None)
         return SCRIPTS[kana or max(others, key=lambda name: others[name])]
-    words = [word.lower().replace("’", "'") for word in WORD.findall(text)]
-    found = {name: set(words) & own for name, own in WORDS.items()}
-    name = max(found, key=lambda name: len(found[name]))
-    count, english = (sum(word in own for word in words) for own in (found[name], ENGLISH))
-    plain = len(found[name]) >= FEWEST and count >= SHARE * len(words) and count > 2 * english
-    return name if plain else None
+    given = [word.replace("’", "'") for word in WORD.findall(text)]
+    shouted = text.upper() == text
+    given = [word for word in given if shouted or len(word) == 1 or not word.isupper()]  # MIT, PER and ES are names
+    found = {name: _evidence(given, name) for name in OWN}
+    name = max(found, key=lambda name: found[name])
+    strong, others, count = found[name]
+    english = sum(word.lower() in ENGLISH and word.lower() not in OWN[name] for word in given)
+    enough = strong >= 2 or (strong == 1 and others >= 1 and not english)
+    return name if enough and count >= SHARE * len(given) and count > 2 * english else None
+
+
+def _evidence(words: Sequence[str], name: str) -> tuple[int, int, int]:
+    """How many different words only this language has, how many may be of it, by their letters and endings too, and how
+    many of all words these are."""
+    letters, endings = LETTERS.get(name, ""), ENDINGS.get(name, ())
+    strong, others = set[str](), set[str]()
+    count = 0
+    for given in words:
+        word = given.lower()
+        if word in STRONG[name]:
+            strong.add(word)
+        elif word in OWN[name] or (
+            given == word and (any(c in letters for c in word) or (len(word) >= LONG and word.endswith(endings)))
+        ):
+            others.add(word)
+        else:
+            continue
+        count += 1
+    return len(strong), len(others), count
+
+
+class ForeignTexts:
+    """The languages of texts that models of English are given, of the first `MOST_TEXTS`.
+
+    Args:
+        known: Languages that the model has learned from, of which nothing is said.
+    """
+
+    def __init__(self, known: Collection[str] = ()) -> None:
+        self._known, self._num, self._counts, self._said = known, 0, Counter[str](), False
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Count more texts."""
+        for text in islice(texts, MOST_TEXTS - self._num):
+            self._num += 1
+            if (name := language_of(text)) is not None and name not in self._known:
+                self._counts[name] += 1
+
+    @property
+    def languages(self) -> list[str]:
+        """Those that are worth a note, the most frequent first."""
+        return [name for name, count in self._counts.most_common() if count >= LEAST * self._num]
+
+    @property
+    def notices(self) -> dict[str, int]:
+        """What is said of them, behind its number; empty where there are few."""
+        if not self._counts or self._counts.total() < LEAST * self._num:
+            return {}
+        name, count = self._counts.most_common(1)[0]
+        others = f", and {self._counts.total() - count:,} another language" if self._counts.total() > count else ""
+        return {f"of {self._num:,} texts look {name}{others}; {ADVICE}": count}
+
+    @property
+    def note(self) -> str:
+        """The same as a sentence: "39 of 80 texts look German; the package's models read English, …"."""
+        return next((f"{count:,} {what}" for what, count in self.notices.items()), "")
+
+    def say(self) -> str:
+        """Return the note where there is one that has not been returned before."""
+        note = "" if self._said else self.note
+        self._said = self._said or bool(note)
+        return note
 
 
 def foreign_note(texts: Iterable[str]) -> str:
-    """A sentence on texts that models of English do not read; empty where there are few.
-
-    "39 of 80 texts look German; the package's models read English, …"
-    """
-    languages = [language_of(text) for text in texts]
-    counts = Counter(name for name in languages if name)
-    if not counts or counts.total() < LEAST * len(languages):
-        return ""
-    name, count = counts.most_common(1)[0]
-    others = f", and {counts.total() - count:,} another language" if counts.total() > count else ""
-    return (
-        f"{count:,} of {len(languages):,} texts look {name}{others}; the package's models read English, and answer "
-        "wrongly there without labels: about 60 help, and a multilingual LM or a pair of your own does more "
-        "(docs/languages.md)"
-    )
+    """Return the sentence of `ForeignTexts` on texts; empty where few are in another language."""
+    found = ForeignTexts()
+    found.add(texts)
+    return found.note

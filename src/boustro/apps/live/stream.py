@@ -15,6 +15,7 @@ text was split, but for the last bits of sums.
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from typing import Any, Literal
 from boustro.apps.live.engine import Engine, Found
 from boustro.encoders.arriving import LEFT_WORDS, States, Word
 from boustro.errors import shorten
+from boustro.text.languages import MOST_LETTERS
 from boustro.text.words import (
     ADDRESS,
     EXTENDERS,
@@ -163,6 +165,7 @@ class Live:
         self.delay, self.safe, self._wait = delay, 0, wait
         self._engine = Engine(fitted, DELAY if delay is None else delay, states)
         self._predict = tagger.predict
+        self._note, self._begin = getattr(tagger, "language_note", None), ""
         self._characters, self._segmenter, self._standing = Characters(), Segmenter(fitted.plan.words), Standing()
         self._text, self._base = "", 0
         self._ended = False
@@ -215,6 +218,7 @@ class Live:
         if not whole:
             return []
         self._text += whole
+        self._begin += whole[: max(0, MOST_LETTERS - len(self._begin))]
         items = self._segmenter.feed(whole)
         if not items:
             return []
@@ -237,6 +241,8 @@ class Live:
             events = self._tell(self._as_entities(done), [])
         self.safe = self.length
         self._text, self._base = "", self.safe
+        if self._note is not None and (note := self._note([self._begin])):
+            warnings.warn(note, stacklevel=2)
         return events
 
     def _refuse_ended(self) -> None:

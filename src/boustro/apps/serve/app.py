@@ -18,6 +18,7 @@ import html
 import json
 import re
 import shlex
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -242,7 +243,10 @@ class Service:
             raise Refused(413, "too_many_inputs", message)
         read = [self.read(model, value, f"input {number}") for number, value in enumerate(values, start=1)]
         try:
-            return await self.batcher.answer(model, [given for given, _ in read], [size for _, size in read])
+            answers = await self.batcher.answer(model, [given for given, _ in read], [size for _, size in read])
+            if note := model.model.language_note():
+                print(f"note: {model.name}: {note}", file=sys.stderr)
+            return answers
         except Full as error:
             raise Refused(429, "queue_full", str(error), Retry_After=str(error.seconds)) from None
 
