@@ -15,7 +15,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
 from boustro.heads.registry import head_kind
-from boustro.metrics.significance import bootstrap, f1, interval
+from boustro.metrics.significance import bootstrap, f1, interval, interval_text, signed
 from boustro.tasks import estimate as module
 from boustro.tasks import task_class
 from boustro.tasks.answers import Answer
@@ -483,7 +483,16 @@ def test_what_is_said(gain, verdict):
     score, learned, last = said(facts, "sentences")
     assert score.startswith("cross-validated F1: 70.0 (95% interval 60.0 to 79.0) on 60 sentences")
     assert learned == "learned from 12 sentences: 40.0, 24 sentences: 58.0, 48 sentences: 70.0"
-    assert last.startswith(verdict) and f"{gain[0]:+.1f} points" in last and "from 24 to 48" in last
+    assert last.startswith(verdict) and f"{signed(gain[0])} points" in last and "from 24 to 48" in last
+
+
+def test_few_examples_never_say_that_labels_hardly_help_nor_a_sure_interval():
+    flat = {"points": 0.0, "low": 0.0, "high": 0.0}
+    facts = FACTS | {"low": 100.0, "high": 100.0, "groups": 12, "curve": CURVE, "gain": flat}
+    score, *_, last = said(facts, "texts")
+    assert "100.0 to 100.0" not in score and "too narrow to say from these examples" in score
+    assert last.startswith("whether more labels would help cannot be told")
+    assert interval_text(-0.3, 1.2, signs=True) == "95% interval −0.3 to +1.2"
 
 
 def test_the_advice_looks_at_all_points_of_the_curve():

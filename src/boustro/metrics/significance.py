@@ -235,6 +235,23 @@ def _exchanged(
     return float((found >= found[0] - 1e-9).mean())
 
 
+def signed(points: float) -> str:
+    """Return points with a sign, and a typographic minus: −0.3; what rounds to 0 has no sign."""
+    text = f"{abs(points):.1f}"
+    return text if float(text) == 0 else ("+" if points > 0 else "−") + text
+
+
+def interval_text(low: float, high: float, of: str = "95% interval", signs: bool = False) -> str:
+    """Return how a 95% interval is said everywhere: 95% interval 80.8 to 93.6, of a difference −0.3 to +1.2.
+
+    An interval whose ends are one figure is none that anybody should read as certain, and is said so.
+    """
+    ends = [signed(end) if signs else signed(end).removeprefix("+") for end in (low, high)]
+    return (
+        f"{of} too narrow to say from these examples" if ends[0] == ends[1] else f"{of} {ends[0]} to {ends[1]}".strip()
+    )
+
+
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """The p-values of one table, corrected for their number; `None`, where nothing was tested, stays `None`.
 

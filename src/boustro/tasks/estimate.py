@@ -29,7 +29,7 @@ from boustro.heads.options import FEW
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
-from boustro.metrics.significance import Drawn, bootstrap, difference, interval
+from boustro.metrics.significance import Drawn, bootstrap, difference, interval, interval_text, signed
 from boustro.tasks.answers import Answer
 from boustro.tasks.fitting import begin, train_on_parts, with_head
 from boustro.tasks.folds import drawn_together
@@ -235,8 +235,8 @@ def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
     gain, (*_, (half, _), (full, _)) = facts["gain"], facts["curve"]
     learned = ", ".join(f"{size} {examples}: {score:.1f}" for size, score in facts["curve"])
     yield (
-        f"cross-validated {facts['metric']}: {facts['score']:.1f} (95% interval {facts['low']:.1f} to "
-        f"{facts['high']:.1f}) on {facts['examples']:,} {examples}, each answered by a head that did not learn it"
+        f"cross-validated {facts['metric']}: {facts['score']:.1f} ({interval_text(facts['low'], facts['high'])}) on "
+        f"{facts['examples']:,} {examples}, each answered by a head that did not learn it"
     )
     if (words := facts.get("words")) is not None:
         yield f"TF-IDF and logistic regression on the same parts: {words:.1f}"
@@ -247,17 +247,16 @@ def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
     if (groups := facts.get("groups", ROUGH)) < ROUGH:
         yield f"the interval is a rough one: these are {groups} documents or different texts"
     yield f"learned from {learned}"
-    points = (
-        f"from {half} to {full} {examples}: {gain['points']:+.1f} points ({gain['low']:+.1f} to {gain['high']:+.1f})"
-    )
-    yield f"{_verdict([gain, facts.get('rise', gain)])} ({points})"
+    points = f"{signed(gain['points'])} points, {interval_text(gain['low'], gain['high'], signs=True)}"
+    yield f"{_verdict([gain, facts.get('rise', gain)], groups)} (from {half} to {full} {examples}: {points})"
 
 
-def _verdict(gains: Sequence[Mapping[str, float]]) -> str:
-    """Of the last doubling, and of all that came after the first point of the curve."""
+def _verdict(gains: Sequence[Mapping[str, float]], groups: int) -> str:
+    """Of the last doubling, and of all that came after the first point of the curve; of few groups, whose interval is
+    rough, not that labels will not help."""
     if all(gain["low"] > 0 for gain in gains):
         return "more labels will probably help: the last doubling did"
-    if all(gain["high"] < LITTLE for gain in gains):
+    if groups >= ROUGH and all(gain["high"] < LITTLE for gain in gains):
         return "more labels will hardly help: the last doubling did not"
     return "whether more labels would help cannot be told: the last doubling may have helped or not"
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boustro.apps.studies.report.blocks import TableCell
+from boustro.metrics.significance import interval_text, signed
 from boustro.metrics.spans import SpanCounts
 
 
@@ -12,19 +13,15 @@ def spread(values: Mapping[str, Any]) -> TableCell:
     return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len({*values["values"]}) > 1 else "")
 
 
-def signed(points: float) -> str:
-    """With a sign, and a typographic minus: −0.3; what rounds to 0 has no sign."""
-    text = f"{abs(points):.1f}"
-    return text if float(text) == 0 else ("+" if points > 0 else "−") + text
-
-
 def gap(difference: Mapping[str, Any] | None) -> TableCell:
     """A difference in points with its 95% interval and p, coloured only where it is reliable; a dash for None."""
     if difference is None:
         return TableCell("–")
     low, high = difference["low"], difference["high"]
     mood = "" if not difference["reliable"] else "good" if difference["points"] > 0 else "bad"
-    return TableCell(signed(difference["points"]), f"{signed(low)} to {signed(high)}, {chance(difference)}", mood=mood)
+    return TableCell(
+        signed(difference["points"]), f"{interval_text(low, high, '', signs=True)}, {chance(difference)}", mood=mood
+    )
 
 
 def points(difference: Mapping[str, Any]) -> str:
@@ -34,9 +31,8 @@ def points(difference: Mapping[str, Any]) -> str:
 
 def interval(difference: Mapping[str, Any]) -> str:
     """95% interval −0.3 to 1.2, p = 0.38; with one seed: 95% interval over examples only 2.4 to 4.0, one seed."""
-    ends = " to ".join(signed(difference[end]).removeprefix("+") for end in ("low", "high"))
     only = " over examples only" if difference["p_holm"] is None else ""
-    return f"95% interval{only} {ends}, {chance(difference)}"
+    return f"{interval_text(difference['low'], difference['high'], f'95% interval{only}')}, {chance(difference)}"
 
 
 def chance(difference: Mapping[str, Any]) -> str:
