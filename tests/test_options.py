@@ -1,6 +1,8 @@
 """What options may be: every range is checked before anything is loaded, in Python and on the command line alike."""
 
 import math
+import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +11,9 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.apps.cli.main import main
+from boustro.apps.cli.arguments import Line
+from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.main import main, next_command
 from boustro.heads.registry import HEADS
 from boustro.options import Count, Dropout, Positive, Range, Seed, check_options, option_words
 from boustro.tasks.config import TaggerConfig
@@ -161,3 +165,70 @@ def test_the_command_line_names_the_option_before_anything_is_loaded(command, op
 def test_options_as_words_of_a_command_line():
     given = {"text_column": ("my text",), "crf": False, "pool_mentions": True, "task": None, "dev": (), "lr": 0.1}
     assert option_words(given) == ["--text-column", "my text", "--no-crf", "--pool-mentions", "--lr", "0.1"]
+
+
+@pytest.mark.parametrize("name", [name for name, known in COMMANDS.items() if known.next])
+def test_next_commands_are_of_their_command_and_quoted(name):
+    """What a command says next, with the names of its own line, is read by the command that it names."""
+    line = Line.read(COMMANDS[name].function(), [], name)
+    paths = {word: f"it's {word} 1" for word in ("out", "folder", "lm", "shards")}
+    values = {**paths, "data": ("it's data 1",), "corpus": ("it's corpus 1",)}
+    words = shlex.split(next_command(COMMANDS[name].next, values))
+    assert words[0] == "boustro" and words[1] in COMMANDS
+    given = re.findall(r"{(\w+)", COMMANDS[name].next)
+    assert given and all(any(f"it's {word} 1" in other for other in words) for word in given)
+    assert line is not None and Line.read(COMMANDS[words[1]].function(), words[2:], words[1])
+
+
+def test_every_printed_command_runs(tmp_path, monkeypatch, capsys):
+    """From a folder whose name and files have spaces and quotes; each command is run as it stands."""
+    home = tmp_path / "Ada's own data"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    texts = [(f"the ferry to Vellmar is late again {n}", "ferry") for n in range(6)]
+    texts += [(f"my invoice number {n} is wrong", "money") for n in range(6)]
+    rows = "".join(f"{n};{text};{label}\n" for n, (text, label) in enumerate(texts))
+    (home / "the data.csv").write_text(f"Nr;The Text;The Topic\n{rows}")
+    tags = "Ada B-PER\nleft O\nVellmar B-PLACE\n\nBo B-PER\nslept O\nthere O\n\n"
+    (home / "two words.conll").write_text(tags * 3)
+    (home / "it's text.txt").write_text("Ada left Vellmar.\nBo slept there.\n")
+    (home / "the names.tsv").write_text("Ada\tPER\n")
+    small = ["--encoder", "starter-words", "--no-cache"]
+    topics = [*small, "--head", "ridge-pool", "--cross-validate", "0"]
+    names = [*small, "--head", "ridge", "--cross-validate", "0"]
+    columns = ["--text-column", "The Text", "--label-column", "The Topic"]
+    filled = {"FILE": "it's text.txt", "TEXT": "ferry", "GOLD": "two words.conll"}
+    commands = [
+        (["check", "the data.csv", *columns], [*topics, "--overwrite"]),
+        (["check", "two words.conll"], [*names, "--overwrite"]),
+        (["fit", "--train", "two words.conll", *names, "--out", "a tagger's"], []),
+        (["evaluate", "a tagger's", "two words.conll"], []),
+        (["predict", "a tagger's", "it's text.txt", "--out", "the answers.csv"], None),
+        (
+            ["weak", "it's text.txt", "--gazetteer", "the names.tsv", "--out", "silver ones.jsonl"],
+            [*names, "--overwrite"],
+        ),
+        (["embed", "the data.csv", "--text-column", "The Text", "--out", "the vectors.npy"], []),
+        (["check", "it's text.txt"], None),
+        (["predict", "a tagger's", "."], None),
+        (
+            [
+                *("compare", "--encoders", "starter-words", "--heads", "ridge-pool", "--train", "the data.csv"),
+                *(*columns, "--dev", "the data.csv", "--seeds", "1", "--out", "the comparison"),
+            ],
+            ["--no-cache", "--overwrite"],
+        ),
+    ]
+    for number, (words, then) in enumerate(commands):
+        filled["MODEL"] = f"my model's folder {number}"
+        main(words)
+        shown = capsys.readouterr()
+        found = re.findall(r"(?:next|first|of them): (boustro .*)", shown.out + shown.err)
+        assert found, (words, shown)
+        for said in found:
+            parts = [filled.get(word, word) for word in shlex.split(said)]
+            values = Line.read(COMMANDS[parts[1]].function(), parts[2:], parts[1])
+            assert values, said
+            if then is not None:
+                assert main([*parts[1:], *then]) == 0, (said, capsys.readouterr().err)
+                capsys.readouterr()

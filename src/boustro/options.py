@@ -14,6 +14,7 @@ import inspect
 import math
 import numbers
 import os
+import shlex
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -169,6 +170,14 @@ def option_words(values: Mapping[str, Any]) -> list[str]:
         elif value not in (None, ()):
             words += [f"--{option_name(name)}", *map(str, value if isinstance(value, tuple) else (value,))]
     return words
+
+
+def command_line(*words: object, **options: Any) -> str:
+    """Return a command of ours with its options, as a shell reads it: the one way to print one.
+
+    command_line("predict", "my model", format="csv")  →  boustro predict 'my model' --format csv
+    """
+    return shlex.join(["boustro", *map(str, words), *option_words(options)])
 
 
 def describe_fields(options: type) -> dict[str, str]:

@@ -33,6 +33,7 @@ from transformers import AutoConfig
 from boustro.locks import lock, sweep
 from boustro.models.pretrained import refuse_no_causal_lm
 from boustro.names import locate_model
+from boustro.options import command_line
 from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
@@ -262,7 +263,7 @@ It reads from right to left, over the vocabulary of {config.model} and with that
 Beside it, it tells what follows a word:
 
 ```bash
-boustro fit --encoder {config.model}+{config.out} --train train.conll --dev dev.conll --out tagger
+{command_line("fit", encoder=f"{config.model}+{config.out}", train="train.conll", dev="dev.conll", out="tagger")}
 ```
 
 | | |

@@ -27,6 +27,7 @@ from boustro.names import (
     locate_model,
     prepare_hub,
 )
+from boustro.options import command_line
 from boustro.store import MANIFEST, kind_of
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
@@ -112,9 +113,8 @@ def check_text(value: str) -> None:
 def check_text_to_label(value: str) -> None:
     """Check a text, as `check_text`; of a folder it is said which command labels all of its files."""
     if value != "-" and Path(value).is_dir():
-        raise ValueError(
-            f"{value} is a folder; name a file in it, or label all of them: boustro batch MODEL {value} OUT"
-        )
+        said = command_line("batch", "MODEL", value, "OUT")
+        raise ValueError(f"{value} is a folder; name a file in it, or label all of them: {said}")
     check_text(value)
 
 

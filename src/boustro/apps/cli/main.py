@@ -9,7 +9,6 @@ import errno
 import io
 import logging
 import os
-import shlex
 import signal
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import Any
 from boustro.apps.cli.known import COMMANDS, usage
 from boustro.choose import suggestion
 from boustro.errors import lacks_memory, lacks_package, reason
-from boustro.options import OptionError, option_words
+from boustro.options import OptionError, command_line
 
 SAME = {"train": "fit"}
 """Words that run a command of another name."""
@@ -155,7 +154,7 @@ def run(name: str, arguments: list[str]) -> int:
         first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts
         said = known.next if not known.after or values.get(known.after) else ""
         if said and first and not values.get("quiet") and not values.get("dry-run"):
-            print(f"next: boustro {said.format_map(_Values(values))}{_carried(said, values)}", file=sys.stderr)
+            print(f"next: {next_command(said, values)}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
     except KeyboardInterrupt as stop:
@@ -188,19 +187,19 @@ CARRIED = ("task", "scheme", "delimiter", "word-column", "tag-column", "text-col
 """Options that say how labelled data are read, which the next command reads too."""
 
 
-def _carried(said: str, values: dict[str, Any]) -> str:
-    """Those of `CARRIED` that were given, where `fit` comes next."""
+def next_command(said: str, values: dict[str, Any]) -> str:
+    """The command that a `Known.next` says, with the values of the line before, and those of `CARRIED` where `fit`
+    reads the same data."""
     carried = CARRIED if said.startswith("fit --train {data") else ()
-    words = option_words({name: values.get(name) for name in carried})
-    return "".join(f" {shlex.quote(word)}" for word in words)
+    words = (word.format_map(_Values(values)) for word in said.split())
+    return command_line(*words, **{name: values.get(name) for name in carried})
 
 
 class _Values(dict[str, Any]):
-    """The values of a command line as words; what is not given is named in capitals."""
+    """The values of a command line; what is not given is named in capitals."""
 
-    def __getitem__(self, name: str) -> Any:
-        value = self.get(name, name.upper())
-        return [shlex.quote(str(one)) for one in value] if isinstance(value, tuple) else shlex.quote(str(value))
+    def __missing__(self, name: str) -> str:
+        return name.upper()
 
 
 def _joined(said: str, advice: str) -> str:

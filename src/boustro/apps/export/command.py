@@ -4,14 +4,13 @@ torch is imported when the command runs: the command line lists its options with
 """
 
 import contextlib
-import shlex
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from boustro.options import Count, Positional, Range, check_options
+from boustro.options import Count, Positional, Range, check_options, command_line
 from boustro.output import check_output, check_target, give, only_errors
 from boustro.store import claim
 from boustro.tasks import EXPORT
@@ -96,7 +95,7 @@ def export(
             else:
                 facts = export_page(folder, out, options, onnxruntime_web, **given)
         give(facts, json, lambda: print(_said(out, facts), file=sys.stderr), indent=1)
-        following = {"onnx": f"boustro predict {shlex.quote(str(out))} FILE", "html": f"open {out} in a browser"}
+        following = {"onnx": command_line("predict", out, "FILE"), "html": f"open {out} in a browser"}
         print(f"next: {following.get(options.format, f'import {out}/tagger.js in a page')}", file=sys.stderr)
 
 

@@ -44,6 +44,7 @@ from boustro.encoders.word_table import TableEncoder
 from boustro.heads.base import Head
 from boustro.heads.decoding import TagDecoder
 from boustro.heads.mix import LayerConcat
+from boustro.options import command_line
 from boustro.store import read_json, write_file, write_folder, write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.base import Task
@@ -58,7 +59,7 @@ PAGE = """# {name}
 {does} {labels}. Exported by boustro {version} with weights in {precision}; it runs without torch.
 
 ```bash
-boustro predict {name} texts.txt
+{predict}
 ```
 ```python
 from boustro.runtime import load
@@ -443,6 +444,13 @@ def write_card(folder: Path, name: str) -> None:
     labels = ", ".join(config["labelling"]["labels"][:20])
     facts = {name: config[name] for name in ("version", "precision")}
     page = PAGE.format(
-        name=name, does=entry.does, labels=labels, example=entry.example, answers=f"{answers:,}", checked=said, **facts
+        name=name,
+        predict=command_line("predict", name, "texts.txt"),
+        does=entry.does,
+        labels=labels,
+        example=entry.example,
+        answers=f"{answers:,}",
+        checked=said,
+        **facts,
     )
     write_file(folder / "README.md", page)

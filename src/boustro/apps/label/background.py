@@ -10,7 +10,6 @@ from.
 One thread encodes and measures, another trains. Both take the session's lock only to attach what they made.
 """
 
-import shlex
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from boustro.encoders.spec import Spec
 from boustro.errors import reason
 from boustro.heads.registry import head_kind
 from boustro.names import NAMES
-from boustro.options import OptionError
+from boustro.options import OptionError, command_line
 from boustro.output import RunOptions
 from boustro.store import kind_of
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
@@ -394,18 +393,18 @@ def folder_beside(answers: Path, task: str) -> Path:
 def next_command(texts: Path, options: LabelOptions, reading: DataOptions, session: Session, work: Background) -> str:
     """The command that trains on the answers as the session read them; `reading` is how the texts were read."""
     source, out = work.source, session.file.path
-    words = ["boustro", "fit", "--train", str(out)]
     parts = work.context == "document" and options.sentences and holds_documents(texts, options.form, reading)
-    words += ["--documents", str(texts)] if parts else []
     apart = work.context == "sentence" and not session.manner.whole and any(text.text for text in session.texts)
-    words += ["--context", "sentence"] if apart and not options.sentences else []
     config = TASKS[source.task].config
-    words += ["--pool-mentions"] if source.pool_mentions and work.context == "document" else []
-    words += ["--spelling"] if source.spelling else []
-    words += ["--head", work.head] if work.head != config.default_head else []
-    words += ["--encoder", source.encoder] if source.encoder != config().default_encoder() else []
-    words += [word for name, value in source.training.items() for word in (f"--{name}", str(value))]
-    return shlex.join([*words, "--out", str(folder_beside(out, source.task))])
+    how = {
+        "documents": texts if parts else None,
+        "context": "sentence" if apart and not options.sentences else None,
+        "pool_mentions": (source.pool_mentions and work.context == "document") or None,
+        "spelling": source.spelling or None,
+        "head": work.head if work.head != config.default_head else None,
+        "encoder": source.encoder if source.encoder != config().default_encoder() else None,
+    }
+    return command_line("fit", train=out, **how, **source.training, out=folder_beside(out, source.task))
 
 
 def _refuse_of_entities(options: LabelOptions) -> None:

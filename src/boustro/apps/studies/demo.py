@@ -5,13 +5,12 @@ reads both ways) and compared; then the best one tags a few sentences.
 What is slow to import is imported when the command runs, so that its help need not wait.
 """
 
-import shlex
 import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from boustro.options import Count, check_options
+from boustro.options import Count, check_options, command_line
 from boustro.output import RunOptions, console
 from boustro.store import write_file
 from boustro.tasks.data import read_data
@@ -93,5 +92,5 @@ def _copy(sample: Traversable, folder: Path) -> None:
     for path, content in contents.items():
         write_file(path, content)
     print(f"{folder}: {', '.join(sorted(path.name for path in contents))}", file=sys.stderr)
-    texts = shlex.quote(str(folder / "messages.txt"))
-    print(f"next: boustro label {texts} --labels PERSON PLACE --out labelled.jsonl", file=sys.stderr)
+    said = command_line("label", folder / "messages.txt", labels=("PERSON", "PLACE"), out="labelled.jsonl")
+    print(f"next: {said}", file=sys.stderr)

@@ -5,7 +5,6 @@
 Slow imports happen when the command runs, so that its help appears at once.
 """
 
-import shlex
 import sys
 from dataclasses import fields
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from boustro.apps.studies.core.options import StudyData, StudyRun
 from boustro.apps.studies.core.systems import SHOTS, parse_variants, refuse_variants
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
-from boustro.options import Count, OptionError, Range, check_options, option_name, option_words
+from boustro.options import Count, OptionError, Range, check_options, command_line, option_name
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
@@ -158,12 +157,12 @@ def _run(
         given = {field.name: value for each in (training, of_heads, reading) for field in fields(each)
                  if (value := getattr(each, field.name)) != field.default}  # fmt: skip
         given = {"task": task} | given
-        print(f"next: boustro {shlex.join(_best(results, data, given))} --out MODEL", file=sys.stderr)
+        print(f"next: {_best(results, data, given)}", file=sys.stderr)
 
 
-def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> list[str]:
-    """The words that train the best system on all of the training data, with the options that were given."""
+def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> str:
+    """The command that trains the best system on all of the training data, with the options that were given."""
     best = next(system for system in results["systems"] if system["name"] == results["best"])
-    words = ["fit", "--encoder", best["encoder"], "--head", best["head"]]
-    words += option_words({name: value for name, value in (given | best["variant"]).items() if name != SHOTS})
-    return [*words, "--train", str(data.train), "--dev", str(data.dev)]
+    others = {name: value for name, value in (given | best["variant"]).items() if name != SHOTS}
+    chosen = {"encoder": best["encoder"], "head": best["head"], "train": data.train, "dev": data.dev, "out": "MODEL"}
+    return command_line("fit", **(others | chosen))
