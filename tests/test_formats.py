@@ -206,7 +206,7 @@ WORDS = 'Sentence #,Word,POS,Tag\n1,Müller,NNP,B-per\n,left,VBD,O\n2,Vellmar,NN
     [
         ("a.csv", WORDS.encode()),
         ("a.csv", WORDS.replace("1,000", "@").replace(",", ";").replace("@", "1,000").encode("cp1252")),
-        ("a.tsv", WORDS.replace("1,000", "@").replace(",", "\t").replace("@", "1,000").encode()),
+        ("a.tsv", WORDS.replace('"1,000"', "@").replace(",", "\t").replace("@", "1,000").encode()),
         ("a.csv", WORDS.replace("Sentence #", "nr").replace("\n,left", "\n1,left").replace('\n,"', '\n2,"').encode()),
         ("a.csv", b'word,tag\nM\xc3\xbcller,B-per\nleft,O\n\nVellmar,B-geo\n"1,000",O\n'),
     ],

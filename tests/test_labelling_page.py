@@ -537,3 +537,11 @@ def test_nothing_is_wider_than_the_window(browser, served, tmp_path, width):
         assert page.run(f"{wide}.map(n => n.outerHTML.slice(0, 80))") == []
         assert page.run("document.documentElement.scrollWidth") <= width
         page.close()
+
+
+@pytest.mark.parametrize("note", ["", "1 of 1 texts look <b>German</b>"])
+def test_the_page_says_that_a_language_is_not_read(browser, served, tmp_path, note):
+    with session_at(tmp_path / "answers.jsonl", note=note) as session:
+        page = open_page(browser, served(session))
+        assert page.text("#language") == note
+        assert page.run("document.getElementById('language').hidden") is not bool(note)

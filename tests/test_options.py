@@ -206,7 +206,7 @@ def test_every_printed_command_runs(tmp_path, monkeypatch, capsys):
         (["predict", "a tagger's", "it's text.txt", "--out", "the answers.csv"], None),
         (
             ["weak", "it's text.txt", "--gazetteer", "the names.tsv", "--out", "silver ones.jsonl"],
-            [*names, "--overwrite"],
+            [*small, *("--head", "mlp", "--epochs", "1", "--weak-weight", "0.1")],
         ),
         (["embed", "the data.csv", "--text-column", "The Text", "--out", "the vectors.npy"], []),
         (["check", "it's text.txt"], None),
