@@ -418,7 +418,7 @@ class Task(Contract[Input, Result]):
         return map(self.result, self.stream_answers(inputs, batch))
 
     def stream_answers(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[InputAnswer[Input]]:
-        """Yield the answers of `answer_inputs`, input by input; once, a warning says that texts are in another language."""
+        """Yield the answers of `answer_inputs`, input by input; once, warn of texts in another language."""
         rest, number = iterate(inputs, f"{self.given} or several"), 0
         while some := list(islice(rest, batch)):
             yield from self.answer_inputs(some, number + 1)
