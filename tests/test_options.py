@@ -191,7 +191,7 @@ def test_every_printed_command_runs(tmp_path, monkeypatch, capsys):
     (home / "the data.csv").write_text(f"Nr;The Text;The Topic\n{rows}")
     tags = "Ada B-PER\nleft O\nVellmar B-PLACE\n\nBo B-PER\nslept O\nthere O\n\n"
     (home / "two words.conll").write_text(tags * 3)
-    (home / "it's text.txt").write_text("Ada left Vellmar.\nBo slept there.\n")
+    (home / "it's text.txt").write_text("Ada left Vellmar in the evening.\nBo slept.\nNobody knew where she was.\n")
     (home / "the names.tsv").write_text("Ada\tPER\n")
     small = ["--encoder", "starter-words", "--no-cache"]
     topics = [*small, "--head", "ridge-pool", "--cross-validate", "0"]

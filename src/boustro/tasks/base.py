@@ -427,7 +427,7 @@ class Task(Contract[Input, Result]):
                 warnings.warn(note, stacklevel=3)
 
     def language_note(self, texts: Iterable[str] = ()) -> str:
-        """What to say, once, of the languages of the inputs, and of texts that something else reads; else empty."""
+        """Return, once, what to say of the languages of the inputs, and of texts that something else reads."""
         if self._foreign is None:
             return ""
         self._foreign.add(texts)

@@ -412,7 +412,7 @@ def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
 
 
 def _noted(rows: Iterable[T], notes: list[Note]) -> Iterator[T]:
-    """The same rows or lines; notes on them are counted, as a corpus may have any number, and printed at its end."""
+    """Yield the rows or lines; notes on them are counted, as a corpus may have any number, and printed at its end."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(note.what for note in notes)

@@ -248,7 +248,7 @@ class ForeignTexts:
 
     @property
     def notices(self) -> dict[str, int]:
-        """What is said of them, behind its number; empty where there are few."""
+        """Number of texts in another language, by what is said of them; empty where there are few."""
         if not self._counts or self._counts.total() < LEAST * self._num:
             return {}
         name, count = self._counts.most_common(1)[0]
@@ -257,7 +257,7 @@ class ForeignTexts:
 
     @property
     def note(self) -> str:
-        """The same as a sentence: "39 of 80 texts look German; the package's models read English, …"."""
+        """Sentence of these notices: "39 of 80 texts look German; the package's models read English, …"."""
         return next((f"{count:,} {what}" for what, count in self.notices.items()), "")
 
     def say(self) -> str:

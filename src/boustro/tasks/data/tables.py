@@ -162,7 +162,7 @@ def rows_of_words(path: Path, options: DataOptions, notes: list[Note]) -> list[A
 
 
 class WordColumns(NamedTuple):
-    """What the columns of a table with one row per word are; without `sentence`, blank rows part the sentences."""
+    """Columns of a table with one row per word; without `sentence`, blank rows part the sentences."""
 
     word: str
     tag: str | None
