@@ -115,7 +115,7 @@ def like(options: DataOptions, data: Data) -> DataOptions:
 def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """The options that a trained folder keeps (`named_of`) and whose columns this data has, but for those given; none
     of data that cannot be read, whose reader says why. Its scheme of tags, where all tags of this data are of it."""
-    wanted = {n: tuple(v) if isinstance(v, list) else v for n, v in kept.items() if n not in given}
+    wanted: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in kept.items() if n not in given}
     if isinstance(data, (str, Path)) and is_stream(str(data)):
         return wanted  # it can be read only once
     scheme = wanted.pop("scheme", None)
