@@ -21,7 +21,7 @@ from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
-from boustro.text.documents import read_batches
+from boustro.text.files import read_batches
 
 DATA = [
     (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),

@@ -21,9 +21,9 @@ from boustro.apps.batch.table import Survey
 from boustro.apps.cli.main import main
 from boustro.output import as_json
 from boustro.tasks.data.texts import read_texts
-from boustro.text.documents import read_items
-from boustro.text.files import MORE_SHEETS, UNSTORED, free_names, open_rows
+from boustro.text.files import free_names, open_rows
 from boustro.text.separated import no_formula
+from boustro.text.workbooks import MORE_SHEETS, UNSTORED
 
 TEXTS = ["Ada\nleft\n\nVellmar.", 'In Vellmar it "rained", twice.', "=1+1", "", "-", "żółw,🐢; x"]
 ROWS = [{"id": f"{n}", "message": text, "entities": "old"} for n, text in enumerate(TEXTS, start=1)]
@@ -56,7 +56,7 @@ def read(path, marked=True):
         assert path.read_bytes().startswith(b"\xef\xbb\xbf") == marked
         with path.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-    return [dict(item.value) for item in read_items(str(path)) if item is not None]
+    return [dict(item.value) for item in open_rows(path).items() if item is not None]
 
 
 ENDINGS = (".csv", ".xlsx", ".tsv", ".json", ".jsonl", ".parquet")

@@ -13,7 +13,7 @@ from boustro import Tagger
 from boustro.apps.batch.rows import Columns, read_rows
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.label.texts import read_to_label
-from boustro.tasks.data import load_data, read_columns, read_data, sniff
+from boustro.tasks.data import load_data, read_data
 from boustro.tasks.data.reading import REPAIRED, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.types import Sentence
@@ -28,7 +28,6 @@ def test_the_format_is_found_by_name_or_by_content(file):
     assert len(read_data(file("no-suffix", record))) == 1
     assert len(read_data(file("v.2.json.train.jsonl", record))) == 1
     assert len(read_data(file("a.jsonl.txt", "a O\n"))) == 1  # the last suffix counts
-    assert sniff([(1, "{ O"), (2, "} O")]) is read_columns
     assert [s.words for s in read_data(file("braces.txt", "{ O\n} O\n"))] == [("{", "}")]
     with pytest.raises(FileNotFoundError, match=r"braces\.tx: no such file; did you mean .*braces\.txt"):
         read_data(file("braces.txt", "").with_suffix(".tx"))

@@ -13,7 +13,7 @@ from boustro.apps.judges import CausalJudge, MaskedJudge
 from boustro.apps.prompting import PromptClassifier
 from boustro.generation.both_ends.reader import Reader
 from boustro.generation.templates import PromptPieces, known_templates, open_template, read_template
-from boustro.text.documents import read_values
+from boustro.text.files import open_rows
 from boustro.text.patterns import fill, text_of
 from boustro.text.tokenizers import load_tokenizer
 from generators import write_masked_lm
@@ -311,7 +311,7 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
 def test_templates_of_the_package_fit_published_data(name, file, shared_data):
     own = open_template(name)
     pieces, found = PromptPieces(own, load_tokenizer("starter")), set()
-    for place, record in islice(read_values(shared_data / file), 100):
+    for place, record in islice(open_rows(shared_data / file, "json"), 100):
         left, _ = pieces.sides(record, place)
         found.add(own.label(record["label"], place))
         assert left

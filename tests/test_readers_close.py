@@ -16,7 +16,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from boustro import Classifier
-from boustro.apps.batch.rows import form_of
 from boustro.apps.batch.rows import read_rows as rows_of_files
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.generate import _records as prompts_of
@@ -29,7 +28,8 @@ from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
 from boustro.tasks.embed.data import read_rows, read_vectors
 from boustro.text import separated as dialect
-from boustro.text.documents import read_documents, read_items, read_values
+from boustro.text.documents import read_documents
+from boustro.text.files import KEYS, form_of, open_rows
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
 
@@ -141,7 +141,7 @@ def written(rows, form):
 
 
 def items_of(path):
-    return [item.value["text"] for item in read_items(str(path)) if item]
+    return [item.value["text"] for item in open_rows(path, keys=KEYS).items() if item]
 
 
 EVERY_READER = {
@@ -152,7 +152,7 @@ EVERY_READER = {
         dict(record)["text"] for batch in prompts_of(str(path), ("text",)) for _, record in batch
     ],
     "prompt": lambda path: [record["text"] for batch in records_to_prompt(str(path)) for _, record in batch],
-    "score": lambda path: [record["text"] for _, record in read_values(path)],
+    "score": lambda path: [record["text"] for _, record in open_rows(path, "json")],
     "corpora": lambda path: [*read_documents([str(path)])],
     "label": lambda path: [text.text for text in read_whole(path, "auto")],
     "everything else": items_of,
@@ -176,9 +176,9 @@ def test_json_is_read_as_what_it_is_by_every_command(reader, rows, form, name, f
 
 
 @pytest.mark.parametrize("reader", [name for name in EVERY_READER if name != "predict"])
-@pytest.mark.parametrize("name", ["a.conll", "a.iob2.gz"])
+@pytest.mark.parametrize("name", ["a.conll", "a.iob2.gz", "a.txt"])
 def test_columns_of_words_are_no_texts(reader, name, folder):
-    """Each line would be one, with its tag; predict reads the words."""
+    """Each line would be one, with its tag, whatever the name; predict reads the words."""
     content = b"Ada B-PER\nleft O\n"
     (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(ValueError, match=r"words in columns|CoNLL columns|not a JSON"):
@@ -189,7 +189,7 @@ def test_columns_of_words_are_no_texts(reader, name, folder):
 def test_text_that_only_looks_like_json_is_text(text, folder):
     path = folder / "looks.txt"
     path.write_text(text)
-    assert [item.value for item in read_items(str(path)) if item and item.is_line] == text.split("\n")
+    assert [item.value for item in open_rows(path, keys=KEYS).items() if item and item.is_line] == text.split("\n")
 
 
 FIELDS = ["relations", "spans", "topic", "score", "labels", "tags", "plausible_answers", "id", "meta", "source"]
@@ -266,7 +266,7 @@ def test_columns(sentences, end, mark, opens, folder):
     answered = [row.value.words for row in rows_of_files([str(path)]) if row]
     assert answered == [s.words for s in labelled.sentences]
     (folder / "a.txt").write_bytes(path.read_bytes())
-    if form_of(folder / "a.txt"):
+    if form_of(folder / "a.txt") == "conll":
         assert [row.value.words for row in rows_of_files([str(folder / "a.txt")]) if row] == answered
 
 

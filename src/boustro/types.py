@@ -4,7 +4,7 @@ Positions are half-open: `Entity("PER", 0, 2)` covers units 0 and 1. In a senten
 unit is a word; in the answer of `Tagger.predict` it is a character of the text that was given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -113,3 +113,8 @@ def label_set(text: Any) -> tuple[str, ...]:
     if text.labels is not None:
         return text.labels
     return () if text.label is None else (text.label,)
+
+
+def is_span_tag(tag: str, prefixes: Collection[str] = "BIES") -> bool:
+    """Whether a tag is `O`, or one of the prefixes, a hyphen and a type."""
+    return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in prefixes)

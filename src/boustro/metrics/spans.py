@@ -15,21 +15,15 @@ from typing import ClassVar
 
 from boustro.given import as_tags
 from boustro.metrics.score import Shown
-from boustro.types import Entity
+from boustro.types import Entity, is_span_tag
 
 REPAIR_RULE = "conlleval"
-PREFIXES = frozenset("BIES")
 
 
 def parse_tag(tag: str) -> tuple[str, str]:
     """`"B-PER"` → `("B", "PER")`, `"O"` → `("O", "")`; the type is everything after the first hyphen."""
     prefix, _, label = tag.partition("-")
     return prefix, label
-
-
-def is_span_tag(tag: str, prefixes: Collection[str] = PREFIXES) -> bool:
-    """Whether a tag is `O`, or one of the prefixes, a hyphen and a type."""
-    return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in prefixes)
 
 
 def extract_spans(tags: Sequence[str]) -> list[Entity]:

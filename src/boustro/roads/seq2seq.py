@@ -49,7 +49,7 @@ from boustro.pretrain.distributed import say
 from boustro.roads.options import MixtureOptions, Seq2SeqConfig
 from boustro.roads.training import finish, train
 from boustro.store import check_file, fingerprint, write_file
-from boustro.text.documents import read_values
+from boustro.text.files import open_rows
 from boustro.text.patterns import FIELD, text_of
 from boustro.text.tokenizers import end_of_text_id
 
@@ -93,7 +93,7 @@ class PairReader:
         """
         make = self._plain if self._template_pieces is None else self._prompted
         model, pairs, long, before = self.model, [], 0, self._cut()
-        for place, record in read_values(path):
+        for place, record in open_rows(path, "json"):
             pair = make(record, place)
             num_pieces = sum(map(len, (pair.prompt, pair.target, pair.after, model.after))) + 1
             if model.window is not None and num_pieces > model.window:

@@ -26,13 +26,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from boustro.choose import suggestion
-from boustro.text.documents import decode_line, read_raw
 from boustro.text.rows import DECLARED, SEPARATORS
-from boustro.types import Note
+from boustro.text.spellings import ALL_LETTERS, respell
+from boustro.types import Note, is_span_tag
 
 DOCUMENT_START = "-DOCSTART-"
 LOOKED_AT = 200
@@ -407,19 +406,6 @@ class ColumnReader:
         sentence.spaces = tuple(before[: len(sentence.words)])
 
 
-def read_arriving_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str, str] | None]:
-    """The lines of a file or a stream, see `Arriving`; raises as `documents.read_raw`, and notes as `decode_line`."""
-    for item in read_raw(path):
-        if item is None:
-            yield None
-            continue
-        number, raw = item
-        try:
-            yield number, decode_line(path, number, raw, notes), ""
-        except ValueError as error:
-            yield number, "", str(error)
-
-
 def split_cells(line: str, delimiter: str) -> list[str]:
     """The cells of a line; a space stands for runs of spaces."""
     return [cell for cell in line.split(" ") if cell] if delimiter == " " else line.split(delimiter)
@@ -436,6 +422,33 @@ def is_conllu(lines: Iterable[tuple[int, str]]) -> bool:
         if line.strip() and not line.startswith("#"):
             return False
     return False
+
+
+def columns_form(
+    lines: Sequence[tuple[int, str]], delimiter: str | None = None, bare: bool = False
+) -> Literal["conll", "conllu"] | None:
+    """Columns of words and their tags, as the first lines of a file of any name say; `None` for anything else.
+
+    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag, or which a head names. Tags
+    without letters, which are `bare`, are known by tabs alone, or by an O among them.
+    """
+    if is_conllu(lines):
+        return "conllu"
+    lines = lines[:LOOKED_AT]
+    layout = ColumnLayout.of(lines, delimiter)
+    if layout is None or layout.num_columns < 2:
+        return None
+    head = layout.head[1] if layout.head else None
+    full = [line for _, line in lines if line.strip() and not line.startswith((DOCUMENT_START, "#")) and line != head]
+    rows = [split_cells(line, layout.delimiter) for line in full]
+    if {*map(len, rows)} != {layout.num_columns}:
+        return None
+    tags = {row[layout.tag].strip() for row in rows}
+    tabs = all("\t" in line and " " not in line for line in full)
+    without = (tabs and "O" in tags) or (bare and (tabs or "O" in tags))  # types without letters
+    are_tags = without or all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
+    known = tags != {"O"} or len(rows) > 1  # not the text "blood type O"
+    return "conll" if layout.names or (are_tags and known) else None
 
 
 def ud_column(path: str, wanted: int | str, names: Sequence[str]) -> tuple[int, str | None]:

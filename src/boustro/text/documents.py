@@ -8,7 +8,6 @@ first line and bytes too: lines of JSON objects with a text are rows, whatever t
 """
 
 import bz2
-import contextlib
 import gzip
 import io
 import lzma
@@ -18,7 +17,7 @@ import shlex
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -27,20 +26,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 from boustro.output import print_notices
 from boustro.text.kinds import START, refuse_kind
 from boustro.text.places import is_dataset, missing
-from boustro.text.rows import (
-    COLUMN_FILES,
-    JSON,
-    JSON_LINES,
-    Row,
-    file_ending,
-    first_line,
-    hold_records,
-    is_whole,
-    json_rows,
-    parse_record,
-    saved_rows,
-    sniffed_rows,
-)
+from boustro.text.rows import Row, saved_rows
 from boustro.types import Note
 
 T = TypeVar("T")
@@ -49,9 +35,6 @@ STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 MARK = BYTE_ORDER_MARK.encode()
 BLOCK = 1 << 16  # bytes read at once
-KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
-"""Of an object whose text a command may read, whatever the file is named."""
-END: Any = object()
 DAMAGE = (EOFError, lzma.LZMAError, zlib.error, OSError)
 """What reading a damaged compressed file raises."""
 WESTERN = (
@@ -109,7 +92,7 @@ def check_input(file: str) -> None:
 def is_stream(corpus: str) -> bool:
     """Whether a corpus can be read only once."""
     path = Path(corpus)
-    return path.exists() and not path.is_file() and not path.is_dir()
+    return path == STANDARD_INPUT or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def read_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str]]:
@@ -234,118 +217,6 @@ def _name(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-class Item(NamedTuple):
-    """An item of a file: a line of text, or a value of JSON or of a table.
-
-    Attributes:
-        place: file:line, or the number of the row.
-        value: The line, or the value; None where there is a `problem`.
-        is_line: Whether it is a line of text.
-        problem: Why it cannot be read, with the place.
-    """
-
-    place: str
-    value: Any
-    is_line: bool = False
-    problem: str = ""
-
-
-def read_items(
-    file: str,
-    form: Literal["text", "json", "columns"] | None = None,
-    keys: Sequence[str] = KEYS,
-    notes: list[Note] | None = None,
-    delimiter: str | None = None,
-) -> Iterator[Item | None]:
-    """Yield the items of a file, in order, and `None` whenever the next has not arrived yet; all commands read texts by
-    this.
-
-    Lines of text, blank ones too, unless the name or the first line says JSON (lines, or an array or objects over
-    several lines), or the name or the first bytes say a table (`files`), whose rows are `TableRow`s. A line that cannot
-    be read is an item with a `problem`.
-
-    Args:
-        file: A file, compressed or not, or - for standard input.
-        form: What it holds; by default it is looked at.
-        keys: What an object has that says that a file of any name is JSON.
-        notes: What to say of how the file was read; with it, lines in Windows-1252 are read too.
-        delimiter: What separates the cells of a table; by default as its first line has it.
-
-    Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array.
-    """
-    path, shown = Path(file), Path(_name(Path(file)))
-    if form is None:
-        refuse_columns(path)
-    from boustro.text.files import is_table, open_rows  # which reads its lines by this file
-
-    if form == "columns" or (form is None and is_table(path)):
-        yield from (Item(*row) for row in open_rows(path, form, delimiter, notes))
-        return
-    arriving: Iterator[tuple[int, bytes] | None] = read_raw(path)
-    begun, first = [], ""
-    while not first and (item := next(arriving, END)) is not END:
-        begun.append(item)
-        if item is None:
-            yield None
-        else:
-            first = item[1].decode(errors="replace").lstrip(BYTE_ORDER_MARK).strip()
-    arriving = chain(begun, arriving)
-    named = form == "json" or (form is None and file_ending(path) in (*JSON_LINES, JSON))
-    if form != "text" and is_whole(path, first):
-        begun = [item for item in arriving if item is not None]
-        lines = ((number, decode_line(path, number, raw)) for number, raw in begun)
-        if rows := json_rows(shown, lines) if named and first[:1] == "[" else sniffed_rows(shown, lines, keys, named):
-            yield from (Item(*row) for row in rows)
-            return
-        arriving = iter(begun)
-    is_line = not named and (form == "text" or not hold_records(first, keys))
-    for item in arriving:
-        if item is None:
-            yield None
-            continue
-        place = f"{shown}:{item[0]}"
-        try:
-            line = decode_line(path, *item, notes if is_line else None)
-            if is_line or line.strip():
-                yield Item(place, line if is_line else parse_record(line, place), is_line)
-        except ValueError as error:
-            yield Item(place, None, is_line, str(error))
-
-
-def count_items(file: str) -> int | None:
-    """How many there are, for a progress report; `None` for a stream, and for what cannot be read to its end."""
-    if file == "-" or is_stream(file):
-        return None
-    with contextlib.suppress(ValueError, OSError):
-        return sum(item is not None for item in read_items(file, notes=[]))
-    return None
-
-
-def read_batches(files: Sequence[str], most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[tuple[str, Item]]]:
-    """(file, item) of all files, `most` at a time, fewer where the next item has not come yet.
-
-    How a file was read is printed on standard error at its end. Raises `ValueError` for the first item that cannot be
-    read.
-    """
-    batch: list[tuple[str, Item]] = []
-    for file in files:
-        if batch and is_stream(file):  # opening it may take long
-            yield batch
-            batch = []
-        notes: list[Note] = []
-        for item in read_items(file, keys=keys, notes=notes):
-            if item is not None:
-                if item.problem:
-                    raise ValueError(item.problem)
-                batch.append((file, item))
-            if batch and (item is None or len(batch) == most):
-                yield batch
-                batch = []
-        print_notices(Counter(note.what for note in notes))
-    if batch:
-        yield batch
-
-
 def _split_lines(file: Any) -> Iterator[bytes | None]:
     """Lines of a binary file without their ends, as they arrive; `None` whenever reading on would wait."""
     begun: list[bytes] = []  # a line whose end has not come yet
@@ -383,48 +254,31 @@ def open_binary(path: Path) -> IO[bytes]:
     return OPENERS.get(path.suffix, open)(path, "rb")
 
 
-def refuse_columns(path: Path) -> None:
-    """`ValueError` for a file of words in columns, where texts are read."""
-    if file_ending(path) in COLUMN_FILES:
-        raise ValueError(f"{path}: its name is that of words in columns, one a line; texts are expected here")
-
-
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
-    ending = file_ending(path)
-    refuse_columns(path)
-    from boustro.text.files import is_table, open_rows
+    from boustro.text.files import open_rows  # which reads its lines by this file
 
     notes: list[Note] = []
-    if is_table(path):
-        rows = (row for row in _noted(open_rows(path, None, None, notes, text_key), notes) if not row[1].is_blank)
-        return _texts(rows, text_key)
-    if ending in (*JSON_LINES, JSON):
-        return _texts(json_rows(path, read_lines(path)), text_key)
-    first, numbered = first_line(_noted(read_lines(path, notes), notes))
-    if hold_records(first, (text_key,)):
-        return _texts(json_rows(path, numbered if is_stream(str(path)) else read_lines(path)), text_key)
-    if is_whole(path, first):
-        kept = list(numbered)
-        if rows := sniffed_rows(path, kept, (text_key,)):
-            return _texts(rows, text_key)
-        numbered = iter(kept)
-    return _split(numbered, split)
+    rows = open_rows(path, notes=notes, only=text_key, keys=(text_key,))
+    given = _noted(rows, notes)
+    return _split((line for _, line in given), split) if rows.form == "text" else _texts(given, text_key)
 
 
-def _noted(rows: Iterable[T], notes: list[Note]) -> Iterator[T]:
-    """Yield the rows or lines; notes on them are counted, as a corpus may have any number, and printed at its end."""
+def _noted(rows: Iterable[Row], notes: list[Note]) -> Iterator[Row]:
+    """Yield rows without the blank ones of tables; notes on them are counted, as a corpus may have any number, and
+    printed at its end."""
     counts: Counter[str] = Counter()
-    for row in rows:
+    for place, record in rows:
         counts.update(note.what for note in notes)
         notes.clear()
-        yield row
+        if not getattr(record, "is_blank", False):
+            yield place, record
     print_notices(counts + Counter(note.what for note in notes))
 
 
-def _split(numbered: Iterable[tuple[int, str]], split: Split) -> Iterator[str]:
+def _split(given: Iterable[str], split: Split) -> Iterator[str]:
     """The documents of plain text."""
     lines: list[str] = []
-    for _, line in numbered:
+    for line in given:
         lines.append(line)
         if split == "line" or (split == "blank-line" and not line.strip()):
             yield from _document(lines)
@@ -437,11 +291,6 @@ def _document(lines: list[str]) -> Iterator[str]:
     full = [i for i, line in enumerate(lines) if line.strip()]
     if full:
         yield "\n".join(lines[full[0] : full[-1] + 1])
-
-
-def read_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """(file:line, value) of a file of JSON, see `json_rows`."""
-    return json_rows(path, read_lines(path))
 
 
 def _texts(rows: Iterable[Row], text_key: str) -> Iterator[str]:

@@ -1,53 +1,69 @@
-"""Tables of texts, the one door to them: CSV, TSV, Excel, parquet, Arrow and Feather files, read and written.
+"""One door to files of data: what a file is, and what stands in it, one after the other.
 
     rows = open_rows(Path("messages.csv"))
+    rows.form                        # "separated"
     rows.heads                       # ("", "id", " message ")         as they stand in the file
     rows.keys                        # ("", "id", "message")           their names in a record, each another
     [*rows]                          # [("messages.csv:2", {"": "0", "id": "7", "message": "Ada left."})]
+    [*open_rows(Path("a.txt"))]      # [("a.txt:1", "Ada left."), ("a.txt:2", "It rained.")]
 
-A record has all columns, in order, with the types that the file has: the text of a CSV file's cells, numbers, dates and
-truth values of a workbook, anything of parquet. A place is the row that a spreadsheet shows. Of a workbook (.xlsx) the
-first sheet is read. What a record lacks is `None`; a row with more cells than the head is an error.
+A file is what its name says, and where that says nothing, or too little, what its first bytes and lines say:
 
-Parquet, Arrow and workbooks are read and written in constant memory, by pyarrow, which comes with `datasets`, and
-openpyxl.
+    .xlsx  .parquet .arrow .feather    "sheet" and "columns": tables; the latter by their first bytes too
+    .csv .tsv                          "separated": tables; words with their tags, where these are looked for
+    .jsonl .ndjson .json               "json", and files that begin with an object or with an array of them
+    .conllu .conllup                   "conllu": words in columns; and files with its columns under any name
+    .conll .bio .iob .iob2             "conll"; and files whose lines are words and tags under any name
+    all else                           "text": lines
+
+A record of a table has all columns, in order, with the types that the file has: the text of a CSV file's cells,
+numbers, dates and truth values of a workbook, anything of parquet. A place is the row that a spreadsheet shows. Of a
+workbook the first sheet is read. What a record lacks is `None`; a row with more cells than the head is an error. All
+but JSON over several lines is read in constant memory.
 """
 
-import re
-import zipfile
-import zlib
+import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
-from datetime import time as day_time
-from decimal import Decimal
-from itertools import zip_longest
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from boustro.errors import reason
-from boustro.text.kinds import EXCEL, kind_of_file
-from boustro.text.kinds import SHEET as SHEET_AS_CSV
-from boustro.text.rows import COLUMNS, TABLES, file_ending
+from boustro.output import print_notices
+from boustro.text.columnar import read_record_batches, schema_of
+from boustro.text.columns import LOOKED_AT, columns_form, is_conllu
+from boustro.text.documents import BYTE_ORDER_MARK, STANDARD_INPUT, decode_line, is_stream, read_raw
+from boustro.text.kinds import kind_of_file
+from boustro.text.rows import (
+    COLUMN_FILES,
+    COLUMNS,
+    CONLLU_FILES,
+    JSON,
+    JSON_LINES,
+    TABLES,
+    JsonFault,
+    begins_rows,
+    file_ending,
+    has_key,
+    hold_records,
+    is_whole,
+    json_rows,
+    parse_record,
+    records_of,
+)
 from boustro.text.separated import OTHERS, SEPARATED_BY, CellRow, Dialect, Separated, cell_text, json_value
+from boustro.text.workbooks import SHEET, SheetRow, sheet_rows
 from boustro.types import Note
 
-SHEET = ".xlsx"
 HEAD_AGAIN = "lines that name the columns again, as joined files have them, left out"
 SHORT = "rows with fewer cells than columns; the others are empty"
-UNSTORED = "cells with a formula whose value is not in the file, read as empty; open and save it in a spreadsheet"
-MORE_SHEETS = "sheets behind the first one, which are not read"
-BATCH_ROWS = 1000
-CELL, SHEET_ROWS, SHEET_DIGITS = 32_767, 1_048_576, 15
-"""What a workbook holds: UTF-16 units in a cell, rows, digits of a number."""
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-ESCAPED = re.compile(r"_x(?=[0-9A-Fa-f]{4}_)")
-FIRST_DAY = datetime(1900, 3, 1)
-"""Before it workbooks count days otherwise than calendars do."""
-INTEGERS = range(-(2**63), 2**63)
+KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
+"""Of an object whose text a command may read, whatever the file is named."""
 
-Form = Literal["separated", "sheet", "columns"]
+Form = Literal["text", "json", "separated", "sheet", "columns", "conll", "conllu"]
+TABULAR: tuple[Form, ...] = ("separated", "sheet", "columns")
+IN_COLUMNS: tuple[Form, ...] = ("conll", "conllu")
 
 
 class TableRow(dict[str, Any]):
@@ -63,9 +79,61 @@ class TableRow(dict[str, Any]):
         self.is_blank, self.formats = is_blank, formats or {}
 
 
+class Item(NamedTuple):
+    """An item of a file: a line of text, or a value of JSON or of a table.
+
+    Attributes:
+        place: file:line, or the number of the row.
+        value: The line, or the value; None where there is a `problem`.
+        is_line: Whether it is a line of text.
+        problem: Why it cannot be read, with the place.
+    """
+
+    place: str
+    value: Any
+    is_line: bool = False
+    problem: str = ""
+
+
+class _Source:
+    """The lines of a file as bytes, each time from its beginning; those of a stream once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stream = None if path.is_file() else read_raw(path)
+        self._held: list[tuple[int, bytes] | None] = []
+
+    def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
+        if self._stream is None:
+            return read_raw(self.path)
+        held, self._held = self._held, []
+        return chain(held, self._stream)
+
+    def whole(self) -> list[tuple[int, bytes]]:
+        """All lines, which can be read once more, those of a stream too."""
+        lines = [item for item in self if item is not None]
+        if self._stream is not None:
+            self._held = [*lines]
+        return lines
+
+    def look(self) -> list[tuple[int, str]]:
+        """The first lines; of a stream, those to the first that is not blank."""
+        if self._stream is None:
+            lines: list[tuple[int, bytes]] = []
+            with contextlib.suppress(ValueError):  # which is said when the file is read
+                lines += [item for item in islice(self, LOOKED_AT) if item is not None]
+        else:
+            for item in self._stream:
+                self._held.append(item)
+                if item is not None and item[1].strip():
+                    break
+            lines = [item for item in self._held if item is not None]
+        return [(number, raw.decode(errors="replace").lstrip(BYTE_ORDER_MARK)) for number, raw in lines]
+
+
 @dataclass
 class Rows:
-    """An opened table: its columns, and an iteration over (place, record).
+    """An opened file, and an iteration over (place, record): the line of a text, a value of JSON, a row of a table.
 
     Attributes:
         form: What the file is.
@@ -78,7 +146,7 @@ class Rows:
     """
 
     path: Path
-    form: Form
+    form: Form = "text"
     heads: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
     notes: list[Note] = field(default_factory=list)
@@ -87,20 +155,127 @@ class Rows:
     batches: Callable[..., Iterator[Any]] = iter
     only: str | None = None
     records: Iterable[tuple[str, TableRow]] = ()
+    source: Iterable[tuple[int, bytes] | None] = ()
+    is_strict: bool = False
+    """Whether all lines must be UTF-8; else a file in Windows-1252 is read, and noted."""
 
-    def __iter__(self) -> Iterator[tuple[str, TableRow]]:
-        """All records, once, blank rows between others too; `ValueError`, with the place, for what is no row."""
-        return iter(self.records)
+    @property
+    def is_table(self) -> bool:
+        """Whether the columns have names."""
+        return self.form in TABULAR
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """All records, once, blank rows between others too; `ValueError`, with the place, for what is no record."""
+        for item in self.items():
+            if item is not None:
+                if item.problem:
+                    raise ValueError(item.problem)
+                yield item.place, item.value
+
+    def items(self) -> Iterator[Item | None]:
+        """Yield all records, also those that cannot be read, and `None` whenever the next has not arrived yet (pipes).
+
+        Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array, and for words in
+        columns, see `lines`.
+        """
+        self.refuse_words()
+        if self.is_table:
+            return (Item(*record) for record in self.records)
+        return self._json_items() if self.form == "json" else self._lines_of_text()
+
+    def refuse_words(self) -> None:
+        """`ValueError` for words in columns, where texts are read."""
+        if self.form in IN_COLUMNS:
+            next(self.lines(), None)  # which says what a file is that is no text
+            raise ValueError(f"{self.path}: words in columns; texts are expected: lines, JSON lines or a table")
+
+    def lines(self) -> Iterator[tuple[int, str, str] | None]:
+        """(number, line, why it cannot be read), and `None` whenever the next line has not arrived yet."""
+        notes = None if self.is_strict or self.form in ("json", "conllu") else self.notes
+        for item in self.source:
+            if item is None:
+                yield None
+                continue
+            try:
+                yield item[0], decode_line(self.path, *item, notes), ""
+            except ValueError as error:
+                yield item[0], "", str(error)
+
+    def sound_lines(self) -> Iterator[tuple[int, str]]:
+        """(number, line) of all lines; `ValueError` for one that cannot be read."""
+        return _sound(self.lines())
+
+    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(place, row) of a table, without blank rows and columns without a name; dates of a workbook are text."""
+        named = [key for key, head in zip(self.keys, self.heads, strict=True) if head not in (None, "") and key]
+        for place, record in self.records:
+            if not record.is_blank:
+                values = ((key, record[key]) for key in named)
+                is_sheet = self.form == "sheet"
+                yield place, {key: json_value(v) if is_sheet and hasattr(v, "isoformat") else v for key, v in values}
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """(number of the line or the row, record) of JSON, and of a table as `rows` has them."""
+        if self.form == "json":
+            return records_of(self.path, self.sound_lines())
+        self.refuse_words()
+        begin = len(str(self.path)) + 1
+        return ((int(place[begin:].rpartition(" ")[2]), row) for place, row in self.rows())
+
+    def _lines_of_text(self) -> Iterator[Item | None]:
+        name = _shown(self.path)
+        for item in self.lines():
+            yield item and Item(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
+
+    def _json_items(self) -> Iterator[Item | None]:
+        name, held = _shown(self.path), list[tuple[int, str, str] | None]()
+        arriving, first = self.lines(), ""
+        for item in arriving:
+            held.append(item)
+            if item is None:
+                yield None
+            elif first := item[1].strip():
+                break
+        arriving = chain(filter(None, held), arriving)
+        if is_whole(self.path, first):
+            held = list(arriving)
+            try:
+                yield from [Item(*row) for row in json_rows(name, _sound(held))]
+                return
+            except ValueError as error:
+                if first[:1] == "[" or isinstance(error, JsonFault):
+                    raise
+                arriving = iter(held)  # values a line, of which the first is broken
+        for item in arriving:
+            if item is None:
+                yield None
+                continue
+            place, value, problem = f"{name}:{item[0]}", None, item[2]
+            if item[1].strip() and not problem:
+                try:
+                    value = parse_record(item[1], place)
+                except ValueError as error:
+                    problem = str(error)
+            if item[1].strip() or problem:
+                yield Item(place, value, problem=problem)
+
+
+def _sound(lines: Iterable[tuple[int, str, str] | None]) -> Iterator[tuple[int, str]]:
+    """Lines that have arrived; `ValueError` for one that cannot be read."""
+    for item in lines:
+        if item is not None:
+            if item[2]:
+                raise ValueError(item[2])
+            yield item[0], item[1]
+
+
+def _shown(path: Path) -> Path:
+    return Path("standard input") if path == STANDARD_INPUT else path
 
 
 def is_separated(path: Path) -> bool:
     """Whether the name is that of a CSV or TSV file, compressed or not."""
     return file_ending(path) in SEPARATED_BY
-
-
-def is_table(path: Path) -> bool:
-    """Whether this is a table whose columns have names, by the name or, of parquet and Arrow, by the first bytes."""
-    return file_ending(path) in (*SEPARATED_BY, SHEET, *TABLES) or kind_of_file(path) in COLUMNS
 
 
 def open_rows(
@@ -109,35 +284,87 @@ def open_rows(
     delimiter: str | None = None,
     notes: list[Note] | None = None,
     only: str | None = None,
+    keys: Iterable[str] | None = None,
+    words: bool = False,
+    bare: bool = False,
+    otherwise: Form = "text",
 ) -> Rows:
-    """Open a table.
+    """Open a file, compressed or not, or - for standard input.
 
     Args:
-        form: What it is; by default as its name and its first bytes say.
-        delimiter: What separates the cells of a CSV or TSV file; by default as its first line has it.
-        notes: The list that becomes `notes`.
+        form: What it is; by default as its name and what stands in it say.
+        delimiter: What separates the cells of a CSV or TSV file, or columns of words; by default as the file has it.
+        notes: The list that becomes `notes`; without one, lines of text must be UTF-8.
         only: The column that records of a parquet or Arrow file have, where it is there and no other is needed.
+        keys: An object that begins a file whose name does not say JSON has one of these; by default any.
+        words: Whether a CSV or TSV file may have words and their tags, one a line.
+        bare: Whether the tags may be types without letters.
+        otherwise: What a file is of which nothing else is known.
 
     Raises `ValueError` for a damaged file and for names that several columns have, and `ImportError` for a workbook
     where openpyxl is not installed.
     """
-    if form is None:
-        form = "separated" if is_separated(path) else "sheet" if file_ending(path) == SHEET else "columns"
-    return OPENED[form](Rows(path, form, notes=[] if notes is None else notes, only=only), delimiter)
+    rows = Rows(path, notes=[] if notes is None else notes, only=only, is_strict=notes is None)
+    if form not in TABULAR:
+        rows.source = source = _Source(path)
+        known = form or _form_of(source, delimiter, None if keys is None else [*keys], words, bare)
+        rows.form = otherwise if known == "text" and form is None else known
+    else:
+        rows.form = form
+    if rows.is_table:
+        OPENED[rows.form](rows, delimiter)
+    return rows
+
+
+def _form_of(source: _Source, delimiter: str | None, keys: Sequence[str] | None, words: bool, bare: bool) -> Form:
+    ending = file_ending(source.path)
+    if ending == SHEET:
+        return "sheet"
+    if ending in TABLES or kind_of_file(source.path) in COLUMNS:
+        return "columns"
+    if ending in (*JSON_LINES, JSON):
+        return "json"
+    if ending in CONLLU_FILES:
+        return "conllu"
+    separated = is_separated(source.path)
+    if separated and not words:
+        return "separated"
+    lines = source.look()
+    if ending in COLUMN_FILES:
+        return "conllu" if is_conllu(lines) else "conll"
+    if _begins_json(source, next((line.strip() for _, line in lines if line.strip()), ""), keys):
+        return "json"
+    columns = columns_form(lines, delimiter, bare) if source.path.is_file() else None  # a stream shows one line
+    return columns or ("separated" if separated else "text")
+
+
+def _begins_json(source: _Source, first: str, keys: Sequence[str] | None) -> bool:
+    if keys is None or hold_records(first, keys):
+        return begins_rows(first)
+    if not is_whole(source.path, first):
+        return False
+    try:
+        lines = ((number, decode_line(source.path, number, raw)) for number, raw in source.whole())
+        records = [*json_rows(source.path, lines)]
+    except JsonFault:
+        raise
+    except ValueError:
+        return False
+    return bool(records) and has_key(records[0][1], keys)
+
+
+def form_of(path: Path, delimiter: str | None = None, words: bool = False, bare: bool = False) -> Form:
+    """Find what a file is, see `open_rows`; text, where it cannot be read, which its reader says."""
+    with contextlib.suppress(OSError, ValueError):
+        return _form_of(_Source(path), delimiter, None, words, bare)
+    return "text"
 
 
 def read_table(
     path: Path, delimiter: str | None = None, notes: list[Note] | None = None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, row) of the labelled rows of a table, without blank rows and columns without a name; dates of a workbook
-    are text. Raises as `open_rows`."""
-    rows = open_rows(path, None, delimiter, notes)
-    named = [key for key, head in zip(rows.keys, rows.heads, strict=True) if head not in (None, "") and key]
-    for place, record in rows:
-        if not record.is_blank:
-            values = ((key, record[key]) for key in named)
-            is_sheet = rows.form == "sheet"
-            yield place, {key: json_value(v) if is_sheet and hasattr(v, "isoformat") else v for key, v in values}
+    """The rows of a table, see `Rows.rows`; raises as `open_rows`."""
+    return open_rows(path, None, delimiter, notes).rows()
 
 
 def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
@@ -145,13 +372,45 @@ def columns_of(path: Path, delimiter: str | None = None) -> list[str]:
     return [key for key in open_rows(path, None, delimiter).keys if key]
 
 
+def count_items(file: str) -> int | None:
+    """How many there are, for a progress report; `None` for a stream, and for what cannot be read to its end."""
+    if is_stream(file):
+        return None
+    with contextlib.suppress(ValueError, OSError):
+        return sum(item is not None for item in open_rows(Path(file), notes=[], keys=KEYS).items())
+    return None
+
+
+def read_batches(files: Sequence[str], most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[tuple[str, Item]]]:
+    """(file, item) of all files, `most` at a time, fewer where the next item has not come yet.
+
+    How a file was read is printed on standard error at its end. Raises `ValueError` for the first item that cannot be
+    read.
+    """
+    batch: list[tuple[str, Item]] = []
+    for file in files:
+        if batch and is_stream(file):  # opening it may take long
+            yield batch
+            batch = []
+        notes: list[Note] = []
+        for item in open_rows(Path(file), notes=notes, keys=keys).items():
+            if item is not None:
+                if item.problem:
+                    raise ValueError(item.problem)
+                batch.append((file, item))
+            if batch and (item is None or len(batch) == most):
+                yield batch
+                batch = []
+        print_notices(Counter(note.what for note in notes))
+    if batch:
+        yield batch
+
+
 def maybe_texts(path: Path) -> list[str]:
     """The names in the first line of a table that may have a text in each row: CoNLL columns have blank lines."""
     if not is_separated(path) or not path.is_file():
         return []
-    from boustro.text.documents import read_lines
-
-    lines = [line.strip() for _, line in read_lines(path, [])]
+    lines = [line.strip() for _, line, _ in filter(None, open_rows(path, "text", notes=[]).lines())]
     return [] if "" in lines[:-1] else columns_of(path)
 
 
@@ -185,7 +444,7 @@ def keys_of(heads: Sequence[Any], where: str) -> tuple[str, ...]:
 # CSV and TSV
 
 
-def _open_separated(rows: Rows, delimiter: str | None) -> Rows:
+def _open_separated(rows: Rows, delimiter: str | None) -> None:
     file = Separated(rows.path, rows.notes, delimiter)
     numbered = enumerate(file, start=1)  # a spreadsheet does not show the line `sep=;`
     number, head = next(((n, row) for n, row in numbered if not row.is_blank), (0, None))
@@ -195,7 +454,6 @@ def _open_separated(rows: Rows, delimiter: str | None) -> Rows:
         bare = [c if quoted else c.strip().strip('"') for c, quoted in zip(head.cells, head.quoted, strict=True)]
         rows.keys = keys_of(bare, f"{rows.path}:{number}")
         rows.records = _without_last_blanks(_separated_records(rows, file, head, numbered))
-    return rows
 
 
 def _separated_records(
@@ -240,183 +498,35 @@ def _without_last_blanks(records: Iterable[tuple[str, TableRow]]) -> Iterator[tu
 # Workbooks
 
 
-def _open_sheet(rows: Rows, delimiter: str | None) -> Rows:
-    book = _load(rows.path, values=True)
-    if not book.worksheets:
-        raise ValueError(f"{rows.path}: the workbook has no sheet with cells; {SHEET_AS_CSV}")
-    rows.notes += [Note(MORE_SHEETS, str(rows.path), s.title) for s in book.worksheets[1:] if _has_cell(rows.path, s)]
-    formulas = _cells(rows.path, _load(rows.path, values=False).worksheets[0]) if _has_formula(rows.path) else ()
-    numbered = enumerate(zip_longest(_cells(rows.path, book.worksheets[0]), formulas, fillvalue=()), start=1)
-    for number, (cells, _) in numbered:
-        heads = _without_last_nones([_value(cell) for cell in cells])
-        if heads:
-            rows.heads, rows.keys = tuple(heads), keys_of(heads, f"{rows.path}: row {number}")
+def _open_sheet(rows: Rows, delimiter: str | None) -> None:
+    numbered = sheet_rows(rows.path, rows.notes)
+    for row in numbered:
+        if row.values:
+            rows.heads, rows.keys = tuple(row.values), keys_of(row.values, f"{rows.path}: row {row.number}")
             rows.records = _without_last_blanks(_sheet_records(rows, numbered))
             break
-    return rows
 
 
-def _sheet_records(rows: Rows, numbered: Iterator[tuple[int, Any]]) -> Iterator[tuple[str, TableRow]]:
+def _sheet_records(rows: Rows, numbered: Iterator[SheetRow]) -> Iterator[tuple[str, TableRow]]:
     keys = rows.keys
-    for number, (cells, formulas) in numbered:
+    for number, values, formats, is_unstored in numbered:
         where = f"{rows.path}: row {number}"
-        values = _without_last_nones([_value(cell) for cell in cells])
-        unstored = [
-            c for c, f in zip_longest(cells, formulas) if f and f.data_type == "f" and (not c or c.value is None)
-        ]
-        rows.notes += [Note(UNSTORED, where)] * len(unstored)
         if len(values) > len(keys):
             _refuse_more(rows, where, number, number, "give each column a name in the first row")
-        formats = {
-            key: cell.number_format
-            for key, cell in zip(keys, cells, strict=False)
-            if cell.value is not None and cell.number_format not in (None, "General")
-        }
         record = dict.fromkeys(keys) | dict(zip(keys, values, strict=False))
-        yield where, TableRow(record, is_blank=not values and not unstored, formats=formats)
-
-
-def _load(path: Path, values: bool) -> Any:
-    """A workbook with the values that it stores, or with formulas."""
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise ImportError(f"{path} is an Excel workbook; {EXCEL}") from error
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=values)
-        for sheet in book.worksheets:
-            sheet.reset_dimensions()  # what it says of its size may be wrong
-        return book
-    except Exception as error:  # a damaged file makes the library raise anything
-        raise ValueError(f"{path}: the workbook is damaged; {SHEET_AS_CSV}") from error
-
-
-def _cells(path: Path, sheet: Any) -> Iterator[tuple[Any, ...]]:
-    number = 0
-    try:
-        for cells in sheet.iter_rows():
-            yield cells
-            number += 1
-    except (KeyError, ValueError, SyntaxError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: the workbook is damaged after row {number}; {SHEET_AS_CSV}") from error
-
-
-def _has_cell(path: Path, sheet: Any) -> bool:
-    return any(cell.value is not None for cells in _cells(path, sheet) for cell in cells)
-
-
-def _has_formula(path: Path) -> bool:
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if name.startswith("xl/worksheets/") and name.endswith(".xml"):
-                with archive.open(name) as file:
-                    end = b""
-                    while block := file.read(1 << 20):
-                        if re.search(rb"<(\w+:)?f[ >/]", end + block):
-                            return True
-                        end = block[-32:]
-    return False
-
-
-def _value(cell: Any) -> Any:
-    """Text without the escapes of workbooks; the day alone of a date that is shown without a time."""
-    from openpyxl.styles.numbers import is_datetime
-    from openpyxl.utils.escape import unescape
-
-    value = cell.value
-    if isinstance(value, str):
-        return unescape(value)
-    if isinstance(value, datetime) and is_datetime(cell.number_format) == "date" and value.time() == day_time():
-        return value.date()
-    return value
-
-
-def _without_last_nones(values: list[Any]) -> list[Any]:
-    return values[: max((n for n, value in enumerate(values, start=1) if value is not None), default=0)]
-
-
-def refuse_in_sheet(record: dict[str, Any], place: str, name: Path) -> None:
-    """`ValueError`, with the place, for a text that no cell of a workbook can hold; `name` is the workbook."""
-    for key, value in record.items():
-        if isinstance(value, (str, list, dict)):
-            text = cell_text(value)
-            if holds_too_much(text):
-                what = f"{len(text):,} characters under {key!r}, and a cell of a workbook holds {CELL:,}"
-                raise ValueError(f"{name}: {place} has {what}; write .csv")
-            if CONTROL.search(text):
-                raise ValueError(f"{name}: {place} has a control character under {key!r}; write .csv")
-
-
-def holds_too_much(text: str) -> bool:
-    """Whether a text is too long for a cell of a workbook."""
-    return len(text) > CELL // 2 and len(text.encode("utf-16-le", "surrogatepass")) // 2 > CELL
-
-
-def write_sheet(
-    heads: Sequence[Any], rows: Iterable[tuple[Sequence[Any], Sequence[str | None]]], target: Path, name: Path
-) -> None:
-    """Write a workbook, in which no cell is a formula, from cells and how they are shown.
-
-    Raises `ValueError` for more rows than a workbook holds; `name` is what it will be called.
-    """
-    import openpyxl
-    from openpyxl.cell import WriteOnlyCell
-
-    book = openpyxl.Workbook(write_only=True)
-    sheet = book.create_sheet()
-
-    def cell(value: Any, shown: str | None = None) -> Any:
-        value = _for_sheet(value)
-        if not isinstance(value, str):
-            made = WriteOnlyCell(sheet, value)
-            made.number_format = shown or made.number_format
-            return made
-        made = WriteOnlyCell(sheet)
-        escaped = CONTROL_OR_RETURN.sub(lambda m: f"_x{ord(m[0]):04X}_", ESCAPED.sub("_x005F_x", value))
-        made._value, made.data_type = escaped, "s"  # what is set in public is cut at 32,767 letters with its escapes
-        return made
-
-    sheet.append([cell(head) for head in heads])
-    for number, (values, formats) in enumerate(rows, start=1):
-        if number == SHEET_ROWS:
-            raise ValueError(f"{name}: a workbook holds {SHEET_ROWS:,} rows; write .csv")
-        sheet.append([cell(value, shown) for value, shown in zip_longest(values, formats)])
-    book.save(target)
-
-
-CONTROL_OR_RETURN = re.compile(r"[\x00-\x08\x0b-\x1f]")
-
-
-def _for_sheet(value: Any) -> Any:
-    """A value as a cell can have it: text for lists, bytes, numbers of more than 15 digits, dates with a zone."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else None if value != value else str(value)
-    if isinstance(value, (int, Decimal)):
-        exact = len(str(value).lstrip("-").replace(".", "").strip("0")) <= SHEET_DIGITS and "E" not in str(value)
-        return value if exact and abs(value) < 10**SHEET_DIGITS else str(value)
-    if isinstance(value, datetime):
-        fits = value.tzinfo is None and value >= FIRST_DAY and not getattr(value, "nanosecond", 0)
-        return value if fits else value.isoformat()
-    if isinstance(value, date):
-        return value if value >= FIRST_DAY.date() else value.isoformat()
-    if isinstance(value, day_time):
-        return value if value.tzinfo is None else value.isoformat()
-    return value if isinstance(value, timedelta) else cell_text(value)
+        shown = {key: form for key, form in zip(keys, formats, strict=False) if form}
+        yield where, TableRow(record, is_blank=not values and not is_unstored, formats=shown)
 
 
 # Parquet, Arrow, Feather
 
 
-def _open_columns(rows: Rows, delimiter: str | None) -> Rows:
-    with _damaged(rows.path):
-        rows.schema = _opened(rows.path)[0]
+def _open_columns(rows: Rows, delimiter: str | None) -> None:
+    rows.schema = schema_of(rows.path)
     rows.heads = rows.keys = tuple(rows.schema.names)
     keys_of(rows.heads, str(rows.path))  # refuses names that come twice
-    rows.batches = lambda only=None: _batches(rows.path, only)
+    rows.batches = lambda only=None: read_record_batches(rows.path, only)
     rows.records = _column_records(rows)
-    return rows
 
 
 def _column_records(rows: Rows) -> Iterator[tuple[str, TableRow]]:
@@ -427,124 +537,7 @@ def _column_records(rows: Rows) -> Iterator[tuple[str, TableRow]]:
             yield f"{rows.path}: row {number}", TableRow(value)
 
 
-def _batches(path: Path, only: str | None) -> Iterator[Any]:
-    """All rows, or those of one column, where there is one of this name."""
-    done = 0
-    with _damaged(path, lambda: f" after row {done}"):
-        schema, read = _opened(path)
-        for batch in read(schema.names if only is None or only not in schema.names else [only]):
-            yield batch
-            done += len(batch)
-
-
-def _opened(path: Path) -> tuple[Any, Callable[[list[str]], Iterator[Any]]]:
-    """The schema, and a function from names of columns to batches of them."""
-    from pyarrow import ipc, memory_map, parquet
-
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start == b"PAR1":
-        table = parquet.ParquetFile(path)
-        return table.schema_arrow, lambda names: table.iter_batches(BATCH_ROWS, columns=names)
-    is_file = start == b"ARRO"
-    opened: Any = (ipc.open_file if is_file else ipc.open_stream)(memory_map(str(path)))
-
-    def read(names: list[str]) -> Iterator[Any]:
-        for batch in map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened:
-            yield batch if names == opened.schema.names else batch.select(names)
-
-    return opened.schema, read
-
-
-@contextmanager
-def _damaged(path: Path, where: Callable[[], str] = str) -> Iterator[None]:
-    import pyarrow  # of datasets
-
-    try:
-        yield
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{path}: the file is damaged{where()}: {reason(error)}") from error
-
-
-class Types:
-    """The types of the columns of records, of all that it has seen: `schema`.
-
-    Whole numbers that need more than 64 bits make their column one of decimals.
-    """
-
-    def __init__(self, schema: Any = None) -> None:
-        import pyarrow
-
-        self.schema = pyarrow.schema([]) if schema is None else schema
-
-    def see(self, records: Sequence[dict[str, Any]], name: Path | str) -> None:
-        """Widen the types to those of more records; `ValueError` where a column has values of types that differ."""
-        import pyarrow
-
-        for key in dict.fromkeys(key for record in records for key in record):
-            values = [record.get(key) for record in records]
-            try:
-                try:
-                    kind = pyarrow.array(values).type
-                except OverflowError:
-                    kind = pyarrow.array([Decimal(v) if type(v) is int else v for v in values]).type
-            except (OverflowError, TypeError, ValueError) as error:
-                raise _misfit(name, key, error) from None
-            self.widen(pyarrow.schema([(key, kind)]), name)
-
-    def add(self, table: Rows) -> None:
-        """The columns of a table, in order: text of a CSV file, else of no type yet where the file does not say it."""
-        import pyarrow
-
-        kind = pyarrow.string() if table.form == "separated" else pyarrow.null()
-        self.widen(table.schema or pyarrow.schema([(key, kind) for key in table.keys]), table.path)
-
-    def widen(self, schema: Any, name: Path | str) -> None:
-        """Widen the types to those of a file or of some columns; raises as `see`."""
-        import pyarrow
-
-        try:
-            self.schema = pyarrow.unify_schemas([self.schema, schema], promote_options="permissive")
-        except (TypeError, ValueError) as error:
-            raise _misfit(name, ", ".join(schema.names), error) from None
-
-    def table(self, records: Sequence[dict[str, Any]]) -> Any:
-        """Records as a `pyarrow.Table` with these types."""
-        import pyarrow
-
-        return pyarrow.Table.from_pylist(list(records), schema=self.schema)
-
-    def behind(self, schema: Any) -> Any:
-        """Another schema, with what it says of itself, and these columns behind its own."""
-        import pyarrow
-
-        return pyarrow.schema([*schema, *self.schema], metadata=schema.metadata)
-
-    def join(self, batch: Any, rows: Sequence[int], records: Sequence[dict[str, Any]]) -> Any:
-        """Some rows of a `pyarrow.RecordBatch`, each with a record of these types behind it."""
-        import pyarrow
-
-        batch = batch if len(rows) == len(batch) else batch.take(pyarrow.array(rows, pyarrow.int64()))
-        columns = [*batch.columns, *self.table(records).columns]
-        return pyarrow.Table.from_arrays(columns, schema=self.behind(batch.schema))
-
-
-def _misfit(name: Path | str, key: str, error: Exception) -> ValueError:
-    what = f"{name}: the values under {key!r} do not fit into one table ({reason(error)})"
-    return ValueError(f"{what}; write .jsonl, .csv or .xlsx")
-
-
-def write_columns(schema: Any, tables: Iterable[Any], target: Path, form: Literal["parquet", "arrow"]) -> None:
-    """Write `pyarrow.Table`s or batches of one schema, one after the other."""
-    import pyarrow
-    from pyarrow import parquet
-
-    with (parquet.ParquetWriter if form == "parquet" else pyarrow.ipc.new_file)(str(target), schema) as writer:
-        for table in tables:
-            writer.write_table(table)
-
-
-OPENED: dict[str, Callable[[Rows, str | None], Rows]] = {
+OPENED: dict[str, Callable[[Rows, str | None], None]] = {
     "separated": _open_separated,
     "sheet": _open_sheet,
     "columns": _open_columns,

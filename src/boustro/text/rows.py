@@ -23,7 +23,8 @@ Lines = Sequence[tuple[int, str]]
 SEPARATORS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """The names that --delimiter has for them."""
 JSON_LINES, JSON = (".jsonl", ".ndjson"), ".json"
-COLUMN_FILES = (".conll", ".conllu", ".conllup", ".bio", ".iob", ".iob2")
+CONLLU_FILES = (".conllu", ".conllup")
+COLUMN_FILES = (".conll", ".bio", ".iob", ".iob2", *CONLLU_FILES)
 """Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
@@ -108,26 +109,13 @@ def is_whole(path: Path, first: str) -> bool:
     if first[:1] == "[":
         objects = isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
         return named or objects or first == "[" or (value is None and bool(OPENS.match(first)))
-    return value is None and (named or first == "{")
+    return value is None and (named or first == "{" or bool(OPENS.match(first)))
 
 
 def begins_rows(first: str) -> bool:
     """Whether the first line of a file of labelled data begins JSON: an object, an array of objects, or either over
     several lines."""
     return isinstance(_value(first), dict) or is_whole(Path(), first)
-
-
-def sniffed_rows(
-    path: Path, lines: Iterable[tuple[int, str]], keys: Iterable[str], named: bool = False
-) -> Iterator[Row] | None:
-    """Of JSON over several lines; None where it is none, and, unless it is `named` so, none with one of `keys`."""
-    try:
-        rows = list(json_rows(path, lines))
-    except JsonFault:
-        raise
-    except ValueError:
-        return None
-    return iter(rows) if named or (rows and has_key(rows[0][1], keys)) else None
 
 
 def file_ending(path: Path) -> str:

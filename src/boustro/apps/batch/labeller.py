@@ -44,8 +44,9 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import DOCUMENT_START
-from boustro.text.files import free_names, holds_too_much, is_table, refuse_in_sheet
+from boustro.text.files import TableRow, free_names
 from boustro.text.separated import Dialect, json_value, no_formula
+from boustro.text.workbooks import holds_too_much, refuse_in_sheet
 
 AHEAD = 3
 """Batches that wait for each process."""
@@ -225,7 +226,7 @@ class Labeller:
         dialect = self.shown.dialect or TABULAR[self.shown.form]
         if row.is_blank:
             return dialect.end
-        kept = bool(row.fields) and is_table(Path(row.file))
+        kept = isinstance(row.given, TableRow)
         return dialect.format([*(values if kept else map(no_formula, values)), *map(no_formula, said)])
 
 

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import chain, count, islice
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.labeller import TABULAR, Labeller, Opened, Shown, label_batches, model_fingerprint
-from boustro.apps.batch.rows import FORMS, PLACE, Columns, Form, Row, form_of, in_batches, read_rows
+from boustro.apps.batch.rows import FORMS, PLACE, Columns, Form, Row, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
 from boustro.output import (
@@ -38,7 +38,8 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.render import html_head
-from boustro.text.documents import OPENERS, check_input, is_stream, open_binary, read_items
+from boustro.text.documents import OPENERS, check_input, is_stream, open_binary
+from boustro.text.files import KEYS, open_rows
 from boustro.text.kinds import EXCEL
 
 ROWS = 1024
@@ -303,8 +304,8 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
     from boustro.tasks.tagger import Tagger
 
     check_input(file)
-    once = file == "-" or is_stream(file)  # which is not looked at, because it can be read only once
-    if not once and (form_of(file) or any(item and not item.is_line for item in islice(read_items(file), 1))):
+    once = is_stream(file)  # which is not looked at, because it can be read only once
+    if not once and open_rows(Path(file), keys=KEYS, words=True).form != "text":
         raise OptionError(f"--live reads one text, and {file} holds rows of data; leave it out to answer each row")
     with only_errors(run.quiet):
         model: Any = Labeller(opened, Shown("jsonl")).model

@@ -26,15 +26,16 @@ from boustro.output import as_json, check_output, check_target, give, only_error
 from boustro.tasks import kept_columns
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS
+from boustro.text.columnar import write_columns
 from boustro.text.documents import BYTE_ORDER_MARK, OPENERS, is_stream, open_binary, read_ended
-from boustro.text.files import Rows, TableRow, is_table, open_rows, write_columns, write_sheet
+from boustro.text.files import IN_COLUMNS, Form, Rows, TableRow, form_of, open_rows
 from boustro.text.places import Model, TextSource
-from boustro.text.rows import JSON, JSON_LINES, file_ending
+from boustro.text.rows import JSON, file_ending, is_whole
+from boustro.text.workbooks import write_sheet
 from boustro.types import Note
 
 ROWS = 256
 """Rows whose texts a tagger reads at once."""
-WORDS = (".conll", ".bio", ".iob", ".iob2", ".conllu", ".conllup")
 STYLES = [
     {"separators": s, "indent": i} for i in (None, 2, 4, 1, "\t") for s in ((", ", ": "), (",", ":"), (",", ": "))
 ]
@@ -77,9 +78,7 @@ def redact(
     """
     check_output(json)
     path, is_folder = Path(source), source != "-" and Path(source).is_dir()
-    if out is None and (
-        is_folder or (source != "-" and file_ending(path) in (".xlsx", ".parquet", ".arrow", ".feather"))
-    ):
+    if out is None and (is_folder or (path.is_file() and form_of(path) in ("sheet", "columns"))):
         raise OptionError(f"{source}: name what to write with --out")
     if out is None and json is not None and str(json) == "-":
         raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
@@ -124,11 +123,12 @@ def _plain(name: Path) -> Path:
 
 def _check(file: Path, out: Path | None, overwrite: bool) -> None:
     """Raise for what cannot be read or written, before the work."""
-    if file_ending(file) in WORDS:
+    form = form_of(file) if file.is_file() else "text"
+    if form in IN_COLUMNS:
         raise ValueError(f"{file}: words in columns, and texts, tables or JSON are redacted")
     if out is not None:
         expected = ".txt" if str(file) == "-" else file_ending(file)
-        if out.suffix.lower() in OPENERS or (is_table(file) and out.suffix.lower() != expected):
+        if out.suffix.lower() in OPENERS or (form in TABLES and out.suffix.lower() != expected):
             raise OptionError(f"--out {out}: it is of the same kind as {file}; end it in {expected}")
         check_target(out, overwrite, "--out")
 
@@ -155,14 +155,15 @@ class Redaction:
 
     def redact(self, file: Path, out: Path | None) -> None:
         """Write a file with masks for names; it is complete or absent."""
-        if str(file) != "-" and not is_stream(str(file)) and is_table(file):
-            table = open_rows(file, notes=self.notes)
+        form = "text" if is_stream(str(file)) else form_of(file)
+        if form in TABLES:
+            table = open_rows(file, form, notes=self.notes)
             columns = self._columns_of(table)
             with _written(out) as (stream, place):
                 TABLES[table.form](self, table, columns, stream, place)
         else:
             with _written(out) as (stream, _):
-                for line in self._lines(file):
+                for line in self._lines(file, form):
                     stream.write(line.encode())
 
     def _columns_of(self, table: Rows) -> list[str]:
@@ -204,10 +205,13 @@ class Redaction:
                 self.rows += 1
                 yield row
 
-    def _lines(self, file: Path) -> Iterator[str]:
+    def _lines(self, file: Path, form: Form) -> Iterator[str]:
         """The lines of a text, or of JSON."""
-        lines = [] if file_ending(file) == JSON else read_ended(file, self.notes)
-        if file_ending(file) == JSON:
+        one = form == "json" and file_ending(file) == JSON
+        if form == "json" and not one:
+            one = is_whole(file, next((line.strip() for _, line in open_rows(file, "text") if line.strip()), ""))
+        lines = [] if one else read_ended(file, self.notes)
+        if one:
             with open_binary(file) as stream:
                 try:
                     given = stream.read().decode()
@@ -216,7 +220,7 @@ class Redaction:
             bare = given.removeprefix(BYTE_ORDER_MARK)
             yield given[: len(given) - len(bare)]
             yield from self._json([(str(file), bare, "")])
-        elif file_ending(file) in JSON_LINES:
+        elif form == "json":
             yield from self._json((f"{file}:{line.number}", line.line, line.end) for line in lines)
         else:
             if self.columns:

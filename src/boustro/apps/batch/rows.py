@@ -10,29 +10,28 @@
 A row that cannot be read is not an end: it comes with its `problem`.
 """
 
-import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from boustro.options import OptionError
 from boustro.tasks.contract import Contract
-from boustro.tasks.data import columns_form, kept_for
+from boustro.tasks.data import kept_for
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
-from boustro.tasks.data.schemes import Scheme
+from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets, Unit
 from boustro.tasks.sense.data import corpus_records
-from boustro.text.columns import COMMENTS, LOOKED_AT, ColumnReader, read_arriving_lines
-from boustro.text.documents import Item, is_stream, read_items, read_lines
-from boustro.text.files import SHEET, TableRow, columns_of, is_separated, is_table, read_table
-from boustro.text.rows import SEPARATORS, file_ending, first_line
+from boustro.text import files
+from boustro.text.columns import COMMENTS, ColumnReader
+from boustro.text.documents import is_stream, read_lines
+from boustro.text.files import Item, TableRow
+from boustro.text.rows import SEPARATORS, first_line
 from boustro.text.separated import cell_text, json_value
 from boustro.text.words import join_words
 from boustro.types import Sentence
@@ -46,11 +45,16 @@ FORMS: dict[str, Form] = {
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }
 """By the ending of a file; a file with another is text."""
-WORDS: dict[str, Form] = {ending: form for ending, form in FORMS.items() if form in ("conll", "conllu")}
-"""The files that are not read by `read_items`."""
 PLACE = "place"
-ITEMS: Any = {"text": "text", "jsonl": "json", "parquet": "columns", "arrow": "columns"}
-"""What `read_items` calls these forms."""
+FILES: dict[Form, files.Form] = {
+    "text": "text",
+    "jsonl": "json",
+    "conll": "conll",
+    "conllu": "conllu",
+    "parquet": "columns",
+    "arrow": "columns",
+}
+"""What `files` calls these forms."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +91,23 @@ class Columns:
     def check(self, file: str, task: Any) -> None:
         """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
         path = Path(file)
-        if file == "-" or not (is_separated(path) or file_ending(path) == SHEET) or not task.text_keys:
+        if file == "-" or not task.text_keys or self.form_of(path) not in ("separated", "sheet"):
             return
-        if form_of(file, self):
+        if self.sentences(path, []) is not None:
             return
-        columns, wanted = columns_of(path, self.separator(path)), tuple(self.names.values())
+        columns, wanted = files.columns_of(path, self.separator(path)), tuple(self.names.values())
         kept = [tuple(self.kept.values())] * bool(self.kept)
         known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS), *kept]
         if not any(set(keys) <= set(columns) for keys in known):
-            raise no_column(file, known[0], (row for _, row in read_table(path, notes=[])), columns)
+            raise no_column(file, known[0], (row for _, row in files.read_table(path, notes=[])), columns)
+
+    def form_of(self, path: Path) -> files.Form:
+        """Find what a file is, see `files.open_rows`."""
+        return files.form_of(path, words=True, bare=self.scheme in BARE)
 
     def sentences(self, path: Path, notes: list[Note]) -> Iterator[Sentence] | None:
         """The words of a table with one a row, as sentences; `None` for any other file."""
-        if not self.words or self.names or not is_table(path):
+        if not self.words or self.names or not path.is_file() or files.form_of(path) not in files.TABULAR:
             return None
         options = DataOptions(**kept_for(path, self.of_words))
         rows = rows_of_words(path, options, notes)
@@ -109,7 +117,7 @@ class Columns:
     def separator(self, path: Path) -> str | None:
         """The delimiter that is kept, where the first line of a table has it."""
         delimiter = self.of_words.get("delimiter")
-        if not isinstance(delimiter, str) or not is_separated(path) or not path.is_file():
+        if not isinstance(delimiter, str) or not files.is_separated(path) or not path.is_file():
             return None
         head, _ = first_line(read_lines(path, []))
         return delimiter if SEPARATORS.get(delimiter, delimiter) in head else None
@@ -222,18 +230,6 @@ def refuse_half_characters(value: Any, place: str) -> None:
         raise ValueError(f"{place}: half a character ({error.reason})") from None
 
 
-def form_of(file: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Form | None:
-    """`"a.conll.gz"` → `"conll"`, and columns of words and tags under any name, and tables of words; None for all else,
-    see `read_items`."""
-    path, known = Path(file), WORDS.get(file_ending(Path(file)))
-    if known is None and str(file) != "-" and path.is_file():
-        with contextlib.suppress(OSError, ValueError):  # which is said when the file is read
-            if columns.sentences(path, []) is not None:
-                return "conll"
-            return columns_form(list(islice(read_lines(path, []), LOOKED_AT)), columns.scheme)
-    return known
-
-
 def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
     form, problem, value = "text" if item.is_line else "jsonl", item.problem, item.value
     try:
@@ -246,7 +242,7 @@ def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
 
 
 def read_rows(
-    files: Iterable[str],
+    names: Iterable[str],
     form: Form | None = None,
     offsets: Offsets | None = None,
     columns: Columns | None = None,
@@ -255,7 +251,7 @@ def read_rows(
     """The rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
 
     Args:
-        files: Files, compressed or not, or - for standard input.
+        names: Files, compressed or not, or - for standard input.
         form: What they hold; by default as they say.
         offsets: Where the values have places, whose unit each file proves; a stream, by each row alone.
         columns: Which keys or columns are read.
@@ -264,23 +260,30 @@ def read_rows(
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
     columns = columns or DEFAULT_COLUMNS
-    for file in files:
-        if offsets is not None and file != "-" and not is_stream(file):
+    for file in names:
+        if offsets is not None and not is_stream(file):
             unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
             yield from (row and row._replace(unit=unit) for row in read_rows([file], form, None, columns, notes))
             continue
         if is_stream(file):  # opening it may take long
             yield None
-        kind = form or form_of(file, columns)
-        if kind in ("conll", "conllu"):
-            yield from _sentences(file, kind, notes, columns)
-        elif kind == "xml":
-            yield from (Row(file, str(value.pop("where")), value, kind) for value in corpus_records(Path(file)))
+        path = Path(file)
+        if form == "xml":
+            yield from (Row(file, str(value.pop("where")), value, form) for value in corpus_records(path))
+            continue
+        own: list[Note] = []
+        if form is None and (words := columns.sentences(path, own)) is not None:
+            if notes is not None:
+                notes += own
+            yield from _of_table(file, words)
+            continue
+        known, keys = form and FILES[form], (*files.KEYS, *columns.names.values())
+        how: dict[str, Any] = {"keys": keys, "words": True, "bare": columns.scheme in BARE}
+        opened = files.open_rows(path, known, columns.separator(path), notes, **how)
+        if opened.form in files.IN_COLUMNS:
+            yield from _sentences(file, opened, columns)
         else:
-            form_given, separator = None if kind is None else ITEMS[kind], columns.separator(Path(file))
-            items = read_items(file, form_given, notes=notes, delimiter=separator)
-            table = kind is None and is_table(Path(file))
-            yield from (item and _row(file, item, columns, table) for item in items)
+            yield from (item and _row(file, item, columns, opened.is_table and form is None) for item in opened.items())
 
 
 def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:
@@ -301,22 +304,20 @@ def _has_document(row: Row) -> bool:
     return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
-def _sentences(file: str, form: Form, notes: list[Note] | None, columns: Columns) -> Iterator[Row | None]:
-    read_notes: list[Note] = []
-    if Path(file).is_file() and (words := columns.sentences(Path(file), read_notes)) is not None:
-        if notes is not None:
-            notes += read_notes
-        document = ""
-        for sentence in words:
-            yield Row(file, sentence.where, sentence, form, "", sentence.document not in ("", document))
-            document = sentence.document
-        return
+def _of_table(file: str, words: Iterable[Sentence]) -> Iterator[Row]:
+    document = ""
+    for sentence in words:
+        yield Row(file, sentence.where, sentence, "conll", "", sentence.document not in ("", document))
+        document = sentence.document
+
+
+def _sentences(file: str, opened: files.Rows, columns: Columns) -> Iterator[Row | None]:
     own = kept_for(file, columns.of_words) if columns.of_words and Path(file).is_file() else {}
+    form = "conllu" if opened.form == "conllu" else "conll"
     reader = ColumnReader(file, "conllu" if form == "conllu" else None, **own)
     opens = False
-    for read in reader.read(read_arriving_lines(Path(file), notes if form == "conll" else None)):
-        if notes is not None:
-            notes += [note for note in reader.notes if note.what != COMMENTS]
+    for read in reader.read(opened.lines()):
+        opened.notes += [note for note in reader.notes if note.what != COMMENTS]
         reader.notes.clear()
         if read is None:
             yield None

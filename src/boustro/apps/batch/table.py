@@ -15,22 +15,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, Form, Row, form_of, read_rows
+from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, Form, Row, read_rows
 from boustro.progress import Progress
+from boustro.text.columnar import Types, write_columns
 from boustro.text.documents import WESTERN, is_stream
-from boustro.text.files import (
-    SHEET_ROWS,
-    Rows,
-    TableRow,
-    Types,
-    is_table,
-    open_rows,
-    refuse_in_sheet,
-    write_columns,
-    write_sheet,
-)
+from boustro.text.files import TABULAR, Rows, TableRow, open_rows
 from boustro.text.rows import file_ending
 from boustro.text.separated import Dialect, no_formula
+from boustro.text.workbooks import SHEET_ROWS, refuse_in_sheet, write_sheet
 
 ROWS = 1024
 Output = Literal["csv", "tsv", "sheet", "parquet", "arrow", "jsonl"]
@@ -63,7 +55,7 @@ class Survey:
 
 def can_read_again(files: Iterable[str]) -> bool:
     """Whether none is a stream."""
-    return not any(file == "-" or is_stream(file) for file in files)
+    return not any(map(is_stream, files))
 
 
 def look(
@@ -123,10 +115,13 @@ def _is_alike(table: Rows, first: Rows) -> bool:
 
 def _table_of(file: str, reads: Form | None, columns: Columns) -> Rows | None:
     """The file as a table; `None` where it is none."""
-    if reads in ("parquet", "arrow"):
-        return open_rows(Path(file), "columns")
-    is_one = reads is None and is_table(Path(file)) and form_of(file, columns) is None
-    return open_rows(Path(file)) if is_one else None
+    if reads not in (None, "parquet", "arrow"):
+        return None
+    path = Path(file)
+    form = "columns" if reads else columns.form_of(path)
+    if form not in TABULAR or (reads is None and columns.sentences(path, []) is not None):
+        return None
+    return open_rows(path, form)
 
 
 def _records(file: str, reads: Form | None, output: Output | None, columns: Columns) -> Iterator[tuple[str, Record]]:

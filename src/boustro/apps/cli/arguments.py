@@ -50,10 +50,8 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.tables import find_words, rows_of_words
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.columns import LOOKED_AT
-from boustro.text.documents import read_lines
-from boustro.text.files import columns_of, is_table
+from boustro.text.files import open_rows
 from boustro.text.places import Place, check_lm, check_model, refuse_swapped
-from boustro.text.rows import JSON, JSON_LINES, begins_rows, file_ending, first_line, records_of
 
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
@@ -396,9 +394,6 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-JSON_NAMED = (*JSON_LINES, JSON)
-
-
 def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column: str | None = None) -> str:
     """The first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other file,
     and where no record says more.
@@ -409,18 +404,19 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
     named = next((name for name, entry in TASKS.items() if entry.num_texts == texts), DEFAULT_TASK)
     if path is None or not path.is_file():
         return named
-    table = is_table(path)
     try:
-        if not table and file_ending(path) not in JSON_NAMED and not begins_rows(first_line(read_lines(path))[0]):
+        rows = open_rows(path)
+        if rows.form != "json" and not rows.is_table:
             return named
-        if not table and (whole := [name for name, entry in TASKS.items() if entry.suits_file(path)]):
-            return whole[0]
-        if not table and (wanted := guess_wanted(records_of(path, read_lines(path)))):
-            return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
-        rows = rows_of_words(path, DEFAULT_OPTIONS, []) if table and not texts else None
-        if rows and (words := find_words(rows, tagged=False)) and words.tag:
+        if rows.form == "json":
+            if whole := [name for name, entry in TASKS.items() if entry.suits_file(path)]:
+                return whole[0]
+            if wanted := guess_wanted(rows.numbered()):
+                return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
+        one_a_row = rows_of_words(path, DEFAULT_OPTIONS, []) if rows.is_table and not texts else None
+        if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
             return DEFAULT_TASK
-        found = [dict.fromkeys(columns_of(path), "1")] if table else _first_records(path)
+        found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else _first_records(path)
         keys = KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
         chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
         records = [record for _, record in under_names([(str(path), one) for one in found], chosen, keys, LABEL_KEY)]
@@ -434,5 +430,5 @@ def _first_records(path: Path) -> list[Any]:
     """Those of a file of JSON that the task is guessed from: the first may have no label; the rest may be damaged."""
     found = []
     with contextlib.suppress(ValueError):
-        found.extend(record for _, record in islice(records_of(path, read_lines(path)), LOOKED_AT))
+        found.extend(record for _, record in islice(open_rows(path, "json"), LOOKED_AT))
     return found

@@ -16,7 +16,8 @@ from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, 
 from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import KEYS, Item, check_input, count_items, read_batches, read_values
+from boustro.text.documents import check_input
+from boustro.text.files import KEYS, Item, count_items, open_rows, read_batches
 from boustro.text.patterns import FIELD, fill, text_of
 from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
@@ -205,7 +206,7 @@ def _show(scores: dict[str, dict[str, float]]) -> None:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, record in read_values(path):
+    for place, record in open_rows(path, "json"):
         if not isinstance(record, dict):
             raise ValueError(f"{place}: expected a JSON object with a text and its target")
         yield place, record

@@ -14,7 +14,7 @@ from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
 from boustro.output import as_json, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import Item, read_batches
+from boustro.text.files import Item, read_batches
 from boustro.text.places import LM
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from boustro.options import Count, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import provenance
-from boustro.text.documents import Item, check_input, count_items, read_batches, read_values
+from boustro.text.documents import check_input
+from boustro.text.files import Item, count_items, open_rows, read_batches
 from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
 
@@ -96,7 +97,7 @@ def prompt(
 
 def read_labels(path: Path, template: Template, label_key: str) -> list[str]:
     """The labels of a training set; `ValueError`, with file:line, for a line without one."""
-    gold = [_gold(value, template, label_key, place) for place, value in read_values(path)]
+    gold = [_gold(value, template, label_key, place) for place, value in open_rows(path, "json")]
     labels = [label for label in gold if label is not None]
     if len(labels) < len(gold) or not labels:
         raise ValueError(f"{path}: a line has no label under the key {label_key!r}; name it with --label-key")

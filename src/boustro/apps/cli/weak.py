@@ -31,9 +31,9 @@ from boustro.options import Positional, check_options
 from boustro.output import as_json, keep_file, print_notices
 from boustro.progress import Progress
 from boustro.store import write_file
-from boustro.text.documents import Split, is_stream, read_documents, read_lines, read_values
+from boustro.text.documents import Split, read_documents
+from boustro.text.files import is_separated, open_rows
 from boustro.text.places import Corpus, TextPath
-from boustro.text.rows import begins_rows, first_line, json_rows
 from boustro.text.words import LINE_BREAKS, split_text
 from boustro.types import Entity, Note
 
@@ -129,12 +129,7 @@ def _bare(word: str) -> str:
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
     notes: list[Note] = []
-    first, lines = first_line(read_lines(path, notes))
-    if begins_rows(first):
-        written = json_rows(path, lines if is_stream(str(path)) else read_lines(path))
-    else:
-        written = ((f"{path}:{number}", line) for number, line in lines)
-    for where, value in written:
+    for where, value in open_rows(path, "text" if is_separated(path) else None, notes=notes):
         if isinstance(value, str):
             if not value.strip():
                 continue
@@ -285,7 +280,7 @@ def weak(
 def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iterator[tuple[str, list[Entity]]]:
     """Texts with the entities that were listed for them; what was left out is added to `counts`."""
     for file in files:
-        for where, record in read_values(Path(file)):
+        for where, record in open_rows(Path(file), "json"):
             text: Any = record.get(text_key) if isinstance(record, dict) else None
             listed = record.get("entities") if isinstance(record, dict) else None
             if not isinstance(text, str) or not isinstance(listed, list):

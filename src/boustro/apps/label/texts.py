@@ -23,23 +23,21 @@ from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.output import print_notices
 from boustro.store import fingerprint
-from boustro.tasks.data import columns_form, load_data
+from boustro.tasks.data import load_data
 from boustro.tasks.data.named import no_column, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
-from boustro.text.documents import OPENERS, read_lines
-from boustro.text.files import columns_of, is_table, open_rows
-from boustro.text.rows import begins_rows, file_ending, records_of
+from boustro.text import files
 from boustro.text.separated import cell_text
 from boustro.text.words import apart, join_words, split_text
 from boustro.types import Entity, Sentence, label_set
 
 Form = Literal["auto", "text", "jsonl", "conll"]
-FORMS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".txt": "auto"}
-FORMS |= dict.fromkeys((".conll", ".conllu", ".conllup", ".iob", ".iob2", ".bio", ".tsv"), "conll")
+FILES: dict[Form, files.Form | None] = {"auto": None, "text": "text", "jsonl": "json", "conll": "conll"}
+"""What `files` calls these forms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +106,7 @@ def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, s
     A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
     `ValueError` for CoNLL.
     """
-    kind, records, others = _open(path, form, options)
-    if kind == "conll":
-        raise ValueError(
-            f"{path}: whole texts are lines of text or JSON lines with a text, and these are CoNLL columns"
-        )
+    _, records, others = _open(path, form, options, words=False)
     texts = [t for where, record in records for t in _whole(record, where, options, sentences) if len(t.sentence)]
     return [*_numbered(_refuse_half_characters(_with(text, others)) for text in _some(texts, path))]
 
@@ -138,13 +132,16 @@ def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dic
     return found
 
 
-def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple[str, Any]], dict[str, dict[str, Any]]]:
+def _open(
+    path: Path, form: Form, options: DataOptions, words: bool = True
+) -> tuple[str, list[tuple[str, Any]], dict[str, dict[str, Any]]]:
     """The form of a file, (place, record or line) of all that it holds, the text under its own key, and what else its
     rows have."""
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
     notes: list[Note] = []
-    if form == "auto" and is_table(path) and not options.text_column and (rows := rows_of_words(path, options, notes)):
+    tabular = form == "auto" and files.form_of(path, words=words) in files.TABULAR
+    if tabular and not options.text_column and (rows := rows_of_words(path, options, notes)):
         found = find_words(rows, options, tagged=False)
         if found is not None and found.tag is not None:
             return "conll", [], {}
@@ -153,31 +150,24 @@ def _open(path: Path, form: Form, options: DataOptions) -> tuple[str, list[tuple
             read = sentences_of(rows, found, str(path))
             return "table", [(s.where, {"words": [*s.words], "document": s.document}) for s in read], {}
         notes.clear()
-    if form == "auto" and _is_table(path, options):
-        opened = open_rows(path, None, options.delimiter, notes)
-        rows = [(where, dict(record)) for where, record in opened if not record.is_blank]
+    opened = files.open_rows(path, FILES[form], options.delimiter, notes, words=words)
+    if words and opened.form in files.IN_COLUMNS:
+        return "conll", [], {}
+    if not opened.is_table:
+        records = [*opened]
         print_notices(Counter(note.what for note in notes))
-        named = under_names(rows, options, TEXT_KEYS[:1], "label")
-        if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
-            raise no_column(str(path), [TEXT_KEY], (row for _, row in rows))
-        return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
-    lines = list(read_lines(path, notes))
-    kind = _form(path, lines) if form == "auto" else form
-    if kind == "text":
-        print_notices(Counter(note.what for note in notes))
-    elif kind == "jsonl":
-        lines = list(read_lines(path)) if notes else lines  # which says that they are not UTF-8
-        records = [(f"{path}:{number}", record) for number, record in records_of(path, lines)]
+        if opened.form == "text":
+            return "text", records, {}
+        lines = Counter(place.partition(", item ")[0] for place, _ in records)
+        records = [(line if lines[line := p.partition(", item ")[0]] == 1 else p, record) for p, record in records]
         named = under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
         return "json", named, _other_columns(records, options)
-    return kind, [(f"{path}:{number}", line) for number, line in lines], {}
-
-
-def _is_table(path: Path, options: DataOptions) -> bool:
-    """Whether the columns have names; a .tsv file may be CoNLL's."""
-    if file_ending(path) != ".tsv":
-        return is_table(path)
-    return bool({*options.text_column, *TEXT_KEYS} & {*columns_of(path, options.delimiter)})
+    rows = [(where, dict(record)) for where, record in opened if not record.is_blank]
+    print_notices(Counter(note.what for note in notes))
+    named = under_names(rows, options, TEXT_KEYS[:1], "label")
+    if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
+        raise no_column(str(path), [TEXT_KEY], (row for _, row in rows))
+    return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,17 +216,6 @@ def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
         seen[place] += 1
         where = f"{place[0]} ({seen[place]})"
         yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=where))
-
-
-def _form(path: Path, lines: Sequence[tuple[int, str]]) -> str:
-    suffix = next((s.lower() for s in reversed(path.suffixes) if s not in OPENERS), "")
-    named = FORMS.get(suffix, "auto")
-    if named != "auto":
-        return named
-    full = next((line for _, line in lines if line.strip() and not line.startswith(("-DOCSTART-", "#"))), "")
-    if full.startswith("{") or begins_rows(full.strip()):
-        return "jsonl"
-    return "conll" if columns_form(lines) else "text"
 
 
 def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:

@@ -14,11 +14,10 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from boustro.choose import later
 from boustro.given import as_list
-from boustro.metrics.spans import is_span_tag
 from boustro.options import command_line
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
@@ -36,27 +35,19 @@ from boustro.tasks.data.reading import (
     warn_of,
 )
 from boustro.tasks.data.records import is_text_pair, read_records
-from boustro.tasks.data.schemes import ALL_LETTERS, BARE, Scheme, respell
-from boustro.text.columns import LOOKED_AT, ColumnLayout, is_conllu, split_cells
+from boustro.tasks.data.schemes import Scheme
+from boustro.text.columns import is_conllu
 from boustro.text.documents import is_stream
-from boustro.types import Sentence
+from boustro.types import Note, Sentence
 
-
-def read_jsonl(path: Path, options: DataOptions, lines: Lines) -> RawData:
-    """Sentences of a file of records, see `records_of` and `records`."""
-    from boustro.text.rows import records_of
-
-    return read_records(records_of(path, lines), str(path), "JSON lines", options)
-
+if TYPE_CHECKING:
+    from boustro.text.files import Rows
 
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 Reader = Callable[[Path, DataOptions, Lines], RawData]
 read_columns: Reader = later("boustro.tasks.data.conll:read_columns")
 read_conllu: Reader = later("boustro.tasks.data.conllu:read_conllu")
-READERS: dict[str, Reader] = dict.fromkeys((".jsonl", ".ndjson", ".json"), read_jsonl)
-READERS |= dict.fromkeys((".conllu", ".conllup"), read_conllu)
-"""By suffix; `sniff` chooses for any other file."""
 
 
 def read_data(
@@ -149,19 +140,19 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
         return None, {*map(str, columns)}.__contains__
     from boustro.text.columns import LOOKED_AT, UD_COLUMNS, ColumnLayout
     from boustro.text.documents import read_lines
-    from boustro.text.files import columns_of, is_separated, is_table
-    from boustro.text.rows import SEPARATORS, file_ending, records_of
+    from boustro.text.files import columns_of, is_separated
+    from boustro.text.rows import SEPARATORS
 
     path = Path(data)
-    if is_table(path) and not is_separated(path):
-        return None, {*columns_of(path)}.__contains__
-    lines = list(islice(read_lines(path, []), LOOKED_AT))
-    reader = READERS.get(file_ending(path)) or sniff(lines)
-    if reader is read_jsonl:
-        _, record = next(iter(records_of(path, read_lines(path))))
+    rows = _open(path)
+    if rows.form in ("sheet", "columns"):
+        return None, {*rows.keys}.__contains__
+    if rows.form == "json":
+        _, record = next(iter(rows))
         return None, {*map(str, record if isinstance(record, Mapping) else ())}.__contains__
-    if reader is read_conllu:
+    if rows.form == "conllu":
         return None, lambda name: name.isdigit() or name.partition(":")[0] in UD_COLUMNS
+    lines = list(islice(read_lines(path, []), LOOKED_AT))
     mark = None if delimiter is None else SEPARATORS.get(delimiter, delimiter)
     delimiter = delimiter if mark and any(mark in line for _, line in lines) else None
     layout = ColumnLayout.of(lines, delimiter)
@@ -183,14 +174,11 @@ def _is_a_table(path: Path, columns: Sequence[str]) -> str:
 
 def _is_running_text(path: Path) -> bool:
     """Whether the first lines of a file look like text: several words each, not equally many, and no tag at the end."""
-    if not path.is_file() or path.suffix in READERS:
-        return False
-    from boustro.text.documents import read_lines
-    from boustro.text.files import is_table
+    from boustro.text.files import form_of, open_rows
 
-    if is_table(path):
+    if not path.is_file() or form_of(path) != "text":
         return False
-    lines = [line.split() for _, line in islice(read_lines(path, []), 50) if line.strip()]
+    lines = [line.split() for _, line in islice(open_rows(path, "text", notes=[]), 50) if line.strip()]
     lengths = [len(words) for words in lines]
     tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
     return not tagged and len(set(lengths)) > 1 and sum(lengths) >= 4 * len(lengths)
@@ -239,66 +227,38 @@ def data_name(examples: Sequence[Any]) -> str:
     return examples[0].where.rpartition(":")[0] or "data given in memory"
 
 
-def sniff(lines: Lines) -> Reader:
-    """The reader of a file without a known suffix, by its first lines with content."""
-    from boustro.text.rows import begins_rows
-
-    for _, line in lines:
-        if begins_rows(line.strip()):
-            return read_jsonl
-        if line.strip() and not line.startswith("#"):
-            break
-    return read_conllu if is_conllu(lines) else read_columns
-
-
-def columns_form(lines: Lines, scheme: Scheme = "auto") -> Literal["conll", "conllu"] | None:
-    """Columns of words and their tags, as the first lines of a file of any name say; `None` for anything else.
-
-    "Ada B-PER", "left O" → "conll": as many cells in each line, of which the last is a tag, or which a head names. Tags
-    of a `scheme` without letters are known by tabs alone, or by an O among them.
-    """
-    if sniff(lines) is read_conllu:
-        return "conllu"
-    lines = lines[:LOOKED_AT]
-    layout = ColumnLayout.of(lines)
-    if layout is None or layout.num_columns < 2:
-        return None
-    head = layout.head[1] if layout.head else None
-    full = [line for _, line in lines if line.strip() and not line.startswith(("-DOCSTART-", "#")) and line != head]
-    rows = [split_cells(line, layout.delimiter) for line in full]
-    if {*map(len, rows)} != {layout.num_columns}:
-        return None
-    tags = {row[layout.tag].strip() for row in rows}
-    tabs = all("\t" in line and " " not in line for line in full)
-    bare = (tabs and "O" in tags) or (scheme in BARE and (tabs or "O" in tags))  # types without letters
-    are_tags = bare or all(is_span_tag(tag, ALL_LETTERS) for tag in tags) or ("O" in tags and respell(tags))
-    known = tags != {"O"} or len(rows) > 1  # not the text "blood type O"
-    return "conll" if layout.names or (are_tags and known) else None
-
-
 def _read_file(path: Path, options: DataOptions) -> RawData:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; for a data set saved there by `datasets` write {PREFIX}{path}")
     if not path.exists():
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
         raise missing_file(path, expected)
-    from boustro.text.documents import OPENERS, read_lines
-    from boustro.text.files import is_separated, is_table, read_table
+    from boustro.text.files import TABULAR, form_of
 
-    if is_table(path) and (raw := _of_table("read_word_table", path, options=options)) is not None:
+    notes: list[Note] = []
+    tabular = path.is_file() and form_of(path) in TABULAR
+    if tabular and (raw := _of_table("read_word_table", path, options=options)) is not None:
         return raw
-    if is_table(path) and not is_separated(path):
-        rows = ((int(where.rpartition(" ")[2]), row) for where, row in read_table(path))
-        return read_records(rows, str(path), "table", options)
-    suffixes = [suffix for suffix in path.suffixes if suffix not in OPENERS]
-    named, notes = READERS.get(suffixes[-1].lower() if suffixes else ""), []
-    lines = list(read_lines(path, None if named else notes))  # once, because a stream cannot be read again
-    reader = named or sniff(lines)
-    if reader is not read_columns:
+    rows = _open(path, options.delimiter, notes)
+    if rows.form in ("sheet", "columns"):
+        return read_records(rows.numbered(), str(path), "table", options)
+    if rows.form == "json":
         refuse_delimiter(options, path)
-        lines = list(read_lines(path)) if notes else lines  # which says that they are not UTF-8
+        return read_records(rows.numbered(), str(path), "JSON lines", options)
+    lines = [*rows.sound_lines()]  # once, because a stream cannot be read again
+    reader = read_columns
+    if rows.form == "conllu" or is_conllu(lines):
+        refuse_delimiter(options, path)
+        reader = read_conllu
     raw = reader(path, options, lines)
     return replace(raw, notes=[*notes, *raw.notes])
+
+
+def _open(path: Path, delimiter: str | None = None, notes: list[Note] | None = None) -> "Rows":
+    """Labelled sentences, where .csv and .tsv files have words and tags, one a line."""
+    from boustro.text.files import is_separated, open_rows
+
+    return open_rows(path, "conll" if is_separated(path) else None, delimiter, notes)
 
 
 def _sentence(item: Any, number: int) -> Sentence:

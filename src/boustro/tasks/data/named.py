@@ -30,8 +30,7 @@ from boustro.tasks.data.reading import (
     unread_fields,
 )
 from boustro.tasks.data.tables import named_rows
-from boustro.text.documents import read_lines
-from boustro.text.rows import records_of
+from boustro.text.files import open_rows
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
@@ -75,13 +74,9 @@ def read_named(
     example; `read` raises for a record that is none.
     """
     refuse_tag_options(options)
-    named = named_rows(data, options, notes)
+    named = named_rows(data)
     if named is None and isinstance(data, (str, Path)):
-        path = Path(data)
-        if not path.is_file():
-            raise missing_file(path, f"labelled {what}s are expected, as JSON lines")
-        refuse_delimiter(options, path)
-        named = [(f"{path}:{number}", record) for number, record in records_of(path, read_lines(path))]
+        named = _file_rows(Path(data), what, options, [] if notes is None else notes)
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")
         named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
@@ -93,6 +88,16 @@ def read_named(
     if not examples:
         raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
     return examples
+
+
+def _file_rows(path: Path, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
+    if not path.is_file():
+        raise missing_file(path, f"labelled {what}s are expected, as JSON lines or a table")
+    rows = open_rows(path, delimiter=options.delimiter, notes=notes, otherwise="json")
+    if rows.is_table:
+        return [*rows.rows()]
+    refuse_delimiter(options, path)
+    return [(f"{path}:{number}", record) for number, record in rows.numbered()]
 
 
 def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: str) -> list[tuple[str, Any]]:

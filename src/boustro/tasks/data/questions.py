@@ -9,7 +9,6 @@ An answer that does not stand at its offset is not learned from, is counted, and
 more than 5% do not, the file is refused.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,8 @@ from boustro.given import as_list
 from boustro.tasks.data.reading import Note, missing_file, note_unread, unread_fields
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
-from boustro.text.documents import read_lines
-from boustro.text.rows import STRICT, JsonFault, parse_record, records_of
+from boustro.text.files import open_rows
+from boustro.text.rows import parse_record
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
@@ -120,7 +119,7 @@ def parse_question(line: str, place: str) -> Question:
 
 def holds_questions(path: Path) -> bool:
     """Whether the first record of a file has a question and a context."""
-    for records in (lambda: records_of(path, read_lines(path)), lambda: _file_records(path)):  # mostly one a line
+    for records in (lambda: open_rows(path, "json"), lambda: _file_records(path)):  # mostly one a line
         with suppress(OSError, ValueError, StopIteration):
             _, record = next(iter(records()))
             if isinstance(record, Mapping) and "question" in record and "context" in record:
@@ -141,16 +140,10 @@ def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
 
 
 def _file_records(path: Path) -> Iterable[tuple[str, Any]]:
-    lines = list(read_lines(path))
-    try:
-        whole = json.loads("\n".join(line for _, line in lines), **STRICT)
-    except JsonFault as error:
-        raise ValueError(f"{path}: {error}") from None
-    except (ValueError, RecursionError):
-        whole = None  # several records, one a line
-    if isinstance(whole, Mapping) and "data" in whole:
-        return _flatten(whole, str(path))
-    return ((f"{path}:{number}", record) for number, record in records_of(path, lines))
+    """The records of a file, or of its only one, which is SQuAD's."""
+    records = [(f"{path}:{number}", record) for number, record in open_rows(path, "json").numbered()]
+    whole = records[0][1] if len(records) == 1 else None
+    return _flatten(whole, str(path)) if isinstance(whole, Mapping) and "data" in whole else records
 
 
 def _flatten(whole: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:

@@ -26,11 +26,11 @@ from boustro.tasks.data.schemes import (
     encode_tags,
     flatten_entities,
     invalid_tags,
-    respell,
     to_bio,
 )
 from boustro.text.places import Corpus, Data, missing
 from boustro.text.rows import Lines as Lines
+from boustro.text.spellings import respell
 from boustro.types import Note as Note
 from boustro.types import Sentence
 

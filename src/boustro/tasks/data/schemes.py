@@ -11,14 +11,7 @@ labels PROPN PROPN PUNCT   one label per word, such as parts of speech: no entit
 A sequence is valid if encoding its entities gives the same tags. In BIO, `O I-PER` decodes to PER [1, 2), which is
 encoded as `O B-PER`, so its second tag is invalid and gets repaired.
 
-Tags in another spelling are read as `B-PER`, `I-PER` and `O`, where all tags of a file agree on it (`respell`).
-
-    B_PER  B:PER  b-PER  PER-B  PER/B    B-PER
-    B  I  O                              B-ENTITY  I-ENTITY  O      (no types: one type)
-    W-PER                                S-PER                      (BMEWO)
-    o  0  _  -X-                         O                          (if no other tag can be the one outside of entities)
-
-A file in which one tag is in none of these spellings is left as it is, because its tags may be plain labels.
+Tags in another spelling are read as `text.spellings` has it.
 """
 
 import re
@@ -26,8 +19,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from boustro.metrics.spans import extract_spans, is_span_tag
-from boustro.types import Entity, Sentence
+from boustro.metrics.spans import extract_spans
+from boustro.text.spellings import ALL_LETTERS, SPELLINGS, outside_of
+from boustro.types import Entity, Sentence, is_span_tag
 
 Scheme = Literal["auto", "bio", "iob1", "bioes", "bilou", "bmes", "io", "labels"]
 
@@ -168,37 +162,7 @@ def _first(sentences: Sequence[Sentence], tags: set[str], place: Callable[[int, 
     return f"{place(i, j)}: {tag!r}" + (f" (and {len(places) - 1:,} more like it)" if len(places) > 1 else "")
 
 
-LETTERS_OF_SCHEMES = ("BI", "BIES", "BILU", "BMES", "BMEW")
-ALL_LETTERS = frozenset("BIESULM")
-UNTYPED = "ENTITY"
-OUTSIDE = frozenset({"o", "0", "_", "-", "*", "-x-", "out", "outside", "other", "none", "null", "nil"})
-MARK = r"[-_:./|+=\u2013\u2014]"
-SPELLINGS = [
-    re.compile(pattern)
-    for pattern in (
-        rf"(?P<letter>[A-Za-z])\s*{MARK}\s*(?P<type>\S.*)",
-        rf"(?P<type>.*\S)\s*{MARK}\s*(?P<letter>[A-Za-z])",
-        rf"(?P<letter>[A-Za-z]){MARK}?",
-    )
-]
 BRACKETED = re.compile(r"(?:\([^()*]+)+\*?\)*|\*\)*")
-
-
-def respell(file_tags: Collection[str]) -> dict[str, str]:
-    """The tags of a file as `B-PER` is spelled; empty where they are so already, or are not in one spelling."""
-    if all(is_span_tag(tag, ALL_LETTERS) for tag in file_tags):
-        return {}
-    outside = outside_of(file_tags)
-    for spelling in SPELLINGS:
-        matches = {tag: spelling.fullmatch(tag.strip()) for tag in file_tags if tag not in outside}
-        parts = {tag: (m["letter"].upper(), m.groupdict().get("type")) for tag, m in matches.items() if m}
-        letters = {letter for letter, _ in parts.values()}
-        untyped = any(label is None for _, label in parts.values())
-        if len(parts) < len(matches) or not _of_a_scheme(letters) or (untyped and not outside and len(letters) < 2):
-            continue
-        tags = {tag: f"{'S' if letter == 'W' else letter}-{label or UNTYPED}" for tag, (letter, label) in parts.items()}
-        return tags | dict.fromkeys(outside, "O")
-    return {}
 
 
 def with_letters(tags: Collection[str]) -> set[str]:
@@ -216,14 +180,3 @@ def with_letters(tags: Collection[str]) -> set[str]:
 def are_bracketed(tags: Collection[str]) -> bool:
     """Whether the tags of a file are those of CoNLL-2012: `(PER*`, `*`, `*)`."""
     return any(tag.startswith("(") for tag in tags) and all(BRACKETED.fullmatch(tag) for tag in tags)
-
-
-def outside_of(tags: Collection[str]) -> set[str]:
-    """The tags outside of entities: `O` (and what has none, `-X-`), or else the only one that can be."""
-    named = {tag for tag in tags if tag.strip().lower() in ("o", "-x-")}
-    likely = {tag for tag in tags if tag.strip().lower() in OUTSIDE}
-    return named or (likely if len(likely) == 1 else set())
-
-
-def _of_a_scheme(letters: set[str]) -> bool:
-    return bool(letters & {"B", "I"}) and any(letters <= set(scheme) for scheme in LETTERS_OF_SCHEMES)

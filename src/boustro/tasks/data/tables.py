@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub, data frames, CSV and TSV files, to sentences or to rows.
+"""Data sets of the Hugging Face Hub and data frames, to sentences or to rows.
 
     hf:NAME, hf:USER/NAME, hf:USER/NAME/CONFIGURATION      on the Hub (or in its local cache)
     hf:./FOLDER                                            written by `save_to_disk`, or a folder of data files
@@ -30,12 +30,11 @@ from boustro.tasks.data.reading import (
     DataOptions,
     Note,
     RawData,
-    missing_file,
     note_unread,
 )
 from boustro.tasks.data.records import read_records
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
-from boustro.text.files import is_separated, is_table, open_rows, read_table
+from boustro.text.files import is_separated, open_rows
 from boustro.text.separated import cell_text
 from boustro.types import Sentence
 
@@ -44,23 +43,10 @@ SENTENCES = ("sentence_id", "sent_id", "sentence", "sentence_idx", "sent", "satz
 DOCUMENTS = ("document", "document_id", "doc_id", "doc")
 
 
-def named_rows(
-    data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
-) -> list[tuple[str, Any]] | None:
-    """(place, row) of a data set, a data frame, or a CSV or TSV file whose first line names its columns; else `None`.
-
-    Raises `FileNotFoundError`, and as `read_table`.
-    """
-    if isinstance(data, (str, Path)):
-        if str(data).startswith(PREFIX):
-            data = open_hub(str(data))
-        else:
-            path = Path(data)
-            if not is_table(path):
-                return None
-            if not path.is_file():
-                raise missing_file(path, "labelled examples are expected")
-            return list(read_table(path, options.delimiter, [] if notes is None else notes))
+def named_rows(data: Any) -> list[tuple[str, Any]] | None:
+    """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
+    if isinstance(data, (str, Path)) and str(data).startswith(PREFIX):
+        data = open_hub(str(data))
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]
     if hasattr(data, "columns") and hasattr(data, "to_dict"):

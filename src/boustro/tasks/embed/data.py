@@ -22,9 +22,7 @@ from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_nam
 from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
-from boustro.text.documents import read_items
-from boustro.text.files import is_table
-from boustro.text.rows import JSON, JSON_LINES, file_ending
+from boustro.text.files import Rows, open_rows
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -60,18 +58,11 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
     name = str(data) if isinstance(data, (str, Path)) else ""
     if name.startswith(NEIGHBOURS):
         return neighbours(read_rows(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
-    if name and not (name.startswith(PREFIX) or is_table(Path(name)) or _holds_json(Path(name))):
-        return [alone(text, f"{name}:{n}") for n, text in enumerate(read_rows(name, notes=notes), start=1)]
+    if name and not name.startswith(PREFIX) and (rows := _open(Path(name), notes)).form == "text":
+        return [alone(text, place) for place, text in rows]
     reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
     plain = partial(under_names, options=options, texts=KEYS[0], gold=SCORE_KEY)
     return read_named(data, "text or pair", _example, plain, options, notes, reads)
-
-
-def _holds_json(path: Path) -> bool:
-    if file_ending(path) in (*JSON_LINES, JSON) or not path.is_file():
-        return file_ending(path) in (*JSON_LINES, JSON)
-    first = next(filter(None, read_items(str(path), keys=(*TEXT_KEYS, *TEXTS), notes=[])), None)
-    return first is not None and not first.is_line
 
 
 def _example(record: Any, where: str) -> Pair:
@@ -101,29 +92,30 @@ def read_rows(
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text.
     """
-    path = Path(file)
+    keys = (column,) if column else (*kept, *TEXT_KEYS)
+    rows = _open(Path(file), notes, keys)
+    rest = iter(rows)
+    for place, text in rest:
+        given = text
+        if isinstance(text, Mapping):
+            key = next((key for key in keys if key in text), None)
+            if key is None:
+                others = (other for _, other in islice(rest, LOOKED_AT) if isinstance(other, Mapping))
+                raise no_column(place, [column or TEXT_KEYS[0]], [text, *others])
+            text = text[key]
+            if rows.is_table and not isinstance(text, (str, list)):
+                text = "" if text is None else str(text)
+        if not isinstance(text, str):
+            raise ValueError(f"{place}: no text under {' or '.join(TEXT_KEYS)}, got {shorten(given)}")
+        yield text
+
+
+def _open(path: Path, notes: list[Note] | None, keys: Sequence[str] = TEXT_KEYS) -> Rows:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a text file, one text a line")
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
-    tabular = is_table(path)
-    keys = (column,) if column else (*kept, *TEXT_KEYS)
-    items = filter(None, read_items(str(path), keys=keys, notes=notes))
-    for item in items:
-        if item.problem:
-            raise ValueError(item.problem)
-        text = item.value
-        if isinstance(text, Mapping):
-            key = next((key for key in keys if key in text), None)
-            if key is None:
-                rows = [text, *(other.value for other in islice(items, LOOKED_AT) if isinstance(other.value, Mapping))]
-                raise no_column(item.place, [column or TEXT_KEYS[0]], rows)
-            text = text[key]
-            if tabular and not isinstance(text, (str, list)):
-                text = "" if text is None else str(text)
-        if not isinstance(text, str):
-            raise ValueError(f"{item.place}: no text under {' or '.join(TEXT_KEYS)}, got {shorten(item.value)}")
-        yield text
+    return open_rows(path, notes=notes, keys=(*keys, *TEXTS))
 
 
 def neighbours(
