@@ -1,4 +1,4 @@
-"""Two workers against one: `boustro predict --workers` on one file, `boustro batch --engine ray` on a folder of shards.
+"""Two workers against one: `boustro predict --workers` on one file, and on a folder of shards, there with Ray too.
 
     python bench/workers.py --folder ner --text sentences.txt --lines 20000 --shards 40
 
@@ -45,14 +45,14 @@ def main(
     """Measure, check that all answers are equal, and print a table."""
     given = [line for line in text.read_text("utf-8").splitlines() if line.strip()]
     rows = [as_json({"text": line}) + "\n" for line in islice(cycle(given), lines)]
-    engines = ("predict", "batch, local", *(("batch, ray",) if ray else ()))
+    engines = ("predict", "folder, local", *(("folder, ray",) if ray else ()))
     start = {(engine, number): math.inf for engine in engines for number in workers}
     seconds = dict(start)
     with tempfile.TemporaryDirectory() as name:
         whole, few = Path(name, "whole"), Path(name, "few")
         _write(rows, whole, shards)
         _write(rows[: max(workers)], few, max(workers))
-        answers: dict[str, set[bytes]] = {"predict": set(), "batch": set()}
+        answers: dict[str, set[bytes]] = {"predict": set(), "folder": set()}
         for turn in range(rounds):
             for engine, number in seconds:
                 for place, taken in ((few, start), (whole, seconds)):
@@ -62,7 +62,7 @@ def main(
                 answers[engine.partition(",")[0]].add(_read(out))
     different = [command for command, outputs in answers.items() if len(outputs) > 1]
     if different:
-        raise RuntimeError(f"the answers of boustro {' and '.join(different)} differ between numbers of workers")
+        raise RuntimeError(f"the answers of {' and '.join(different)} differ between numbers of workers")
     table = [{"engine": e, "workers": n, "start": start[e, n], "seconds": s} for (e, n), s in seconds.items()]
     give({"lines": len(rows), "runs": table}, json, lambda: show(len(rows), table), indent=1)
 
@@ -91,7 +91,7 @@ def _command(engine: str, workers: int, folder: Path, place: Path, out: Path) ->
             "--quiet",
         ]
     how = ["--engine", engine.rpartition(" ")[2], "--workers", str(workers), "--quiet"]
-    return ["batch", str(folder), str(place / "in"), str(out), *how]
+    return ["predict", str(folder), str(place / "in"), "--out", str(out), *how]
 
 
 def _read(out: Path) -> bytes:

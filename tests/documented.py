@@ -28,7 +28,6 @@ SMALL = {
     "serve": "--port 0",
     "label": "--port 0 --no-browser --epochs 1",
     "predict": "--workers 1",
-    "batch": "--workers 1",
     "export": "--sentences 20 --agreement 0",
     "scaling": "--budgets 32 --seeds 1 --sizes tiny --segment-length 16 --batch-segments 2 --no-compile",
     "compare": "--epochs 1 --seeds 1 --hidden 16 --train-sentences 8",

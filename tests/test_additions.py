@@ -158,7 +158,7 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
     shards = tmp_path / "shards"
     shards.mkdir()
     (shards / "a.jsonl").write_text(rows(*DATA[kind]), "utf-8")
-    ran("batch", folder, shards, tmp_path / "answered")
+    ran("predict", folder, shards, "--out", tmp_path / "answered")
     found = [json.loads(line) for line in (tmp_path / "answered/a.jsonl").read_text("utf-8").splitlines()]
     assert [*map(label_of, found)] == [*map(label_of, answers)]
 

@@ -323,15 +323,15 @@ def test_an_interrupted_run_says_what_is_kept_and_is_not_begun_again_unasked(fol
 
 
 @pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.long), "2"])
-def test_an_interrupted_batch_says_what_is_kept_and_the_same_command_goes_on(folder, tmp_path, workers):
+def test_an_interrupted_folder_says_what_is_kept_and_goes_on(folder, tmp_path, workers):
     source, log = make_shards(tmp_path / "in", 3, 40), tmp_path / "errors"
-    command = ["batch", str(folder), str(source), str(tmp_path / "out")]
-    run(*command[:3], tmp_path / "whole")
+    command = ["predict", str(folder), str(source), "--out", str(tmp_path / "out")]
+    run(*command[:4], tmp_path / "whole")
     process = start(signalled_after_a_shard, [*command, "--workers", workers], log)
     assert finish(process) == 130
-    said = r"(answering: .+\n)*boustro: interrupted: [1-3] of 3 shards are answered; the same command goes on\n"
+    said = r"(answering: .+\n)*boustro: interrupted: [1-3] of 3 files are answered; --resume goes on\n"
     assert re.fullmatch(said, log.read_text()), log.read_text()
-    assert main([*command, "--quiet"]) == 0
+    assert main([*command, "--quiet", "--resume"]) == 0
     for path in (tmp_path / "whole").glob("*.jsonl"):
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
 
@@ -493,10 +493,8 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     (source / "more").mkdir()
     (source / "more" / "words.conll").write_text("Ada\nleft\n")
     (source / ".hidden").write_text("x")
-    run("batch", folder, source, out, "--json", tmp_path / "a.json")
-    assert json.loads((tmp_path / "a.json").read_text()) | {"worker_seconds": 0} == {
-        "shards": 4, "shards_before": 0, "rows": 122, "problems": 1, "worker_seconds": 0
-    }  # fmt: skip
+    assert main(["predict", str(folder), str(source), "--out", str(out)]) == 0
+    assert f"{out}: 4 of 4 files answered now, 122 rows" in capsys.readouterr().err
     found = lines(out / "part-002.jsonl")
     assert same([{k: r[k] for k in ("text", "entities")} for r in found], expect(tagger, [r["text"] for r in found]))
     assert [(problem["shard"], problem["place"]) for problem in lines(out / "errors.jsonl")] == [
@@ -506,17 +504,20 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     before = {path: path.stat().st_mtime_ns for path in out.rglob("part*.jsonl")}
     (out / "part-000.jsonl").unlink()
     whole = lines(out / "part-002.jsonl")
-    run("batch", folder, source, out, "--workers", "2", "--json", tmp_path / "b.json")
-    assert json.loads((tmp_path / "b.json").read_text())["shards"] == 1 and lines(out / "part-002.jsonl") == whole
+    assert main(["predict", str(folder), str(source), "--out", str(out)]) == 1
+    assert "--resume goes on with them" in capsys.readouterr().err
+    assert main(["predict", str(folder), str(source), "--out", str(out), "--workers", "2", "--resume"]) == 0
+    assert "1 of 4 files answered now" in capsys.readouterr().err and lines(out / "part-002.jsonl") == whole
     assert {p: t for p, t in before.items() if p.stat().st_mtime_ns != t}.keys() == {out / "part-000.jsonl"}
     other = tmp_path / "other"
     Tagger.from_pretrained(folder, cache=False).fit(TAGGED[:4], seed=2).save_pretrained(other)
-    assert main(["batch", str(other), str(source), str(out)]) == 1
+    assert main(["predict", str(other), str(source), "--out", str(out), "--resume"]) == 1
     assert "holds the answers of another model" in capsys.readouterr().err
-    assert main(["batch", str(folder), str(source), str(out), "--format", "parquet"]) == 1
-    assert main(["batch", str(folder), str(source), str(source)]) == 2 and "is named twice" in capsys.readouterr().err
+    assert main(["predict", str(folder), str(source), "--out", str(out), "--format", "parquet", "--resume"]) == 1
+    assert main(["predict", str(folder), str(source), "--out", str(source)]) == 2
+    assert "is named twice" in capsys.readouterr().err
     write_records(source / "part-002.ndjson", ["x"])
-    assert main(["batch", str(folder), str(source), str(tmp_path / "new")]) == 1
+    assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "new")]) == 1
     assert "would both be written to" in capsys.readouterr().err
 
 
@@ -528,7 +529,7 @@ def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("\n".join(TEXTS[:5]) + "\n\xff\n", "latin-1")
     write_records(tmp_path / "in" / "b.jsonl", TEXTS[:5]).open("a").write('{"id": 5}\n')
-    run("batch", tmp_path / "vectors", tmp_path / "in", tmp_path / "out", "--format", "parquet")
+    run("predict", tmp_path / "vectors", tmp_path / "in", "--out", tmp_path / "out", "--format", "parquet")
     expected = encoder.encode(TEXTS[:5]).tolist()
     for name in ("a", "b"):
         rows = values(tmp_path / "out" / f"{name}.parquet")
@@ -540,8 +541,8 @@ def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
 def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_killed(folder, tmp_path):
     pytest.importorskip("ray", reason="needs boustro[ray]")
     source = make_shards(tmp_path / "in", 40, RAY_ROWS)
-    run("batch", folder, source, tmp_path / "local")
-    command = ["batch", str(folder), str(source), str(tmp_path / "out"), "--engine", "ray", "--workers", "2"]
+    run("predict", folder, source, "--out", tmp_path / "local")
+    command = ["predict", str(folder), str(source), "--out", str(tmp_path / "out"), "--engine", "ray", "--workers", "2"]
     log = tmp_path / "done"
     inherited = {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{Path(__file__).parent}", "OMP_NUM_THREADS": "1"}
     driver = start(logged_job, command, tmp_path / "errors", str(log), **inherited)
@@ -561,7 +562,7 @@ def test_ray_does_what_one_process_does_although_an_actor_and_the_driver_are_kil
     time.sleep(2)  # its actors end with it
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("part-*.jsonl")}
     assert 20 <= len(before) < 40
-    again = start(logged_job, command, tmp_path / "errors", str(log), **inherited)
+    again = start(logged_job, [*command, "--resume"], tmp_path / "errors", str(log), **inherited)
     assert finish(again) == 0, (tmp_path / "errors").read_text()
     for path in (tmp_path / "local").glob("*.jsonl"):
         assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
@@ -602,5 +603,5 @@ class LoggedWorker:
 def test_without_ray_the_command_says_what_to_install(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     source = make_shards(tmp_path / "in", 2, 2)
-    assert main(["batch", str(folder), str(source), str(tmp_path / "out"), "--engine", "ray"]) == 1
+    assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "out"), "--engine", "ray"]) == 1
     assert "pip install 'boustro[ray]'" in capsys.readouterr().err

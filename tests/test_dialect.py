@@ -266,7 +266,7 @@ def test_names_of_columns_are_kept_in_the_folder(write, tmp_path, capsys):
         assert len(capsys.readouterr().out.splitlines()) == rows
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text(MESSAGES)
-    assert main(["batch", folder, str(tmp_path / "in"), str(tmp_path / "out"), "--quiet"]) == 0
+    assert main(["predict", folder, str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
     assert len((tmp_path / "out" / "a.jsonl").read_text().splitlines()) == 8
 
 

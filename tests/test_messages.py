@@ -79,7 +79,7 @@ def test_a_new_option_with_a_path_is_said_to_be_read_or_written():
         for option in list_options(command.function()).options
         if Path in bare_types(option.item) and not any(isinstance(note, Place) for note in notes_of(option.hint))
     }
-    assert paths - {*WRITTEN} == {"states", "token-file", "data", "onnxruntime-web", "source", "folder"}
+    assert paths - {*WRITTEN} == {"states", "token-file", "data", "onnxruntime-web", "folder"}
 
 
 @pytest.mark.skipif("BOUSTRO_WRITE" not in os.environ, reason="writes the file")

@@ -130,7 +130,7 @@ COMMANDS = {
     "evaluate": ("evaluate {p}/ner {p}/train.jsonl --no-cache", r"{lm}: [\d,]+ of [\d,]+ words"),
     "fit, encoding": (FIT, r"{lm}: [\d,]+ of [\d,]+ words"),
     "fit, training": (FIT, r"training: \d+ of \d+ steps"),
-    "batch": ("batch {p}/ner {p}/in {t}/answers", "answering: 1 of 1 shards"),
+    "predict, a folder": ("predict {p}/ner {p}/in --out {t}/answers", "answering: 1 of 1 files"),
     "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 60 of 60 texts"),
     "tokenize": (
         "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",

@@ -277,7 +277,7 @@ def test_places_in_another_unit_are_converted_by_every_command(classifier, tmp_p
     with source.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
         assert main(["predict", folder, "-"]) == 0 and "[Ada head] left [Port Lisse tail]" in capsys.readouterr().out
-    assert main(["batch", folder, str(source.parent), str(tmp_path / "out")]) == 0
+    assert main(["predict", folder, str(source.parent), "--out", str(tmp_path / "out")]) == 0
     assert "note: 8 places given in" in capsys.readouterr().err
     found = [json.loads(line) for line in (tmp_path / "out" / "moved.jsonl").read_text().splitlines()]
     labels = [answer.label for answer in classifier.predict(plain)]

@@ -110,7 +110,8 @@ def test_commands_take_an_exported_folder(exported, tagger_folder, tmp_path):
         code, out, errors = run(["predict", str(folder), str(texts / "a.txt"), "--format", "conll"])
         assert code == 0, errors
         answers.append(out)
-        assert run(["batch", str(folder), str(texts), str(tmp_path / f"out-{folder.name}-{len(answers)}")])[0] == 0
+        out = tmp_path / f"out-{folder.name}-{len(answers)}"
+        assert run(["predict", str(folder), str(texts), "--out", str(out)])[0] == 0
     assert answers[0] == answers[1]
     served = open_served("ner", exported)
     assert served.answer([served.parse(TEXT, "input 1")]).outputs[0]["entities"]

@@ -49,7 +49,6 @@ GOOD = {
     "infill": "{gaps.txt} --model {lm}+{back} --read-on 4",
     "evaluate": "{tagger} {train.conll}",
     "predict": "{tagger} {corpus.txt}",
-    "batch": "{tagger} {texts} {out}",
     "redact": "{corpus.txt} --model {tagger} --out {out}",
     "export": "{tagger} --out {out} --sentences 20 --agreement 0",
     "serve": "{tagger} --port 0",

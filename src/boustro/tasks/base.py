@@ -386,8 +386,11 @@ class Task(Contract[Input, Result]):
 
         Raises `ValueError`, with the place, for a word that is not a string.
         """
-        fitted, examples = self.fitted, self.as_examples(examples)
-        return fitted.answers(fitted.outputs(examples, cached), examples)
+        return self._answer(self.as_examples(examples), cached)
+
+    def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
+        """Return answers for examples that are checked."""
+        return self.fitted.answers(self.fitted.outputs(examples, cached), examples)
 
     def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
         """Answers for inputs, each a document of its own.
@@ -401,16 +404,20 @@ class Task(Contract[Input, Result]):
             notes: list[Note] = []
             named = self.offsets.convert_all(named, notes)
             warn_of(notes, "the given inputs")
-        items = [self.as_input(item, place) for place, item in named]
-        split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(items)]
+        return self.answer_checked([self.as_input(item, place) for place, item in named])
+
+    def answer_checked(self, inputs: Sequence[Any]) -> list[InputAnswer[Input]]:
+        """Return the answers for inputs that `as_input` has checked, each a document of its own."""
+        what = self.given.partition(" ")[2]
+        split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(inputs)]
         examples = [part.example for parts in split for part in parts]
         if self._foreign is not None:
             self._foreign.add(join_words(part.words) for example in examples for part in self.parts(example))
         some = within_memory(examples, self.parts, self.encoder().bytes_per_word)
-        answers = (answer for chunk in some for answer in self.answer(chunk))
+        answers = (answer for chunk in some for answer in self._answer(chunk))
         return [
             InputAnswer(item, tuple((part, next(answers)) for part in parts))
-            for item, parts in zip(items, split, strict=True)
+            for item, parts in zip(inputs, split, strict=True)
         ]
 
     def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:

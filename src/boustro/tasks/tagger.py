@@ -236,11 +236,11 @@ class Tagger(Task[str, Entities]):
         """Probability that was given to `with_recall`, or `None`."""
         return self._lists and self._lists.recall
 
-    def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
-        """Answer examples as `Task.answer`, by longer lists after `with_recall`."""
+    def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
+        """Answer by longer lists after `with_recall`."""
         if self._lists is None:
-            return super().answer(examples, cached)
-        return self._lists.answers(self.fitted, self.as_examples(examples), cached)
+            return super()._answer(examples, cached)
+        return self._lists.answers(self.fitted, examples, cached)
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """Count the notices of `Task.notices`, and why a promise about recall may not hold."""

@@ -27,7 +27,6 @@ from boustro.names import (
     locate_model,
     prepare_hub,
 )
-from boustro.options import command_line
 from boustro.store import MANIFEST, kind_of
 
 ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
@@ -110,14 +109,6 @@ def check_text(value: str) -> None:
         raise ValueError(f"{value} is a folder; name a file in it")
 
 
-def check_text_to_label(value: str) -> None:
-    """Check a text, as `check_text`; of a folder it is said which command labels all of its files."""
-    if value != "-" and Path(value).is_dir():
-        said = command_line("batch", "MODEL", value, "OUT")
-        raise ValueError(f"{value} is a folder; name a file in it, or label all of them: {said}")
-    check_text(value)
-
-
 def check_source(value: str) -> None:
     """A file of text, a stream, `-`, or a folder of files."""
     if not Path(value).is_dir():
@@ -174,7 +165,6 @@ Model = Annotated[Path, Place(check_model, "MODEL")]
 ServedModel = Annotated[str, Place(check_served, "MODEL")]
 Data = Annotated[Path, Place(check_data, "DATA")]
 DataName = Annotated[str, Place(check_data, "DATA")]
-TextToLabel = Annotated[str, Place(check_text_to_label, "DATA")]
 TextFile = Annotated[str, Place(check_text, "DATA")]
 TextSource = Annotated[str, Place(check_source, "DATA")]
 TextPath = Annotated[Path, Place(check_text, "DATA")]

@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
@@ -34,11 +34,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from boustro.apps.batch.rows import Columns, Row, refuse_half_characters
 from boustro.apps.runtime import load
-from boustro.apps.serve.models import Served, name_folders, open_model
+from boustro.choose import later
 from boustro.errors import lacks_memory, reason
 from boustro.output import as_json
 from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import kept_columns, task_class, task_of
+from boustro.tasks.answering import Answering, model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
@@ -124,7 +125,7 @@ class Labeller:
         return opened.asking(model)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("model", "task")}
+        return {name: value for name, value in vars(self).items() if name not in ("model", "task", "answering")}
 
     def __call__(self, rows: Sequence[Row]) -> Labelled:
         """Answer rows.
@@ -136,7 +137,7 @@ class Labeller:
             if isinstance(answer, Exception):
                 problems.append({"place": row.place, "error": reason(answer)})
             else:
-                given, explained = (None, {}) if answer is None else answer
+                given, explained = answer or (None, {"explained": {}} if self.shown.explain else {})
                 shown.append(self._show(row, given, explained))
         self._noted.update(note.what for note in notes)
         return Labelled(shown, problems, self._noted + Counter(self.model.notices()), os.getpid())
@@ -157,14 +158,16 @@ class Labeller:
         """Whether an empty text has an answer of its own, without the model."""
         return self.model.empty_answer() is not None and self.shown.form in ("text", "jsonl", *TABULAR)
 
-    def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
-        answers = self.model.answer_inputs(inputs)
-        if not self.shown.explain:
-            return [(answer, {}) for answer in answers]
-        self.model.refuse_exported("does not say what decided its answers")
-        from boustro.apps.explain import explain
+    @cached_property
+    def answering(self) -> Answering:
+        """What asks the model."""
+        if self.shown.explain:
+            self.model.refuse_exported("does not say what decided its answers")
+        return Answering(self.model, later("boustro.apps.explain:explain") if self.shown.explain else None)
 
-        return list(zip(answers, explain(self.model, answers), strict=True))
+    def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
+        answers = self.answering.answer(inputs)
+        return list(zip(answers, self.answering.explanations(answers), strict=True))
 
     def _show(self, row: Row, answer: Any, explained: dict[str, Any]) -> Any:
         form = self.shown.form
@@ -185,7 +188,7 @@ class Labeller:
         if answer is not None:
             said = self.model.to_record(answer)
             before = fields or {k: v for k, v in self.model.show(answer, "jsonl").items() if k not in said}
-        said |= {"explained": explained} if self.shown.explain else {}
+        said |= explained
         said |= {FILE: row.file} if self.shown.with_file else {}
         names = free_names(said, {*self.shown.columns, *fields})
         record = {names[name]: value for name, value in said.items()}
@@ -327,7 +330,7 @@ class Predictor:
 
     Args:
         folder: A folder that `boustro fit` wrote.
-        text: The column with the text, where it is not named "text".
+        text: The column with the text, where it is not named "text", or the columns of several.
         encoder: Where the encoder is now, if it has moved.
         device: cpu, cuda or mps; by default the best available.
 
@@ -335,13 +338,18 @@ class Predictor:
     """
 
     def __init__(
-        self, folder: str | Path, *, text: str = "text", encoder: str | None = None, device: str | None = None
+        self,
+        folder: str | Path,
+        *,
+        text: str | Sequence[str] = "text",
+        encoder: str | None = None,
+        device: str | None = None,
     ) -> None:
-        (self.folder,) = name_folders([str(folder)]).values()
+        self.folder = model_folder(str(folder))
         self.text, self.encoder, self.device = text, encoder, device
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "model"}
+        return {name: value for name, value in vars(self).items() if name != "answering"}
 
     def __repr__(self) -> str:
         return f"Predictor({str(self.folder)!r})"
@@ -350,8 +358,8 @@ class Predictor:
     def columns(self) -> Columns:
         """Which columns hold what."""
         task = task_class(task_of(self.folder))
-        made = Columns.of(task, (), kept_columns(self.folder))
-        return made if self.text == "text" else replace(made, names={"text": self.text})
+        chosen = (self.text,) if isinstance(self.text, str) else tuple(self.text)
+        return Columns.of(task, () if self.text == "text" else chosen, kept_columns(self.folder))
 
     @property
     def offsets(self) -> Offsets | None:
@@ -359,9 +367,9 @@ class Predictor:
         return task_class(task_of(self.folder)).offsets
 
     @cached_property
-    def model(self) -> Served:
+    def answering(self) -> Answering:
         """The folder, opened."""
-        return open_model(self.folder.name, self.folder, self.device, self.encoder)
+        return Answering(load(self.folder, encoder=self.encoder, cache=False, device=self.device))
 
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """The columns and, row by row, the fields of the answers, as further columns.
@@ -388,8 +396,9 @@ class Predictor:
         return answer_each(items, lambda item: self._parse(*item), self._outputs)
 
     def _outputs(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
-        outputs = iter(self.model.answer([given for given in inputs if given is not EMPTY]).outputs)
-        found = (self.model.empty_answer if given is EMPTY else next(outputs) for given in inputs)
+        asked = self.answering.answer([given for given in inputs if given is not EMPTY])
+        outputs, empty = iter(self.answering.outputs(asked)), self.answering.model.empty_answer()
+        found = (empty if given is EMPTY else next(outputs) for given in inputs)
         return [dict(output) if isinstance(output, dict) else {"vector": output} for output in found]
 
     def _parse(self, value: Any, place: str) -> Any:
@@ -397,9 +406,10 @@ class Predictor:
         if {*self.columns.names.values()} <= (value.keys() if isinstance(value, Mapping) else {*()}):
             value = self.columns.named(value, place, table=False)
         refuse_half_characters(value, place)
-        if self.model.empty_answer is not None and Columns(texts=self.model.model.texts).are_empty(value):
+        model = self.answering.model
+        if model.empty_answer() is not None and Columns(texts=model.texts).are_empty(value):
             return EMPTY
-        return self.model.parse(value, place)
+        return self.answering.parse(value, place)
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A folder of shards in, a folder of answered shards out: the unit of work is a shard, whoever does it.
+"""`boustro predict` of a folder of files, its shards: the unit of work is a shard, whoever does it.
 
     IN/part-0001.jsonl   →   OUT/part-0001.jsonl          every row, with the fields of its answer
                              OUT/errors.jsonl             the rows without an answer
@@ -13,6 +13,7 @@ import contextlib
 import json
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -21,6 +22,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.labeller import EMPTY, Predictor, model_fingerprint
 from boustro.apps.batch.rows import Row, in_batches, read_rows
@@ -28,7 +30,8 @@ from boustro.apps.batch.table import AnswerTable, Output, look
 from boustro.choose import choose
 from boustro.errors import reason
 from boustro.locks import lock
-from boustro.output import as_json, print_notices
+from boustro.output import as_json, keeping, only_errors, print_notices
+from boustro.progress import Progress
 from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.text.documents import OPENERS
@@ -102,8 +105,8 @@ class Job:
         """The shards that are not answered yet."""
         return [shard for shard in self.shards() if not self.target(shard).exists()]
 
-    def begin(self) -> None:
-        """Write what the job is, or compare it with what is there; `ValueError` where that is another job."""
+    def begin(self, resume: bool = True) -> None:
+        """Write what the job is, or with `resume` compare it with what is there; `ValueError` where that is another."""
         print_notices({"files of an earlier batch that hold no answers, and are not read": len(self._beside_answers())})
         if self.source.resolve() in (self.out.resolve(), *self.out.resolve().parents):
             raise ValueError(f"{self.out} lies in {self.source}, whose files are answered; name a folder outside of it")
@@ -114,6 +117,8 @@ class Job:
                 raise ValueError(f"{self.out} is not empty and holds no job; name a new folder")
             write_file(path, as_json(mine, 1) + "\n")
             return
+        if not resume:
+            raise ValueError(f"{self.out} holds answers already; --resume goes on with them, or name a new folder")
         for name, value in read_json(path).items():
             if value != mine.get(name):
                 what = {"model": "another model", "form": "another format"}.get(name, "other shards")
@@ -263,6 +268,29 @@ def run_shards(job: Job, engine: str, workers: int) -> Iterator[Done]:
 def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> Job:
     """The job for a folder of shards."""
     return Job(predictor, source, out, form, model_fingerprint(predictor.folder))
+
+
+def predict_folder(
+    predictor: Predictor, source: Path, form: Output, output: OutputOptions, quiet: bool = False
+) -> None:
+    """Answer all files of a folder, see `boustro.apps.cli.commands.predict`."""
+    out = output.out
+    assert out is not None
+    with only_errors(quiet):
+        job = make_job(predictor, source, out, form)
+        shards = job.shards()
+        job.begin(output.resume)
+        missing, rows, notes = job.missing(), 0, Counter[str]()
+        kept = "{:,} of {:,} files are answered; --resume goes on"
+        told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)))
+        with told, Progress("answering", "files", total=len(shards), done=len(shards) - len(missing)) as bar:
+            for done in run_shards(job, output.engine, output.workers):
+                rows += done.rows
+                notes.update(done.notes)
+                bar.update()
+        problems = job.end()
+        print_notices({**notes, f"rows without an answer, in {out / ERRORS}": problems})
+        print(f"{out}: {len(missing):,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
 
 
 def _as_value(row: Row) -> Any:

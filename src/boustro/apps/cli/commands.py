@@ -33,7 +33,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, Data
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
 from boustro.text.languages import foreign_note
-from boustro.text.places import LM, Data, Model, TextToLabel
+from boustro.text.places import LM, Data, Model, TextSource
 from boustro.text.words import join_words, split_text, word_rule
 from boustro.types import Sentence
 
@@ -227,8 +227,10 @@ def evaluate(
 
 def predict(
     folder: Positional[Model],
-    files: Positional[tuple[TextToLabel, ...]] = ("-",),
-    format: Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla"] | None = None,
+    files: Positional[tuple[TextSource, ...]] = ("-",),
+    format: (
+        Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla", "parquet", "arrow"] | None
+    ) = None,
     reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
     text_column: tuple[str, ...] = (),
     recall: Recall | None = None,
@@ -247,11 +249,12 @@ def predict(
     Args:
         folder: A folder that boustro fit wrote.
         files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
-            for standard input.
+            for standard input; or one folder of files, whose answers go to the folder --out.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
             where there are several), csv or tsv (the rows that were read, with the answers in columns behind them),
             conll (each line a document; taggers only), html, or labelstudio or argilla (a list of records with
-            suggestions, to import there; entities and labels only). By default as --out ends, else text.
+            suggestions, to import there; entities and labels only). By default as --out ends, else text. Of a folder
+            of files: jsonl, which is the default, parquet or arrow.
         reads: What the files hold. By default as they end (.csv, .tsv, .xlsx, .jsonl, .conll, .conllu, .parquet,
             .arrow), else lines of text; xml: a corpus with words whose sense is asked for.
         text_column: Column or key of the text, or the two of a pair of texts. By default text or sentence, sentence1
@@ -289,12 +292,46 @@ def predict(
             Opened(folder, encoder, run.device, run.cache, None, threshold), files, live and not any(others), delay, run
         )
         return
+    if any(Path(file).is_dir() for file in files):
+        others = {"reads": reads, "recall": recall, "threshold": threshold, "explain": explain, "states": states}
+        others |= {"errors": output.errors, "overwrite": output.overwrite}
+        return _predict_folder(folder, files, format, text_column, encoder, others, output, run)
+    if format in ("parquet", "arrow"):
+        raise OptionError(f"--format {format} is for a folder of files; end --out in .{format}")
+    if output.engine != "local":
+        raise OptionError("--engine ray is for a folder of files; leave it out")
     from boustro.apps.batch.predict import predict_files, predict_states
 
     opened = Opened(folder, encoder, run.device, run.cache, recall, threshold)
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, text_column, output, run)
+
+
+def _predict_folder(
+    model: Path,
+    files: tuple[str, ...],
+    format: str | None,
+    text_column: tuple[str, ...],
+    encoder: str | None,
+    others: Mapping[str, Any],
+    output: OutputOptions,
+    run: RunOptions,
+) -> None:
+    """Predict the files of a folder; `others` are the options that it does not have."""
+    source = next(file for file in files if Path(file).is_dir())
+    if len(files) > 1:
+        raise OptionError(f"{source} is a folder, which is labelled alone; name no other file")
+    if given := [name for name, value in others.items() if value]:
+        raise OptionError(f"--{given[0]} is not for a folder of files; leave it out")
+    if output.out is None:
+        raise OptionError(f"{source} is a folder; name the folder for its answers with --out")
+    if format not in (None, "jsonl", "parquet", "arrow"):
+        raise OptionError(f"--format {format}: of a folder of files answers are jsonl, parquet or arrow")
+    from boustro.apps.batch.shards import Predictor, predict_folder
+
+    predictor = Predictor(model, text=text_column or "text", encoder=encoder, device=run.device)
+    predict_folder(predictor, Path(source), format or "jsonl", output, run.quiet)  # type: ignore[arg-type]
 
 
 def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int | None, run: RunOptions) -> None:

@@ -8,7 +8,8 @@
     times(x, ridge.leave_out(x, y))     what the others say of them
 
 A group of n examples changes P by a matrix of rank n, so an update costs n · d² and no system of d equations is solved.
-The constant b is large beside a vector's length, so the bias is hardly penalised. `P` also says how much is known:
+The constant b is large beside a vector's length, so the bias is hardly penalised: scores are up to 0.01 from those of
+`heads.closed_form.ridge`, whose bias is free, and 1e-14 from solving for all examples. `P` also says how much is known:
 [x; b] · P · [x; b]ᵀ, the leverage, is large for a vector that is unlike all examples.
 
 It learns no strength, see `heads.closed_form.ridge`. Sources: Woodbury's identity; Cook and Weisberg 1982 (leverage).

@@ -24,14 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.apps.runtime import load
-from boustro.choose import suggestion
-from boustro.names import NAMES
-from boustro.store import MANIFEST, kind_of
-from boustro.tasks import EXPORT, TASKS
+from boustro.choose import later, suggestion
+from boustro.tasks.answering import Answering, model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.render import page_colours
 from boustro.tasks.tagger import Tagger
-from boustro.text.places import packaged_tagger
 
 MOST_ASKED = 32  # a client that sends a new threshold with each request must not fill the memory
 FIRST_RATE = 10_000.0  # characters per second, before anything is measured
@@ -58,6 +55,7 @@ class Served:
     def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
+        self._answering = Answering(model, later("boustro.apps.explain:explain") if explains else None)
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
         self.streams = isinstance(model, Tagger) and not model.is_exported
         self._asked: dict[tuple[float | None, float | None], Served] = {}
@@ -65,7 +63,7 @@ class Served:
 
     def parse(self, value: Any, place: str) -> Any:
         """The input that a JSON value stands for; `ValueError`, with the place, for what is none."""
-        given = self.model.parse_value(value, place)
+        given = self._answering.parse(value, place)
         if self.explains:
             from boustro.apps.explain import refuse_long
 
@@ -79,15 +77,9 @@ class Served:
 
     def answer(self, inputs: Sequence[Any]) -> Answered:
         """Answer each input."""
-        answers = self.model.answer_inputs(inputs)
+        answers = self._answering.answer(inputs)
         words = sum(len(part.example) for answer in answers for part, _ in answer.parts)
-        outputs = [self.model.to_record(answer) for answer in answers]
-        if self.explains:
-            from boustro.apps.explain import explain
-
-            why = explain(self.model, answers)
-            outputs = [output | {"explained": reasons} for output, reasons in zip(outputs, why, strict=True)]
-        return Answered(outputs, words)
+        return Answered(self._answering.outputs(answers), words)
 
     def asking(self, recall: float | None, threshold: float | None) -> "Served":
         """Return the model with a recall or a threshold at which it answers more entities, see `Tagger.asking`;
@@ -146,17 +138,9 @@ def name_folders(given: Sequence[str]) -> dict[str, Path]:
         name, equals, path = word.partition("=")
         folder = Path(path if equals and not Path(word).exists() else word)
         name = name if folder != Path(word) else folder.resolve().name
-        folder = packaged_tagger(str(folder)) or folder
         if name in folders:
             raise ValueError(f"two models are named {name}; name one of them otherwise: NAME={folder}")
-        if not folder.is_dir():
-            raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
-        if kind_of(folder) is None and (folder / MANIFEST).is_file():
-            raise ValueError(f"{folder / MANIFEST}: damaged; write the folder again")
-        kinds = [*(entry.folder for entry in TASKS.values()), EXPORT, NAMES]
-        if kind_of(folder) not in kinds:
-            raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")
-        folders[name] = folder
+        folders[name] = model_folder(str(folder))
     return folders
 
 

@@ -84,11 +84,10 @@ class SentenceEncoder(Task[str, np.ndarray]):
         assert isinstance(options, PoolingOptions)
         return replace(plan, head_options=options.suited(Spec.parse(plan.reader.spec).gives_vectors))
 
-    def answer(self, examples: Iterable[Pair], cached: bool = False) -> list[Answer]:
-        """Answers for examples, as of every task; texts without a word, or without a known one, are counted."""
-        examples = list(examples)
+    def _answer(self, examples: Sequence[Pair], cached: bool = False) -> list[Answer]:
+        """Answer examples as every task does, and count texts without a word, or without a known one."""
         self.num_empty += sum(not len(example.first) for example in examples)
-        answers = super().answer(examples, cached)
+        answers = super()._answer(examples, cached)
         if not is_table(self.plan.reader.spec):
             return answers
         unknown = self._unknown(examples, cached)
