@@ -428,10 +428,11 @@ class Task(Contract[Input, Result]):
         """Yield the answers of `answer_inputs`, input by input; once, warn of texts in another language."""
         rest, number = iterate(inputs, f"{self.given} or several"), 0
         while some := list(islice(rest, batch)):
-            yield from self.answer_inputs(some, number + 1)
+            answers = self.answer_inputs(some, number + 1)
             number += len(some)
-            if note := self.language_note():
+            if note := self.language_note():  # before the first answer, behind which `predict` does not go on
                 warnings.warn(note, stacklevel=3)
+            yield from answers
 
     def language_note(self, texts: Iterable[str] = ()) -> str:
         """Return, once, what to say of the languages of the inputs, and of texts that something else reads."""
