@@ -180,15 +180,6 @@ def declared_separator(line: str) -> str | None:
     return None if declared is None else declared[1] or "\t"  # a tab at the end is stripped
 
 
-def after_declaration(lines: Iterable[tuple[int, str]]) -> tuple[str | None, Iterator[tuple[int, str]]]:
-    """Return the separator that a file declares, and the lines that follow."""
-    first, rest = first_line(iter(lines))
-    separator = declared_separator(first)
-    if separator is not None:
-        next(line for _, line in rest if line.strip())
-    return separator, rest
-
-
 def saved_rows(folder: Path) -> Iterator[Row] | None:
     """Of a folder that datasets saved; None for any other. `ValueError` for one of several splits."""
     if (folder / "dataset_dict.json").is_file():
