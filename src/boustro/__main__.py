@@ -9,7 +9,7 @@ from types import FrameType
 def _stop(number: int, frame: FrameType | None) -> None:
     """Ctrl-C while modules are imported: there is nothing to put away."""
     os.write(2, b"boustro: interrupted\n")
-    os._exit(130)
+    os._exit(130)  # Python's own way out would print a traceback of what is being imported
 
 
 def main() -> int:

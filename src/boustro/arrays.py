@@ -35,4 +35,4 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
 
 def unit(vectors: np.ndarray) -> np.ndarray:
     """(..., d) each with length 1, in the type of the input; a zero vector stays."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)  # a zero vector stays one

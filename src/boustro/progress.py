@@ -52,6 +52,7 @@ class Progress:
         terminal = sys.stderr.isatty() or "ipykernel" in type(sys.stderr).__module__  # a notebook shows bars of text
         bar = (terminal and parent_process() is None) if shown is None else shown
         self._lines = shown is None and not terminal
+        # threads that answer at once must not lose counts
         self._before, self._began, self._lock, self._note = done, monotonic(), Lock(), ""
         self._batches = 0  # the first one waits for models and caches, so nothing is foretold by it alone
         self._due = self._began + LINE_SECONDS

@@ -34,6 +34,7 @@ _options: dict[str, Any] = {}
 def fingerprint(*parts: Any) -> str:
     """A short SHA-256 of JSON-like values: equal values give equal strings on every machine."""
     blob = json.dumps(parts, sort_keys=True, ensure_ascii=False, default=str)
+    # 80 bits tell apart more than anyone stores, in a name that can be read
     return hashlib.sha256(blob.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
@@ -136,6 +137,7 @@ def write_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = Non
     """List every file with size and hash, give it the mode of a new file (umask), sync; the manifest comes last."""
     manifest = make_manifest(folder, kind, made_by)
     for name in manifest["files"]:
+        # temporary files are private; what is written is as open as its folder
         (folder / name).chmod(folder.stat().st_mode & 0o666)
         sync(folder / name)
     write_file(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))

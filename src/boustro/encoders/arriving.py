@@ -119,6 +119,7 @@ def _agrees(encoder: LMEncoder) -> bool:
         whole.begin()
         parts.begin()
         at_once = whole.append(ids)
+        # pieces come in steps of several sizes: some caches are right for single ones alone
         in_turn = torch.cat([parts.append(some) for some in (ids[:-5], ids[-5:-2], ids[-2:-1], ids[-1:])])
         plain = encoder.states_of(ids)
     except Exception:  # an architecture with another kind of cache raises anything

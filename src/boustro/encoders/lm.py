@@ -143,7 +143,7 @@ class LMEncoder(TransformerEncoder):
 
     def _after_run_up(self, ids: Tensor, cache: Any, begun: Mapping[int, Tensor]) -> Any:
         """Return the states by layer, from the keys and values of the run-up, and its states (1, R, D)."""
-        cache = copy.deepcopy(cache)
+        cache = copy.deepcopy(cache)  # reading appends to it, and the next rows begin from the run-up too
         cache.batch_repeat_interleave(len(ids))
         states = self._states_with(ids[:, len(self._prefix) :], cache)
         return {n: torch.cat([begun[n].expand(len(ids), -1, -1), states[n]], 1) for n in self._layers}

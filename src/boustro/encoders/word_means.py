@@ -98,7 +98,7 @@ def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
     width = vectors.shape[1]
     check_parts(width, num_parts)
     mean = vectors.mean(0, dtype=np.float64)
-    deviation = vectors.std(0, dtype=np.float64) + 1e-6
+    deviation = vectors.std(0, dtype=np.float64) + 1e-6  # a dimension may be constant
     standardised = ((vectors - mean) / deviation).astype(np.float32)
     sampled = np.random.default_rng(0).permutation(len(vectors))[:SAMPLE]
     variances, axes = np.linalg.eigh(np.cov(standardised[sampled], rowvar=False, ddof=0).reshape(width, width))

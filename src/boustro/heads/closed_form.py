@@ -72,7 +72,7 @@ class LabelledWords:
         """The diagonal of ZᵀZ (r,), Z (N, r) and B (r, d)."""
         wide = self.num_words <= self.width
         values, axes = np.linalg.eigh(self.centred @ self.centred.T if wide else self.centred.T @ self.centred)
-        kept = values > max(values[-1], 0) * 1e-10
+        kept = values > max(values[-1], 0) * 1e-10  # what is smaller is rounding of directions that no word has
         values, axes = values[kept], axes[:, kept]
         root = np.sqrt(values)
         if wide:
@@ -130,6 +130,7 @@ def _without(words: LabelledWords, strengths: Sequence[float], rows: np.ndarray,
     gram, moments = others.T @ others, others.T @ np.delete(words.onehot, left, axis=0)
     held_out = np.empty((len(strengths), len(rows), words.num_tags))
     for found, strength in zip(held_out, strengths, strict=True):
+        # the constant is not shrunk; it needs some penalty only so that the system can be solved
         penalty = np.append(np.full(len(values), strength), 1e-9)
         weight = np.linalg.solve(gram + np.diag(penalty), moments)
         found[:] = z[rows] @ weight[:-1] + weight[-1]

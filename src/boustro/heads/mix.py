@@ -74,6 +74,7 @@ class LayerConcat(nn.Module):
         mean = total / max(count, 1)
         variance = (squares / max(count, 1) - mean.square()).clamp_min(0)
         self.mean.copy_(mean)
+        # a dimension that is constant in training must not blow up rounding
         self.scale.copy_(1 / variance.sqrt().clamp_min(1e-3))
 
     def layer_weights(self) -> list[float]:

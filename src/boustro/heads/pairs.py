@@ -46,6 +46,7 @@ class Comparison(nn.Module):
         """Scores (logits); `lengths` (2 P,) of the texts, pair after pair."""
         side, z = x[:, -SIDE_FEATURES:], self.enter(x)
         marks = side[:, -1:]
+        # a pair may have no marked word
         marked = pool_mean(z * marks, lengths) / pool_mean(marks, lengths).clamp_min(1e-6)
         u, v = _sides(torch.cat([pool_mean(z, lengths), pool_max(z, lengths), marked], 1))
         c = self.compare(self._against_other(z, lengths))

@@ -97,6 +97,7 @@ class Standardised(Transform):
     def _fit(cls, sample: np.ndarray) -> "Standardised":
         mean = sample.mean(0, dtype=np.float64)
         variance = sum(np.square(block).sum(0) for block in _centred(sample, mean)) / len(sample)
+        # a smaller variance is rounding of the mean, and the dimension constant
         deviation = np.where(variance > 1e-12 * np.square(mean), np.sqrt(variance), 1)
         return cls(mean.astype(np.float32), deviation.astype(np.float32))
 

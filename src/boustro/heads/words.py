@@ -114,6 +114,7 @@ def fit_each(
         v = vectors[:, :count].reshape(len(texts), -1)
         centre = v.mean(0)
         v = SHARE * (v - centre)
+        # one product of all texts with each other serves every label
         width, product = x.shape[1] + v.shape[1], _kernel(x, v)
         weight, bias = np.zeros((num_labels, width), np.float32), np.full(num_labels, np.log(1e-6), np.float32)
         for number, ids in enumerate([gold] if gold.ndim == 1 else gold.T.astype(int)):

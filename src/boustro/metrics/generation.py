@@ -94,8 +94,8 @@ def meteor(predicted: Sequence[str], reference: Sequence[str]) -> float:
     if not matches:
         return 0.0
     precision, recall = matches / len(predicted), matches / len(reference)
-    f = 10 * precision * recall / (recall + 9 * precision)
-    return f * (1 - 0.5 * (chunks / matches) ** 3)
+    f = 10 * precision * recall / (recall + 9 * precision)  # METEOR: recall counts nine times as much as precision
+    return f * (1 - 0.5 * (chunks / matches) ** 3)  # METEOR's penalty for a broken order
 
 
 def align(predicted: Sequence[str], reference: Sequence[str]) -> tuple[int, int]:

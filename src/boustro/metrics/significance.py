@@ -118,6 +118,7 @@ def _ranks(x: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 def _correlation(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Over the last axis, weighted by `times`; percent, and 0 where one side does not vary."""
+    # squares of very large or small numbers would leave the range of floats
     x, y = (side / max(np.abs(side).max(initial=0), 1e-300) for side in (x, y))
     total = np.maximum(times.sum(-1), 1)
     mean_x, mean_y = ((times * side).sum(-1) / total for side in (x, y))
@@ -125,7 +126,7 @@ def _correlation(x: np.ndarray, y: np.ndarray, times: np.ndarray) -> np.ndarray:
         (times * a * b).sum(-1) / total - mean_a * mean_b
         for a, b, mean_a, mean_b in ((x, y, mean_x, mean_y), (x, x, mean_x, mean_x), (y, y, mean_y, mean_y))
     )
-    varied = np.minimum(of_x, of_y) > 1e-12
+    varied = np.minimum(of_x, of_y) > 1e-12  # what is left of a constant side is rounding
     return np.where(varied, 100 * both / np.sqrt(np.where(varied, of_x * of_y, 1)), 0.0)
 
 
@@ -232,7 +233,7 @@ def _exchanged(
         one, other = (statistic(both, np.hstack(pair)) for pair in ((1 - taken, taken), (taken, 1 - taken)))
         gaps.append((other - one).mean(1))
     found = np.abs(np.concatenate(gaps))
-    return float((found >= found[0] - 1e-9).mean())
+    return float((found >= found[0] - 1e-9).mean())  # sums in another order round otherwise, and must count as equal
 
 
 def signed(points: float) -> str:

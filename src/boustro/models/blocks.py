@@ -142,7 +142,7 @@ def remove_mask(model: "PreTrainedModel", first: int, last: int, device: torch.d
 def _probe(model: "PreTrainedModel", first: int, device: torch.device) -> None:
     """Change the last of a few pieces: the states before it must change from block `first` on, not below."""
     rows = torch.arange(1, 7, device=device).expand(2, 6).clone()
-    rows[1, -1] = 7
+    rows[1, -1] = 7  # two rows that differ in their last piece only
     options = {"attention_mask": torch.ones_like(rows[:1]), "output_hidden_states": True, "use_cache": False}
     one, other = (torch.stack(model(input_ids=row[None], **options).hidden_states[: first + 1]) for row in rows)
     moved = (one - other)[:, :, :-1].abs() > NOTICEABLE * one[:, :, :-1].abs()  # (first + 1, 1, 5, D)

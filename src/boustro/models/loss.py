@@ -181,7 +181,7 @@ def find_finish(lm: PreTrainedModel) -> Finish | None:
     finally:
         hook.remove()
         lm.train(training)
-    close = 32 * torch.finfo(logits.dtype).eps
+    close = 32 * torch.finfo(logits.dtype).eps  # the head reads the same states, up to a few roundings of its own type
     if len(read) != 1 or read[0].shape != states.shape or not torch.allclose(read[0], states, rtol=close, atol=close):
         raise _unknown(lm)
     values = {name: getattr(config, name, None) for name in FINISHES}

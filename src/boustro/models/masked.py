@@ -272,7 +272,7 @@ class SpanLMWithLoss(MaskedLMWithLoss):
 def _initialise(module: nn.Module) -> None:
     """Draw weights from a normal distribution of standard deviation 0.02 and set biases to 0, as BERT does."""
     if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
+        nn.init.normal_(module.weight, std=0.02)  # BERT's own spread
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)
 
@@ -284,6 +284,7 @@ class ReplacedLMWithLoss(nn.Module):
     "replaced_loss"}, the first being the weighted sum. Raises `ValueError` for configs that cannot share embeddings.
     """
 
+    # ELECTRA's λ: the discriminator's loss is the smaller one by far
     def __init__(self, generator: ElectraForMaskedLM, lm: ElectraForPreTraining, weight: float = 50.0) -> None:
         super().__init__()
         for name in ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size"):

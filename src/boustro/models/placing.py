@@ -197,7 +197,7 @@ def shortened(config: "PreTrainedConfig", num_blocks: int) -> "PreTrainedConfig 
     depth, num_blocks = getattr(config.get_text_config(), "num_hidden_layers", 0), max(num_blocks, 1)
     if num_blocks >= depth or config.model_type not in VERIFIED:
         return None
-    short = copy.deepcopy(config)
+    short = copy.deepcopy(config)  # the caller's config keeps all its layers
     text = short.get_text_config()
     for name, value in vars(config.get_text_config()).items():
         if "layer" in name and isinstance(value, (list, tuple)) and len(value) == depth:

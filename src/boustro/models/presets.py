@@ -45,6 +45,7 @@ def _block(hidden_width: int, num_layers: int, gated: bool = False) -> dict[str,
     """The feed-forward width is 4 times the hidden one, gated 8/3 times, to a multiple of 32."""
     return {
         "hidden_size": hidden_width,
+        # gated: three matrices in the place of two, so 8/3 of the width costs what 4 does
         "intermediate_size": round(hidden_width * 8 / 3 / 32) * 32 if gated else 4 * hidden_width,
         "num_hidden_layers": num_layers,
         "num_attention_heads": hidden_width // HEAD_WIDTH,
@@ -63,6 +64,7 @@ def _shaped(width: int, layers: int, heads: int, key_value_heads: int, forward_w
     """Return a function that makes a EuroBERT of exactly this shape, of what depends on the vocabulary."""
     shape = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
     shape |= {"num_key_value_heads": key_value_heads, "intermediate_size": forward_width, "initializer_range": spread}
+    # transformers changes the dicts that it is given
     return lambda **common: EuroBertConfig(**copy.deepcopy(AS_LLAMA), **shape, **common)
 
 
@@ -167,6 +169,7 @@ def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces:
     return made
 
 
+# a stronger generator leaves the discriminator nothing to learn (Clark et al. 2020, section 3.2)
 def make_generator_config(discriminator: PretrainedConfig, share: float = 0.25) -> PretrainedConfig:
     """The config of the generator of an ELECTRA pair: `share` of the width, the same depth and embeddings."""
     hidden_width = max(HEAD_WIDTH, round(discriminator.hidden_size * share / HEAD_WIDTH) * HEAD_WIDTH)

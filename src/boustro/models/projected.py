@@ -80,6 +80,7 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
         second += scaled.T @ scaled
     variances, axes = torch.linalg.eigh(second)
     variances, axes = variances.flip(0).clamp_min(0), axes.flip(1)
+    # directions without variance would be divided by 0
     scale = variances.clamp_min(1e-9 * variances[0]) ** (-power / 2)
     scale /= ((variances * scale**2).mean() ** 0.5).clamp_min(1e-30)
     turn = (axes * scale).float()

@@ -39,6 +39,7 @@ class Masking:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
             raise ValueError(f"the masking rate is a share above 0, at most 1, not {self.rate}")
+        # 0.8 + 0.2 may round to a little more than 1
         if min(self.mask_share, self.random_share) < 0 or self.mask_share + self.random_share > 1 + 1e-9:
             raise ValueError(
                 f"mask_share {self.mask_share} and random_share {self.random_share} are shares of the chosen pieces; "

@@ -77,7 +77,7 @@ def sentence_pair(
         raise ValueError("the start, separator and padding pieces of a pair must be special pieces of the masking")
     share = float(rng.random())
     (first, true), (_, foreign) = (_cut(text, share, masking, frame) for text in (chunk, other))
-    is_random = bool(rng.random() < 0.5)
+    is_random = bool(rng.random() < 0.5)  # half of the pairs, as BERT: else always saying "consecutive" would do
     second = (foreign if is_random else true)[: min(len(true), len(foreign))]
     room = int(rng.integers(2, frame.room + 1)) if rng.random() < frame.short_share else frame.room
     first, second = truncate(first, second, room, rng)

@@ -38,7 +38,7 @@ class SpanMasked(NamedTuple):
     documents: Int[np.ndarray, " T"]
 
 
-def geometric(p: float = 0.2, longest: int = 10) -> Float[np.ndarray, " N"]:
+def geometric(p: float = 0.2, longest: int = 10) -> Float[np.ndarray, " N"]:  # SpanBERT's lengths: mean 3.8
     """Probabilities of the lengths 1, 2, …, `longest`."""
     weights = p * (1 - p) ** np.arange(longest)
     return weights / weights.sum()

@@ -124,7 +124,7 @@ class PeakMemory:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def start(self) -> "PeakMemory":
-        gc.collect()
+        gc.collect()  # what was used before must not count as this block's
         self._sample()
         self._thread.start()
         return self

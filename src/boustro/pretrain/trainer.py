@@ -70,7 +70,7 @@ def training_arguments(config: RunConfig, steps: int, validate: bool, **more: An
             learning_rate=config.lr,
             warmup_steps=round(config.steps.warmup * steps),
             use_cpu=best_device().type == "cpu",
-            logging_steps=max(1, min(50, steps // 20)),
+            logging_steps=max(1, min(50, steps // 20)),  # twenty lines a run, and at least one in fifty steps
             logging_nan_inf_filter=False,  # it would wait for the GPU in every micro-batch, and hide what it finds
             eval_strategy="steps" if validate and not config.dry_run else "no",
             eval_steps=max(1, steps // max(1, config.evaluations)),
@@ -274,6 +274,7 @@ class PretrainTrainer(Trainer):
         means = {name: total / (total_weight or 1) for name, total in zip(totals, sums, strict=True)}
         metrics = {f"eval_{name}": mean for name, mean in means.items()}
         if self.perplexity:
+            # e^710 is above the range of floats
             metrics["eval_perplexity"] = math.exp(min(means.get("masked_loss", means["loss"]), 700))
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -294,7 +295,7 @@ def orthogonalise(matrices: Tensor, bf16: bool | None = None) -> Tensor:
     """(n, rows, columns) → the same shape, with singular values near 1; `bf16` by default as `uses_bf16` says."""
     dtype = torch.bfloat16 if (uses_bf16(matrices.device) if bf16 is None else bf16) else torch.float32
     x = matrices.to(dtype)
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)  # no gradient, no division by 0
     tall = x.size(-2) > x.size(-1)
     x = x.mT if tall else x
     if dtype == torch.float32 and x.size(-1) >= 2 * x.size(-2):
@@ -342,6 +343,8 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in by_shape.items():
                 wanted = [whole(self._nesterov(parameter, group["momentum"])) for parameter in parameters]
                 directions = orthogonalise(torch.stack(wanted), self.bf16)
+                # updates have the root mean square of AdamW's, so its learning rates serve (Liu et
+                # al. 2025)
                 step_size = group["lr"] * 0.2 * max(shape) ** 0.5
                 for parameter, direction in zip(parameters, directions, strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])

@@ -209,6 +209,7 @@ def train_names(vectors: np.ndarray, files: Sequence[Learned], num_kinds: int, c
     with Progress("learning names", "steps", total=num_steps) as bar:
         for step, some in zip(range(num_steps), _batches(starts, batch_words, random), strict=False):
             for group in optimizer.param_groups:
+                # a short rise keeps the first steps of a network from noise; then down to 0
                 group["lr"] = config.lr * min(1, (step + 1) / 50) * (1 - step / num_steps)
             rows = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in some])
             ends = np.cumsum([0, *(starts[n + 1] - starts[n] for n in some)])

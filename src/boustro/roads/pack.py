@@ -131,6 +131,7 @@ def without_scale(model: nn.Module, path: str) -> None:
     for scale in (1.0, 0.0):  # Gemma adds 1
         for name, parameter in norm.named_parameters():
             parameter.fill_(scale if name == "weight" else 0)
+        # what gives any state the length 1 is the norm without its scale
         if (norm(states).square().mean(1).sqrt() - 1).abs().max() < 1e-2:
             return
     raise ValueError(f"{path}: its final norm ({type(norm).__name__}) is not known here; leave out --blocks")

@@ -180,7 +180,7 @@ def learn(
     generator = np.random.default_rng(seed)
     torch.manual_seed(seed)
     generator.shuffle(usable)
-    apart = max(1, len(usable) // 50)
+    apart = max(1, len(usable) // 50)  # one text in fifty is kept apart, to see how near the means come
     held, learned = usable[:apart], usable[apart:]
     bag = torch.nn.EmbeddingBag(len(table.rows), table.width, mode="sum", sparse=True)
     bag.weight.data.copy_(torch.from_numpy(np.asarray(table.vectors, np.float32)))

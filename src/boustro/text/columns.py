@@ -417,6 +417,7 @@ def is_conllu(lines: Iterable[tuple[int, str]]) -> bool:
         if _GLOBAL_COLUMNS.match(line):
             return True
         cells = line.split("\t")
+        # the seventh column of CoNLL-U is the number of the head
         if len(cells) == len(UD_COLUMNS) and cells[6].replace("_", "0").isdigit():
             return cells[0].replace("-", "").isdigit()
         if line.strip() and not line.startswith("#"):

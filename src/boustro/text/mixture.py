@@ -47,6 +47,7 @@ class Corpora:
     def fingerprint(self) -> str:
         """Of the pieces and the shares; of one corpus, its own."""
         prints = [shards.fingerprint for shards in self.shards]
+        # the order of a division must not change the fingerprint
         return prints[0] if len(prints) == 1 else fingerprint(prints, [round(share, 9) for share in self.shares])
 
     @cached_property

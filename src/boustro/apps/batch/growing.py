@@ -187,7 +187,7 @@ def grow(
                 yield growing
                 growing.save()
                 growing.close()
-            except BaseException:
+            except BaseException:  # an interruption too leaves no half file
                 growing.give_up()
                 raise
             with part.open("ab") as file:

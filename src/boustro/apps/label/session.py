@@ -73,6 +73,7 @@ class Session:
         self.texts, self.file, self.nested, self.manner, self.unit = list(texts), file, nested, manner, unit
         self.order: Order = order
         self.note = note
+        # the page's requests and the encoding thread change the same texts; an answer calls what locks again
         self.lock = threading.RLock()
         self.pool = Pool()
         self.tagger: LiveTagger | None = None

@@ -404,6 +404,6 @@ class Engine:
         """Drop what no later row needs."""
         oldest = min([self.words.stop - self.delay, *(track.first for track in self._tracks)])
         before = oldest - self.vectors.keeps
-        if before - self.words.base > 64:
+        if before - self.words.base > 64:  # in bulk: a deletion for every word would copy the lists every time
             self.words.drop(before)
             self.vectors.drop(before)

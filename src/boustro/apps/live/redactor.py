@@ -171,7 +171,7 @@ THRESHOLD = 0.055
 lowest at which 60% of what the package's tagger marks are words of names, on average over the development sets of four
 kinds of text (`bench/names.py redact`); there 92.3% of the words of names are marked, and at its best answer 78.5%."""
 _opened: dict[tuple[Path, int], Any] = {}
-_opening = threading.Lock()
+_opening = threading.Lock()  # two requests that come first would load the models twice
 
 
 def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: float | None = None) -> Any:

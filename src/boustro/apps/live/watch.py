@@ -276,7 +276,7 @@ class Run(StoppingCriteria):
         named = dict(self._named)
         name = next((name for name in CACHES if named.get(name) is not None), None)
         if name and returned:
-            named[name] = copy.deepcopy(named[name])
+            named[name] = copy.deepcopy(named[name])  # the caller's list must not grow with every call
         mask, places = named.get("attention_mask"), named.get("position_ids")
         if isinstance(mask, Tensor):
             named["attention_mask"] = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)

@@ -221,6 +221,7 @@ class Service:
                 self.failure = error
                 failed()
 
+        # the server says /livez while models load
         threading.Thread(target=work, daemon=True, name="open models").start()
 
     def stop(self) -> None:

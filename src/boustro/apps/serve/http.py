@@ -364,7 +364,7 @@ def listen(http: HttpOptions) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(2048)
+        listener.listen(2048)  # uvicorn's own default: clients that wait here are counted by no limit of ours
     except OSError as error:
         listener.close()
         advice = {

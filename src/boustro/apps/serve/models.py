@@ -224,12 +224,13 @@ class Batcher:
             size = sum(request.sizes[number] for request, number in batch)
             try:
                 words = await self._ask(batch)
-            except Exception:
+            except Exception:  # one bad input must not refuse the others of its batch
                 words = await self._ask_one_by_one(batch)
             for request, _ in batch:
                 if len(request.answers) == len(request.inputs) and not request.done.done():
                     request.done.set_result(request.answers)
             seconds = time.monotonic() - started
+            # a moving mean: one slow batch must not make the next requests look hopeless
             self.rate = 0.9 * self.rate + 0.1 * size / max(seconds, 1e-6)
             self.observe(model, len(batch), words, seconds)
 

@@ -285,6 +285,7 @@ def _partition(members: Sequence[Member], num_parameters: int, threads: int) -> 
         groups.setdefault(member.group, []).append(member)
     line = [member for group in sorted(groups.values(), key=lambda group: -group[0].steps) for member in group]
     work = np.array([len(member.sentences) * member.epochs for member in line])
+    # 16 bytes a parameter: the weight, its gradient and two moments
     count = threads * math.ceil(len(line) * 16 * num_parameters / (threads * CACHE_BYTES))
     numbers = ((np.cumsum(work) - work / 2) * count / work.sum()).astype(np.int64)
     cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(line)]
@@ -354,7 +355,8 @@ def _in_parallel(work: Callable[[Item], Result], items: Sequence[Item]) -> list[
     if workers <= 1:
         return [each(item) for item in items]
     try:
+        # each thread computes with its share of the cores, or all would wait for each other
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
             return list(pool.map(each, items))
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads)  # of the whole process again, which the last thread has changed

@@ -93,7 +93,7 @@ def choose_threshold(predicted: Sequence[Sequence[FoundSpan]], gold: Sequence[Se
         (span[3], span[:3] in gold_spans) for spans, gold_spans in zip(predicted, wanted, strict=True) for span in spans
     ]
     if not any(correct for _, correct in pairs):
-        return 0.5
+        return 0.5  # nothing that was found is right, so no threshold is better than another
     pairs.sort(reverse=True)
     probabilities = np.array([p for p, _ in pairs])
     correct = np.cumsum([c for _, c in pairs])

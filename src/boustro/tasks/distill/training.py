@@ -74,7 +74,7 @@ def distill(
     """
     started, examples = time.monotonic(), _examples(teacher, texts)
     student = _student(teacher, encoder, options, cache)
-    labelling = copy.deepcopy(teacher.fitted.labelling)
+    labelling = copy.deepcopy(teacher.fitted.labelling)  # the student chooses thresholds of its own
     if unknown := labelling.unknown(train):
         raise ValueError(f"the teacher cannot teach {next(iter(unknown)).partition(': ')[2]}; leave these labels out")
     apart = max(1, len(examples) // HELD_OUT)

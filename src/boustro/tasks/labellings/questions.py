@@ -170,10 +170,11 @@ def _neighbours(asked: Sequence[str], told: Sequence[str]) -> np.ndarray:
 
 def _distances(weights: np.ndarray) -> list[np.ndarray]:
     """Closeness to the nearest heavy match on the left, on the right, and on either side."""
-    at, far = np.arange(len(weights)), 10**6
+    at, far = np.arange(len(weights)), 10**6  # so far away that its closeness is 0
     heavy = weights > HEAVY
     left = at - np.maximum.accumulate(np.where(heavy, at, -far))
     right = np.minimum.accumulate(np.where(heavy, at, far)[::-1])[::-1] - at
+    # a few words away a match still counts on its side, a sentence away on either
     return [np.exp(-left / 4), np.exp(-right / 4), np.exp(-np.minimum(left, right) / 12)]
 
 

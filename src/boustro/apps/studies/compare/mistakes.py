@@ -51,6 +51,7 @@ def mistakes(results: Results) -> Section | None:
             change = count - before
             better = (change > 0) == (kind in ("correct", "right"))
             compared = s is not base and s["seeds"] == base["seeds"]
+            # below 0.05 points a change is shown as 0.0
             unclear = kind == "partly right" or not compared or abs(change) < 0.05
             note = numbers.signed(change) if compared else ""
             mood = "" if unclear else "better" if better else "worse"

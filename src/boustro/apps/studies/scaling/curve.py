@@ -128,8 +128,9 @@ def _refined(values: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
         e, a, b, alpha, beta = given
         return np.logaddexp(np.logaddexp(e, a - alpha * size), b - beta * data) - loss
 
-    bounds = ([-20, -20, -20, LOW, LOW], [20, 20, 20, HIGH, HIGH])
+    bounds = ([-20, -20, -20, LOW, LOW], [20, 20, 20, HIGH, HIGH])  # e^20 is 5e8: factors of any unit that is in use
     inside = np.clip(start, np.add(bounds[0], 1e-6), np.subtract(bounds[1], 1e-6))
+    # the valley is flat along E, so the default tolerances stop early
     optimum = least_squares(errors, inside, bounds=bounds, loss="huber", f_scale=DELTA, xtol=1e-12, ftol=1e-12)
     return optimum.x, float(optimum.cost)
 
