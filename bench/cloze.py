@@ -20,7 +20,7 @@ from torch import Tensor
 from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
 from boustro.generation.both_ends.reader import Ids
-from boustro.models.fusion import CLOZE, KIND, WEIGHTS, Cloze, TiedHead, Towers, load_fusion
+from boustro.models.fusion import CLOZE, FUSION_FILE, FUSION_KIND, Cloze, TiedHead, Towers, load_fusion
 from boustro.store import read_folder
 
 BATCH_ROWS = 64
@@ -108,7 +108,7 @@ class ClozeHead:
 def load_cloze(path: Path, embeddings: Float[Tensor, "V E"]) -> Cloze:
     """The fusion with its head, over the embeddings of its forward LM. Raises as `store.open_folder`."""
     fusion, _ = load_fusion(path)
-    with read_folder(path, KIND):
-        head, weights = TiedHead(fusion.width, embeddings), load_file(path / WEIGHTS)
+    with read_folder(path, FUSION_KIND):
+        head, weights = TiedHead(fusion.width, embeddings), load_file(path / FUSION_FILE)
         head.load_state_dict({n.removeprefix("head."): w for n, w in weights.items() if n.startswith("head.")})
     return Cloze(fusion, head).eval().requires_grad_(False)

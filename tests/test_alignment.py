@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from boustro.text import alignment
-from boustro.text.alignment import ENDS, LONG, MARKED, UNKNOWN, Aligner, guess_spaces, without_mark
+from boustro.text.alignment import ENDS, LONG, MARKED, UNKNOWN_WORDS, Aligner, guess_spaces, without_mark
 from boustro.text.shards import ALIKE, GPT2_PATTERN, LONG_TEXT, UNLIKE, ByteBPE
 from boustro.text.tokenizers import train_tokenizer
 from boustro.text.words import split_text
@@ -203,7 +203,7 @@ def test_pieces_are_those_of_the_running_text(kind, words):
     aligner = Aligner(tokenizer, "always")
     (pieces,) = aligner.align([(words, None)])
     lost = {i for i, word in enumerate(words) if not tokenizer([word], **options)["input_ids"][0]}
-    assert aligner.counts[UNKNOWN] == len(lost)
+    assert aligner.counts[UNKNOWN_WORDS] == len(lost)
     start = " " if kind in ("ours", "gpt2") else ""
     whole = tokenizer(start + " ".join(words), **options)["input_ids"]
     assert [i for w in range(len(words)) if w not in lost for i in own_pieces(pieces, w)] == whole
@@ -322,7 +322,7 @@ def test_a_word_without_pieces_is_read_as_unknown_and_counted():
     aligner = Aligner(tokenizer)
     (pieces,) = aligner.align([(["a", "\u200b\x00", "b"], None)])
     assert own_pieces(pieces, 1) == [tokenizer.unk_token_id]
-    assert dict(aligner.counts) == {UNKNOWN: 1}
+    assert dict(aligner.counts) == {UNKNOWN_WORDS: 1}
 
 
 @pytest.mark.parametrize("kind", ["ours", "sentence_piece"])

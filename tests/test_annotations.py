@@ -199,7 +199,7 @@ def test_what_is_about_a_picture_or_about_a_region_does_not_make_a_text_unread()
 
 def test_a_question_that_nobody_answered_is_not_answered_with_nothing():
     two = [record(ner=[span(9, 19, "PER")], topic="news"), record(topic="news"), record(ner=[])]
-    assert found(two) == ([("PER", "Ada Brandt")], {annotations.OPEN: 1, NOT_READ.format("topic"): 2})
+    assert found(two) == ([("PER", "Ada Brandt")], {annotations.UNANNOTATED: 1, NOT_READ.format("topic"): 2})
     for other in (record(topic="news"), task(choice("news"))):
         with pytest.raises(ValueError, match="no entities, but answers of another kind under 'topic'"):
             found([other, task(text="It rained.") if "data" in other else record(text="It rained.")])
@@ -225,11 +225,14 @@ def test_what_nobody_annotated_is_left_out_and_counted(file):
             [empty, task(region(9, 19, "PER")), skipped, task({**region(9, 19, ""), "value": {"start": 9, "end": 19}})]
         ),
     )
-    assert found(path) == ([("PER", "Ada Brandt")], {annotations.OPEN: 2, "regions without a label, left out": 1})
+    assert found(path) == (
+        [("PER", "Ada Brandt")],
+        {annotations.UNANNOTATED: 2, "regions without a label, left out": 1},
+    )
     assert guess_task(path) == "tag"
     draft = record(ner=[span(9, 19, "PER")])
     draft["responses"]["ner"][0]["status"] = "draft"
-    assert found([draft, record(ner=[span(9, 19, "PER")])])[1] == {annotations.OPEN: 1}
+    assert found([draft, record(ner=[span(9, 19, "PER")])])[1] == {annotations.UNANNOTATED: 1}
     with pytest.raises(ValueError, match=r"e.json:1: none of the 2 records is annotated for this task"):
         load_data(file("e.json", json.dumps([empty, skipped])))
 

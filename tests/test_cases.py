@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.apps.studies.compare.cases import GROUPS, MAX_BROKEN, MAX_FIXED, MAX_WORDS, OTHERS, Answers, case_study
+from boustro.apps.studies.compare.cases import (
+    ENTITY_GROUPS,
+    MAX_BROKEN,
+    MAX_FIXED,
+    MAX_WORDS,
+    OTHERS,
+    Answers,
+    case_study,
+)
 from boustro.apps.studies.compare.results import read_answers
 from boustro.apps.studies.core.cells import Cell
 from boustro.apps.studies.core.systems import System
@@ -15,7 +23,7 @@ from boustro.metrics.spans import extract_spans
 from boustro.store import write_manifest
 from boustro.types import Entity, Sentence
 
-START, BEFORE_AND, AFTER_AND, UNSEEN, LONG = GROUPS
+START, BEFORE_AND, AFTER_AND, UNSEEN, LONG = ENTITY_GROUPS
 LOTTE = "Note - Lotte and Hyundai , Haitai and Samsung played two games"
 TABLES = [  # tables 3 and 4 of the paper: words, reference, forward only, proposal
     ("Jones Medical completes acquisition .", "B-ORG I-ORG O O O", "B-PER I-ORG O O O", "B-ORG I-ORG O O O"),
@@ -43,7 +51,7 @@ def study(rows, training=Training(), seeds=1, score=lambda i: 0.5):  # noqa: B00
 
 def test_the_papers_examples_are_fixed_where_it_says_so():
     groups = study(TABLES)
-    assert list(groups) == [*GROUPS, OTHERS]
+    assert list(groups) == [*ENTITY_GROUPS, OTHERS]
     assert groups[START]["entities"] == 1 and groups[START]["fixed"] == 1 and groups[START]["recall"] == [0, 100]
     assert groups[BEFORE_AND]["entities"] == 2 and groups[BEFORE_AND]["recall"] == [0, 50]  # Lotte, not Haitai
     assert groups[AFTER_AND]["entities"] == 2 and groups[AFTER_AND]["recall"] == [100, 100]

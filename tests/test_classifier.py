@@ -174,7 +174,7 @@ def test_the_solution_is_that_of_scikit_learn(most_dense, num_labels, monkeypatc
     for count, model in enumerate(fit_each(texts, ids, num_labels, vectors, range(3))):
         given = vectors[:, :count].reshape(80, -1)
         x = np.hstack([made.transform(texts).toarray(), heads_words.SHARE * (given - given.mean(0))])
-        wanted = LogisticRegression(C=1 / heads_words.STRENGTH, tol=1e-8, max_iter=1000).fit(x, ids)
+        wanted = LogisticRegression(C=1 / heads_words.WORD_STRENGTH, tol=1e-8, max_iter=1000).fit(x, ids)
         found = model.scores(texts, vectors)
         found = found[:, 1] - found[:, 0] if num_labels == 2 else found - found.mean(1, keepdims=True)
         np.testing.assert_allclose(found, wanted.decision_function(x), atol=0.02)

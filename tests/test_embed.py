@@ -20,7 +20,7 @@ from boustro.store import write_folder
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import neighbours, read_rows
 from boustro.tasks.embed.task import SentenceEncoder, nearest_texts
-from boustro.tasks.labellings.vectors import UNKNOWN, WORDLESS, WordFrequencies, cosines
+from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, WordFrequencies, cosines
 from boustro.types import Sentence
 from conftest import SENTENCES
 
@@ -132,9 +132,9 @@ def test_similarity_takes_texts_and_vectors(fitted):
 
 def test_an_empty_text_is_a_zero_vector_and_is_counted(tiny_pair, trained):
     for encoder in (statistics(tiny_pair).fit(TEXTS), trained):
-        before = encoder.notices().get(WORDLESS, 0)
+        before = encoder.notices().get(ZERO_VECTORS, 0)
         vectors = encoder.encode(["Ada left.", "", " \n "])
-        assert vectors[0].any() and not vectors[1:].any() and encoder.notices()[WORDLESS] == before + 2
+        assert vectors[0].any() and not vectors[1:].any() and encoder.notices()[ZERO_VECTORS] == before + 2
 
 
 @pytest.mark.parametrize("options", [{}, {"transform": "whitened"}])
@@ -143,7 +143,7 @@ def test_a_text_of_unknown_words_is_a_zero_vector_and_is_counted(options):
     texts = ["The parcel came late.", "Где мой заказ", "My card was charged.", "Where is my order?"]
     encoder = SentenceEncoder("starter-words", head="statistics", cache=False, **options).fit(texts)
     vectors = encoder.encode(texts)
-    assert vectors.any(1).tolist() == [True, False, True, True] and encoder.notices() == {UNKNOWN: 1}
+    assert vectors.any(1).tolist() == [True, False, True, True] and encoder.notices() == {UNKNOWN_TEXTS: 1}
     (found,) = nearest_texts(encoder, texts, ["my parcel"], 10)
     assert sorted(row for _, row, _ in found.texts) == [1, 3, 4]
     with pytest.raises(ValueError, match=r"query 2, .*: the table knows none of its words"):

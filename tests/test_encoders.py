@@ -23,7 +23,7 @@ from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.lm import nearly_equal
 from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder
-from boustro.models.llama import FEW, KeyValues, LlamaStates, plain_config
+from boustro.models.llama import FEW_PIECES, KeyValues, LlamaStates, plain_config
 from boustro.store import write_folder
 from boustro.types import Sentence
 
@@ -379,7 +379,7 @@ def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
     )
     ids = torch.arange(43)[None] % config.vocab_size
     whole, cache, parts = exact(ids), KeyValues(), []
-    for part in ids.split([FEW + 4, 3, FEW + 4], dim=1):
+    for part in ids.split([FEW_PIECES + 4, 3, FEW_PIECES + 4], dim=1):
         parts.append(rounded(part, cache))
     assert [states[-1].dtype for states in parts] == [torch.bfloat16, torch.float32, torch.bfloat16]
     for layer, states in enumerate(whole):

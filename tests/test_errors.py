@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.apps.studies.report.buckets import KINDS, MISTAKES, count_confusions, count_kinds, match_entities
+from boustro.apps.studies.report.buckets import MISTAKES, OUTCOMES, count_confusions, count_kinds, match_entities
 from boustro.metrics.spans import extract_spans, score_entities, score_spans
 from boustro.types import Entity
 
@@ -43,7 +43,7 @@ def test_every_entity_is_accounted_for_once(pair):
     assert sorted(m.gold for m in matches if m.gold) == sorted(gold)
     assert sorted(m.predicted for m in matches if m.predicted) == sorted(predicted)
     counts = count_kinds(matches)
-    assert tuple(counts) == KINDS and set(MISTAKES) == set(KINDS) - {"correct"}
+    assert tuple(counts) == OUTCOMES and set(MISTAKES) == set(OUTCOMES) - {"correct"}
     met = sum(counts[kind] for kind in ("correct", "type", "boundary", "both"))
     assert met + counts["missed"] == len(gold) and met + counts["spurious"] == len(predicted)
     assert counts["correct"] == score_spans([pair[0]], [pair[1]]).total.correct

@@ -7,7 +7,7 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.explain import LONGEST, by_stream, explain
+from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, explain
 from boustro.heads.inputs import Inputs
 from boustro.heads.training import predict_inputs
 from served import INPUTS, RECORDS, TAGGED
@@ -74,8 +74,8 @@ def test_every_word_of_a_text_has_its_effect(name, tiny_lm):
 
 def test_a_long_text_is_not_read_once_for_each_of_its_words(tiny_lm):
     model = boustro.Classifier(str(tiny_lm("llama")), **SMALL).fit(RECORDS["classify"], seed=1)
-    with pytest.raises(ValueError, match=f"has {LONGEST + 1} words; .* takes {LONGEST} at most"):
-        explain(model, model.answer_inputs(["long " * (LONGEST + 1)]))
+    with pytest.raises(ValueError, match=f"has {LONGEST_EXPLAINED + 1} words; .* takes {LONGEST_EXPLAINED} at most"):
+        explain(model, model.answer_inputs(["long " * (LONGEST_EXPLAINED + 1)]))
 
 
 EMPTY = {"tag": ["", " ", "\n"], "classify": ["", " "], "regress": [""], "pair": [("", ""), ("", "a")]}

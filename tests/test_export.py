@@ -274,7 +274,7 @@ def test_every_way_of_reading_is_the_same_in_an_export(spec, options, tiny_pair,
 
 
 def test_large_weights_stand_beside_their_graph(tagger_folder, exported, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.apps.export.onnx.LARGE", 1)
+    monkeypatch.setattr("boustro.apps.export.onnx.LARGE_WEIGHTS", 1)
     export_folder(tagger_folder, tmp_path / "out", ExportOptions(sentences=20))
     assert {"lm0.onnx.data", "lm1.onnx.data", "head.onnx.data"} <= {file.name for file in (tmp_path / "out").iterdir()}
     assert load(tmp_path / "out").predict(TEXTS) == load(exported).predict(TEXTS)

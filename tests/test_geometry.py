@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.apps.studies.geometry.map import OTHER, page, project
+from boustro.apps.studies.geometry.map import OTHER_SENSES, page, project
 from boustro.apps.studies.geometry.measures import measure, pair_parts, read_word_pairs
 
 WORDS = ["the", "ox", "turns", "The", "plough", "the", "field", "the", "ox", "the"]
@@ -45,7 +45,7 @@ def test_a_map_is_equal_bytes_for_equal_input_with_escaped_text():
     assert points.shape == (14, 2)
     labels = [f"<sense {n % 12}>" for n in range(14)]
     first, second = (page("a & b", points, labels, ["x < y [w]"] * 14) for _ in range(2))
-    assert first == second and first.count("<circle") == 14 and f"{OTHER} (3)" in first
+    assert first == second and first.count("<circle") == 14 and f"{OTHER_SENSES} (3)" in first
     assert "&lt;sense 0&gt;: x &lt; y [w]" in first and "<sense" not in first and "<script" not in first
 
 

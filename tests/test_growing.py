@@ -263,7 +263,7 @@ def test_batch_counts_problems_and_not_the_line_ends_in_them(tmp_path):
 
 
 def test_batch_refuses_a_shard_whose_unfinished_answers_were_cut(job, monkeypatch):
-    monkeypatch.setattr(shards, "ROWS", 1)
+    monkeypatch.setattr(shards, "SHARD_ROWS", 1)
     add, added = growing.Growing.add, []
 
     def stopping(self, *arguments):

@@ -320,7 +320,7 @@ def test_limits_that_mean_nothing_are_refused(text, message, monkeypatch):
 def test_large_features_are_told_before_they_are_computed(model, tmp_path, monkeypatch, capsys):
     encoder = open_exact(model("llama"), "all", cache=tmp_path)
     monkeypatch.setattr("boustro.encoders.cache.NOTABLE", 1)
-    monkeypatch.setattr("boustro.encoders.cache.LARGE", 1)
+    monkeypatch.setattr("boustro.encoders.cache.LARGE_FEATURES", 1)
     encoder.encode_all(SENTENCES)
     told = capsys.readouterr().err
     assert "of 19 words" in told and "--layers 25%,50%,last" in told
@@ -349,7 +349,7 @@ def test_answers_need_memory_for_some_features_only(model, monkeypatch, most):
         return [[(e.label, e.start, e.end) for e in own] for own in found]
 
     expected = answers()
-    monkeypatch.setattr("boustro.features.reader.MOST_BYTES", most * tagger.encoder().bytes_per_word)
+    monkeypatch.setattr("boustro.features.reader.MOST_FEATURE_BYTES", most * tagger.encoder().bytes_per_word)
     seen, encode = [], type(tagger.encoder()).read
     monkeypatch.setattr(type(tagger.encoder()), "read", lambda self, given: seen.append(given) or encode(self, given))
     assert answers() == expected and any(expected)

@@ -229,7 +229,7 @@ def test_memory_does_not_grow(make):
     ("kind", "delay"), [("pair", 0), ("pair", 3), ("forward only", 3), ("block", 3), ("without a CRF", 3)]
 )
 def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
-    monkeypatch.setattr("boustro.apps.live.engine.MOST_WORDS", 20)
+    monkeypatch.setattr("boustro.apps.live.engine.KEPT_WORDS", 20)
     tagger = deepcopy(make(kind))
     last = [m for m in tagger.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
     with torch.no_grad():
@@ -343,7 +343,7 @@ def test_a_batch_has_one_version_of_a_sentence():
 def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatch):
     """In blocks as alone; of the mentions of a word those count that are final, near enough, and in its row."""
     monkeypatch.setattr("boustro.features.training.DELAYS", (2,))
-    monkeypatch.setattr("boustro.features.training.BLOCK_WORDS", 20)
+    monkeypatch.setattr("boustro.features.training.MEMORY_BLOCK_WORDS", 20)
     monkeypatch.setattr("boustro.encoders.arriving.MENTION_WORDS", 6)
     texts = ["Ada left Lisse .", "Ada saw Ada and Lisse .", "Ada and Ada left ."]
     sentences = [Sentence(tuple(text.split()), document="d") for text in texts]

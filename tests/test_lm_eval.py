@@ -11,7 +11,7 @@ from world import run
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
 
-from boustro.apps.harness.run import CUT, BoustroLM, Question, accuracy_of, answer, known_tasks, open_task
+from boustro.apps.harness.run import CUT_CONTEXTS, BoustroLM, Question, accuracy_of, answer, known_tasks, open_task
 from boustro.apps.judges import SCORES
 
 QUESTIONS = [
@@ -124,7 +124,7 @@ def test_long_contexts_are_cut_on_the_left_and_counted(tiny_pair, tmp_path):
     (tmp_path / "openbookqa-train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     lm = BoustroLM(tiny_pair)
     answer(lm, {"long": open_task("openbookqa", tmp_path)})
-    assert lm.counts[CUT] == 2
+    assert lm.counts[CUT_CONTEXTS] == 2
     with pytest.raises(ValueError, match="a choice has 90 pieces, and the window only 63"):
         lm._loglikelihood_tokens([(("", ""), [5], [7] * 90)], disable_tqdm=True)
     with pytest.raises(ValueError, match="has no pieces"):

@@ -251,7 +251,7 @@ def test_the_exact_loss_is_plain_cross_entropy_over_several_tiles(seed, finish):
     plain = F.cross_entropy(logits if finish is None else finish(logits), targets.flatten(), ignore_index=-100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("boustro.models.loss.TILE", 4)
-        patch.setattr("boustro.models.loss.ROWS", 3)
+        patch.setattr("boustro.models.loss.LOGIT_ROWS", 3)
         torch.testing.assert_close(exact_loss(states, vectors.__getitem__, targets, len(vectors), finish), plain)
 
 

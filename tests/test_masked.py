@@ -11,7 +11,14 @@ from transformers.masking_utils import create_bidirectional_mask, packed_sequenc
 
 import boustro
 from boustro.encoders.spec import load_encoder
-from boustro.models.masked import HEADS, MaskedLMWithLoss, encode, packed_attention, packed_positions, prediction_head
+from boustro.models.masked import (
+    MASKED_HEADS,
+    MaskedLMWithLoss,
+    encode,
+    packed_attention,
+    packed_positions,
+    prediction_head,
+)
 from boustro.models.presets import FAMILIES, make_config, make_generator_config, make_masked_config
 from boustro.objectives.examples import collate, keyed_generator
 from boustro.objectives.masked import masked
@@ -96,7 +103,7 @@ VOCABULARY, END, MASK, PAD, LENGTH = 60, 0, 59, 58, 24
 SPECIAL = np.isin(np.arange(VOCABULARY), [END, MASK])
 MASKING = Masking(mask_id=MASK, end_id=END, special=SPECIAL, rate=0.3)
 kinds = pytest.mark.parametrize("kind", FAMILIES)
-heads = pytest.mark.parametrize("kind", HEADS)
+heads = pytest.mark.parametrize("kind", MASKED_HEADS)
 
 
 class Pieces(SimpleNamespace):

@@ -18,7 +18,7 @@ from boustro.apps.cli.main import main
 from boustro.encoders.extended import PooledEncoder, pool_mean, with_mentions
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.encoders.word_means import (
-    WEIGHTS,
+    MEMORY_FILE,
     CodedVectors,
     MeanSums,
     WordMeans,
@@ -29,7 +29,7 @@ from boustro.encoders.word_means import (
     read_means,
 )
 from boustro.encoders.word_table import WordTable, load_table
-from boustro.features.training import REMEMBERED
+from boustro.features.training import MEMORY_ONLY
 from boustro.heads.inputs import Inputs
 from boustro.tasks.fitting import UNREAD
 from boustro.text.words import split_text
@@ -79,7 +79,7 @@ def test_the_folder_has_the_counts_and_means_of_all_words(memory, tiny_pair, cap
 
 
 def test_only_the_most_frequent_words_are_kept_and_chunks_change_nothing(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.encoders.word_means.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.word_means.SUMMED_WORDS", 1)
     assert main([*memory[1][:-1], str(tmp_path / "small"), "--words", "3"]) == 0
     (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(memory[0])
     assert list(small.rows) == list(whole.rows)[:3] == [".", "Vellmar", "Ada"]
@@ -178,7 +178,7 @@ def test_a_finished_memory_is_not_replaced_unasked(memory, capsys):
 
 def read_one_by_one(monkeypatch, stop=lambda: None, at=0):
     """Each document is a chunk, and `stop` is called while number `at` is read."""
-    monkeypatch.setattr("boustro.encoders.word_means.CHUNK_WORDS", 1)
+    monkeypatch.setattr("boustro.encoders.word_means.SUMMED_WORDS", 1)
     add, chunks = MeanSums.add, itertools.count(1)
 
     def add_and_stop(*given):
@@ -240,7 +240,7 @@ def test_after_a_kill_the_last_checkpoint_is_continued_unless_it_is_damaged(
         read_one_by_one(patched, die, at=3)
         assert main(command) == 1
     if damaged:
-        (sums / WEIGHTS).write_bytes((sums / WEIGHTS).read_bytes()[:-8])
+        (sums / MEMORY_FILE).write_bytes((sums / MEMORY_FILE).read_bytes()[:-8])
     read_one_by_one(monkeypatch)
     assert main([*command, "--resume"]) == 0
     told = capsys.readouterr().err
@@ -293,8 +293,8 @@ def test_another_encoder_in_its_place_is_refused(memory, tiny_lm):
 
 def test_vectors_of_another_width_are_refused(memory):
     folder = memory[0]
-    arrays = load_file(folder / WEIGHTS)
-    save_file({**arrays, "0": arrays["0"][:, :4].copy()}, folder / WEIGHTS)
+    arrays = load_file(folder / MEMORY_FILE)
+    save_file({**arrays, "0": arrays["0"][:, :4].copy()}, folder / MEMORY_FILE)
     with pytest.raises(ValueError, match="write the folder again"):
         load_encoder(f"memory:{folder}")
 
@@ -397,7 +397,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
         assert tagger.record["losses"] == other.record["losses"] and len(tagger.head.widths) == 4
         assert tagger.answer(TAGGED) == other.answer(TAGGED)
     tagger.save_pretrained(tmp_path / "ner")
-    assert load_file(tmp_path / "ner" / WEIGHTS)["counts"].tolist() == [2, 2, *[1] * 7]
+    assert load_file(tmp_path / "ner" / MEMORY_FILE)["counts"].tolist() == [2, 2, *[1] * 7]
     assert "words of the training data" in (tmp_path / "ner/README.md").read_text("utf-8")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.answer(TAGGED) == tagger.answer(TAGGED) and len(opened.encoder().learned.rows) == 9
@@ -469,7 +469,7 @@ def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys
     train.write_text(json.dumps({"words": ["Ada", "left", "."], "tags": ["B-PER", "O", "O"]}) + "\n")
     texts.write_text("It rained. Ada left.\nVellmar won. Vellmar left.\n")
     how = ["--train", str(train), "--documents", str(texts), "--encoder", tiny_pair, "--epochs", "1", "--no-cache"]
-    for memory, said in (("--no-memory", None), ("--memory", f"2 {REMEMBERED}")):
+    for memory, said in (("--no-memory", None), ("--memory", f"2 {MEMORY_ONLY}")):
         assert main(["fit", *how, memory, "--out", str(tmp_path / "ner"), "--overwrite"]) == 0
         told = capsys.readouterr().err
         assert f"1 {AROUND}" in told and (said or "") in told and UNREAD not in told

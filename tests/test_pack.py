@@ -14,7 +14,7 @@ from transformers import AutoModel, T5Config
 from architectures import write_model
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.models.packed import BLOCK, PACKED, StoredWeights, narrowed, pack
+from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack
 from boustro.pretrain.run import read_embeddings
 from boustro.store import write_manifest
 from boustro.text.tokenizers import with_special_pieces
@@ -30,10 +30,10 @@ def of_codes(kind: str, blocks: int = 400) -> torch.Tensor:
     scale = (rng.uniform(0.001, 0.1, (blocks, 1)) * rng.choice([1, 1e-3], (blocks, 1))).astype(np.float16)
     scale = scale.astype(np.float32)
     if kind == "q8_0":
-        codes = rng.integers(-127, 128, (blocks, BLOCK))
+        codes = rng.integers(-127, 128, (blocks, BLOCK_VALUES))
         codes[:, 3] = 127  # of the largest value
         return torch.from_numpy(scale * codes.astype(np.float32))
-    codes = rng.integers(0, 16, (blocks, BLOCK))
+    codes = rng.integers(0, 16, (blocks, BLOCK_VALUES))
     if kind == "q4_0":
         codes[:, 7] = 0
         return torch.from_numpy(scale * (codes - 8).astype(np.float32))
@@ -46,7 +46,7 @@ def of_codes(kind: str, blocks: int = 400) -> torch.Tensor:
 def stored(tmp_path: Path, weights: dict[str, torch.Tensor], bits: int) -> StoredWeights:
     tensors, facts = pack(weights, bits)
     tmp_path.mkdir(exist_ok=True)
-    save_file(tensors, tmp_path / PACKED, facts)
+    save_file(tensors, tmp_path / PACKED_FILE, facts)
     return StoredWeights(tmp_path)
 
 
@@ -64,7 +64,7 @@ def test_other_values_have_less_error_than_from_lowest_to_highest(tmp_path):
         assert packed.read("w").shape == given.shape and packed.read("norm").dtype == torch.float16
         errors[bits] = (packed.read("w") - given).square().mean().sqrt().item()
         assert packed.path.stat().st_size < given.numel() * (bits + 1) / 8 + 600
-    x = torch.nn.functional.pad(given.flatten(), (0, 14), value=given[-1, -1].item()).view(-1, BLOCK)
+    x = torch.nn.functional.pad(given.flatten(), (0, 14), value=given[-1, -1].item()).view(-1, BLOCK_VALUES)
     low, step = x.amin(1, True), (x.amax(1, True) - x.amin(1, True)) / 15
     plain = (((x - low) / step).round() * step + low - x).square().mean().sqrt().item()
     assert errors[4] < 0.95 * plain and errors[8] < errors[4] / 14
@@ -181,7 +181,7 @@ def packed(lms, tmp_path):
 
 
 def test_a_torn_or_wrong_packed_file_is_refused_by_name(packed, capsys):
-    file, whole = packed / PACKED, (packed / PACKED).read_bytes()
+    file, whole = packed / PACKED_FILE, (packed / PACKED_FILE).read_bytes()
 
     def refused(match: str) -> None:
         for read in (lambda: load_encoder(str(packed)), lambda: read_embeddings(str(packed))):
@@ -189,9 +189,9 @@ def test_a_torn_or_wrong_packed_file_is_refused_by_name(packed, capsys):
                 read()
 
     file.write_bytes(whole[:-100])
-    refused(f"{PACKED} holds {len(whole) - 100} bytes")
+    refused(f"{PACKED_FILE} holds {len(whole) - 100} bytes")
     file.write_bytes(whole[:-100] + bytes(100))
-    refused(f"{PACKED} has changed")
+    refused(f"{PACKED_FILE} has changed")
     file.write_bytes(whole)
     tensors = load_file(file)
     codes = next(name for name in tensors if name.endswith(":codes"))
@@ -199,7 +199,7 @@ def test_a_torn_or_wrong_packed_file_is_refused_by_name(packed, capsys):
     refused("no manifest.json")
     save_file(tensors | {codes: tensors[codes][1:]}, file, {"layout": json.dumps({codes[:-6]: [4, 32, 32]})})
     write_manifest(packed, "model")
-    refused(f"{PACKED}: damaged")
+    refused(f"{PACKED_FILE}: damaged")
 
 
 def test_what_cannot_be_packed_or_cut_is_refused_by_name(lms, tiny_tokenizer, tmp_path, capsys):

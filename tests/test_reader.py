@@ -59,7 +59,7 @@ def test_an_example_that_is_a_sentence_is_never_taken_for_another():
 
 
 def test_documents_stay_whole_in_memory_whatever_an_example_is(monkeypatch):
-    monkeypatch.setattr("boustro.features.reader.MOST_BYTES", 2)
+    monkeypatch.setattr("boustro.features.reader.MOST_FEATURE_BYTES", 2)
     a, b, alone = sentence("Ada left", "d"), sentence("She won", "d"), sentence("It rained")
     chunks = [*within_memory([Marked(a, 0), Marked(b, 0), Marked(alone, 0), Marked(alone, 1)], own_sentence, 1)]
     assert [len(chunk) for chunk in chunks] == [2, 1, 1]

@@ -33,7 +33,7 @@ from boustro.text.files import KEYS, form_of, open_rows
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
 
-LEFT_OUT = {annotations.OPEN, annotations.LABELLESS, records.REJECTED, records.WORDLESS}
+LEFT_OUT = {annotations.UNANNOTATED, annotations.LABELLESS, records.REJECTED, records.WORDLESS_RECORDS}
 """Notes of which each stands for a record that is no example."""
 
 

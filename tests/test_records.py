@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data, read_data, units
 from boustro.tasks.data.reading import OVERLAPPING
-from boustro.tasks.data.records import REJECTED, WORDLESS, labelled_text
+from boustro.tasks.data.records import REJECTED, WORDLESS_RECORDS, labelled_text
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
@@ -115,7 +115,7 @@ def test_overlapping_entities_stand_beside_the_tags(file):
 def test_what_annotators_rejected_and_what_has_no_word_is_left_out_and_counted(file):
     good = {"text": "Ada", "spans": [[0, 3, "PER"]]}
     labelled = load_data(file("a.jsonl", rows(good, {**good, "answer": "reject"}, {"text": " ", "spans": []})))
-    assert len(labelled.sentences) == 1 and labelled.counts() == {REJECTED: 1, WORDLESS: 1}
+    assert len(labelled.sentences) == 1 and labelled.counts() == {REJECTED: 1, WORDLESS_RECORDS: 1}
     assert [n.where[-1] for n in labelled.notes] == ["2", "3"]
 
 

@@ -16,7 +16,7 @@ from boustro.apps.drawing import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standal
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.compare.report import REPORT
 from boustro.apps.studies.core import systems
-from boustro.apps.studies.core.cells import KIND, find_cells
+from boustro.apps.studies.core.cells import CELL_KIND, find_cells
 from boustro.apps.studies.core.run import write_report
 from boustro.apps.studies.report.blocks import MarkedText, Section
 from boustro.apps.studies.report.charts import score_dots
@@ -74,7 +74,7 @@ def write_cell(grid, system, seed, out, answers):
     cost = {"feature_bytes": 10**7, "head_bytes": 10**5, "words_per_second": 900.0, "peak_bytes": 10**9}
     cell = grid.cell(system, seed, out)
     result = {"config": grid.settings(system, seed), "seed": seed, "record": record}
-    with write_folder(cell.folder, KIND) as folder:
+    with write_folder(cell.folder, CELL_KIND) as folder:
         for name, predicted in answers.items():
             told = score_entities([gold_entities(s) for s in grid.data()[name]], predicted).to_dict()
             figures = {key: told[key] for key in ("precision", "recall") if grid.units.has_positions}
@@ -273,7 +273,7 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
     held = json.loads(scores.read_text())
     for key in ("dev_curve", "layer_weights", "best_epoch"):
         del held["record"][key]
-    with write_folder(scores.parent, KIND) as folder:
+    with write_folder(scores.parent, CELL_KIND) as folder:
         write_file(folder / "dev.jsonl", '{"entities": [], "scores": []}\n' * 3)
         write_file(folder / "scores.json", json.dumps(held))
     results = write_report(grid, find_cells(grid, tmp_path), tmp_path)

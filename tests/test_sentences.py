@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import boustro
 from boustro.apps.cli.main import main
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.sentences import CUT
+from boustro.encoders.sentences import CUT_TEXTS
 from boustro.encoders.spec import Spec, load_encoder, open_encoder
 from boustro.heads.options import TextOptions
 from boustro.heads.registry import make_head
@@ -145,7 +145,7 @@ def test_taggers_read_the_words_and_texts_both(folder):
 def test_what_is_cut_is_counted(made):
     encoder = boustro.SentenceEncoder(str(made(longest=7)[0]), "statistics", cache=False)
     encoder.encode(TEXTS)
-    assert encoder.notices()[CUT] == 3
+    assert encoder.notices()[CUT_TEXTS] == 3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from boustro.text.mixture import Mixture, interleave, smoothed_shares
 from boustro.text.segments import Example, Segments, SegmentStream
 from boustro.text.shards import Shards, tokenize, write_shards
 from boustro.text.tokenizers import (
-    CUT,
+    CUT_TO_TRAIN,
     END_OF_TEXT,
     LONGEST_WORD,
     TO_WORDS,
@@ -370,7 +370,7 @@ def test_no_part_has_a_longer_word_and_nothing_is_lost(unit):
     parts = list(cut_long_words([text, "Nobody reads."], counts))
     assert "".join(parts) == text + "Nobody reads." and parts[-1] == "Nobody reads."
     words = [word for part in parts for word, _ in TO_WORDS.pre_tokenize_str(part)]
-    assert max(map(len, words)) == LONGEST_WORD and counts == {CUT: 2}
+    assert max(map(len, words)) == LONGEST_WORD and counts == {CUT_TO_TRAIN: 2}
 
 
 @pytest.mark.parametrize("length", [LONGEST_WORD - 1, LONGEST_WORD])
@@ -392,7 +392,7 @@ def test_a_sequence_of_letters_is_trained_on_in_time_that_grows_with_its_length(
     begun = time.monotonic()
     tokenize((str(tmp_path / "dna.txt"),), tmp_path / "shards", train_tokenizer=1000, workers=1)
     assert time.monotonic() - begun < 15
-    assert f"; 1 {CUT}" in capsys.readouterr().out
+    assert f"; 1 {CUT_TO_TRAIN}" in capsys.readouterr().out
     shards = Shards.open(tmp_path / "shards")
     pieces = shards.pieces[0][:-1].tolist()
     assert load_tokenizer(shards.tokenizer_path).decode(pieces) == dna and len(pieces) < len(dna) / 3

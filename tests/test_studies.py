@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 import children
 from boustro.apps.cli.main import main
 from boustro.apps.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
-from boustro.apps.studies.compare.examples import MOST_WORDS, confident_mistakes, cut, differing
+from boustro.apps.studies.compare.examples import SHOWN_WORDS, confident_mistakes, cut, differing
 from boustro.apps.studies.report.blocks import ExampleSentence, to_html
 from boustro.metrics.labels import score_text_labels
 from boustro.metrics.questions import score_answers
@@ -389,10 +389,10 @@ def test_examples_that_two_systems_answer_differently_are_fixed_or_broken():
 
 def test_a_long_context_is_cut_around_the_answer():
     words, left_out = [(f"w{i}", i % 2 == 0) for i in range(200)], ("…", True)
-    shown, spans = cut(words, [(150, 152), (3, 4)], MOST_WORDS)
-    assert shown[0] == shown[-1] == left_out and len(shown) == MOST_WORDS + 2
+    shown, spans = cut(words, [(150, 152), (3, 4)], SHOWN_WORDS)
+    assert shown[0] == shown[-1] == left_out and len(shown) == SHOWN_WORDS + 2
     assert spans == [[spans[0][0], spans[0][0] + 2]] and shown[spans[0][0]] == ("w150", True)
-    assert cut(words[:5], [(0, 5)], MOST_WORDS) == (words[:5], [[0, 5]])
+    assert cut(words[:5], [(0, 5)], SHOWN_WORDS) == (words[:5], [[0, 5]])
     assert cut(words, [(199, 200)], 10)[0] == [left_out, *words[190:]]
     assert cut(words, [], 3)[0] == [*words[:3], left_out]
 

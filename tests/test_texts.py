@@ -306,7 +306,7 @@ def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_
 def test_words_are_weighed_on_a_development_set_that_is_large_enough(lm, num_dev, taught, monkeypatch):
     new = [(f"{text} {n}", label) for n in range(9) for text, label in TEXTS][:num_dev]
     parts, dev = [], [*([("Ada left.", "unheard of")] * 9), *TEXTS, *new] if num_dev else None
-    monkeypatch.setattr("boustro.tasks.classifier.FEW", 1)
+    monkeypatch.setattr("boustro.tasks.classifier.FEW_TEXTS", 1)
     monkeypatch.setattr(
         fitting, "train_on_part", lambda *given: parts.append(given[0].plan.head_options) or train_on_part(*given)
     )

@@ -9,11 +9,11 @@ import torch
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.cli.weak import ABSENT, INSIDE, SURPLUS, TAKEN, Gazetteer, locate
+from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, Gazetteer, locate
 from boustro.heads.training import _batches
 from boustro.tasks import fitting
 from boustro.tasks.data import load_data
-from boustro.tasks.fitting import SHARED, WEIGHTS
+from boustro.tasks.fitting import SHARED, WEAK_WEIGHTS
 from boustro.types import Entity
 
 NAMES = [("Ada Brandt", "PER"), ("Ada", "PER"), ("Port Lisse", "LOC"), ("Port Lisse Bank", "ORG"), ("O'Neill", "PER")]
@@ -124,7 +124,7 @@ def test_what_is_said_of_listed_entities_that_were_left_out_is_true():
     for names, counts in (
         (["Eve"], {ABSENT: 1}),
         (["adam"], {ABSENT: 1}),
-        (["dam", "based"], {INSIDE: 2}),
+        (["dam", "based"], {INSIDE_WORDS: 2}),
         (["Adam", "Adam", "Adam"], {SURPLUS: 2}),
         (["Port Lisse", "Lisse Bank"], {TAKEN: 1}),
         (["Ada Brandt", "Ada", "Ada"], {TAKEN: 1, SURPLUS: 1}),
@@ -186,11 +186,14 @@ HOW = {"hidden": 32, "epochs": 8, "lr": 1e-2, "dropout": 0.0, "cache": False}
 def test_good_labels_are_used_and_bad_ones_are_not(tiny_pair):
     good = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=GOOD)
     bad = boustro.Tagger(tiny_pair, **HOW).fit(GOLD, GOLD, seed=1, weak=BAD)
-    assert list(good.record["weak"]["tried"]) == [f"{w:g}" for w in WEIGHTS] and good.record["weak"]["sentences"] == 27
+    assert (
+        list(good.record["weak"]["tried"]) == [f"{w:g}" for w in WEAK_WEIGHTS]
+        and good.record["weak"]["sentences"] == 27
+    )
     assert good.record["weak"]["tried"]["1"] > good.record["weak"]["tried"]["0"] and good.record["weak"]["weight"] > 0
     for own in (good.record["weak"], bad.record["weak"]):
         best = max(own["tried"].values())
-        assert own["weight"] == min(w for w in WEIGHTS if own["tried"][f"{w:g}"] == best)
+        assert own["weight"] == min(w for w in WEAK_WEIGHTS if own["tried"][f"{w:g}"] == best)
     assert min(good.record["weak"]["tried"].values()) == good.record["weak"]["tried"]["0"]
     fixed = [boustro.Tagger(tiny_pair, **HOW).fit(GOLD, seed=1, weak=BAD, weak_weight=w) for w in (0.1, 1.0)]
     assert fixed[0].record["losses"] != fixed[1].record["losses"]
@@ -219,7 +222,7 @@ def test_weak_examples_with_a_text_that_is_left_out_are_left_out_with_it(tiny_pa
     texts = [("Ada left.", "a"), ("It rained.", "b"), ("Mira sang.", "a"), ("It snows.", "b")]
     boustro.Classifier(tiny_pair, "mlp-pool", calibrate=2, **HOW | {"epochs": 1}).fit(texts, seed=1, weak=texts)
     parts = [own for own in trained if own[0]]
-    assert len(parts) > 2 * (3 * len(WEIGHTS)) and not any(shared for _, shared, _ in parts)
+    assert len(parts) > 2 * (3 * len(WEAK_WEIGHTS)) and not any(shared for _, shared, _ in parts)
     assert all(size < 10 for _, _, size in parts)
     assert tagger.record["notices"][SHARED] == 6
 

@@ -37,7 +37,7 @@ SHIPPED_TAGGER = "starter-names"
 is called so (`text.places.packaged_tagger`), so no default of ours may be that word."""
 SENTENCES, MODULES = "sentences", "modules.json"
 """The kind of a folder of sentence-transformers, and the file that it is known by."""
-SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as out of reach
+HUB_SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as out of reach
 
 
 def locate_model(name: str) -> str:
@@ -123,7 +123,7 @@ def prepare_hub() -> bool:
         return not constants.HF_HUB_OFFLINE
     address = urlparse(constants.ENDPOINT)
     try:
-        socket.create_connection((address.hostname or "", address.port or 443), SECONDS).close()
+        socket.create_connection((address.hostname or "", address.port or 443), HUB_SECONDS).close()
     except OSError:
         os.environ["HF_HUB_OFFLINE"] = "1"  # for libraries that are imported later
         constants.HF_HUB_OFFLINE = True

@@ -20,7 +20,7 @@ from boustro.output import duration
 LINE_SECONDS = 30.0  # without a terminal a line goes into a file: twice a minute shows that it runs
 BAR_SECONDS = 1.0
 """A bar for what is over sooner would only flicker."""
-UNKNOWN = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
+UNKNOWN_TOTAL = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 """A bar of tqdm without speed and time left."""
 
 Item = TypeVar("Item")
@@ -61,7 +61,7 @@ class Progress:
             from tqdm.std import tqdm  # what shows no bar does not need it; that of notebooks warns without ipywidgets
 
             how: dict[str, Any] = {"unit": f" {unit}", "unit_scale": True, "leave": False, "delay": BAR_SECONDS}
-            how |= {"bar_format": UNKNOWN} if total is not None else {}
+            how |= {"bar_format": UNKNOWN_TOTAL} if total is not None else {}
             self._bar = tqdm(total=total, initial=done, desc=what, **how)
 
     def __enter__(self) -> Self:

@@ -23,7 +23,7 @@ from boustro.tasks.answers import Answer, InputAnswer, Part
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
 
-LONGEST = 500
+LONGEST_EXPLAINED = 500
 """Words of an example whose words are left out one by one."""
 
 
@@ -112,9 +112,10 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
 def refuse_long(parts: Sequence[Part], model: Task[Any, Any], place: str = "the input") -> None:
     """`ValueError` for an example with more words than are left out one by one, where the task needs that."""
     longest = max((len(part.example) for part in parts), default=0)
-    if longest > LONGEST and any(model.without_each(part.example) is not None for part in parts):
+    if longest > LONGEST_EXPLAINED and any(model.without_each(part.example) is not None for part in parts):
         raise ValueError(
-            f"{place} has {longest:,} words; an explanation reads it once for each of them, and takes {LONGEST} at most"
+            f"{place} has {longest:,} words; an explanation reads it once for each of them, and takes "
+            f"{LONGEST_EXPLAINED} at most"
         )
 
 

@@ -16,7 +16,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import locate
 from boustro.hardware import is_spread
 from boustro.models.lora import (
-    CONFIG,
+    ADAPTER_CONFIG,
     MASK_KEPT,
     Adaptation,
     adapter_fingerprint,
@@ -108,7 +108,7 @@ def _refuse_unmergeable(path: str, reading: ReadingOptions, common: dict[str, An
 
 def adapter_base(path: str) -> str | None:
     """The LM that a folder of peft names, with its revision; None for any other folder. `ValueError` without one."""
-    file = Path(path) / CONFIG
+    file = Path(path) / ADAPTER_CONFIG
     if find_adaptation(path) or not file.is_file() or (Path(path) / "config.json").is_file():
         return None
     facts = read_json(file)

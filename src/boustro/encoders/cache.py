@@ -33,8 +33,8 @@ from boustro.text.words import LONGEST
 from boustro.types import Sentence
 
 PROBE_SENTENCES, PROBED_WORDS = 100, 500  # by so many the speed is measured before a long run
-KIND, ARRAY = "features", "features.bin"
-NOTABLE, LARGE = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
+FEATURES_KIND, ARRAY = "features", "features.bin"
+NOTABLE, LARGE_FEATURES = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
 SLOW = 5e12  # words times parameters that are told beforehand: about a minute on one core
 NAME_ONE = "name a folder for the cache in BOUSTRO_CACHE"
 _SAID: set[str] = set()
@@ -148,7 +148,7 @@ class CachedEncoder(Encoder):
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
         """The `made_by` of the entry's manifest; `ValueError` if the entry does not contain the array."""
-        manifest = open_folder(entry, KIND, needs=(ARRAY,))
+        manifest = open_folder(entry, FEATURES_KIND, needs=(ARRAY,))
         notices = manifest["made_by"].get("notices")
         told = isinstance(notices, dict) and all(isinstance(count, int) for count in notices.values())
         if manifest["files"][ARRAY]["bytes"] != size or not told:
@@ -163,7 +163,7 @@ class CachedEncoder(Encoder):
         before = Counter(self.encoder.counts)
         made_by = {"spec": self.spec, "identity": self._facts, "shape": shape, "notices": {}}
         with (
-            write_folder(entry, KIND, made_by) as folder,
+            write_folder(entry, FEATURES_KIND, made_by) as folder,
             (folder / ARRAY).open("wb") as file,
             Progress(self.spec, "words", total=shape[0]) as bar,
         ):
@@ -213,7 +213,7 @@ def tell_cost(encoder: Encoder, data: Sequence[Sequence[Sentence]]) -> None:
     if size < NOTABLE and sum(words * part.num_parameters for part, words in needed) < SLOW:
         return
     seconds, words = sum(seconds for _, seconds in _costs(missing).values()), sum(map(num_words, data))
-    fewer = f"; {FEWER}" if size >= LARGE and max(part.streams[0].num_layers for part, _ in needed) > 1 else ""
+    fewer = f"; {FEWER}" if size >= LARGE_FEATURES and max(part.streams[0].num_layers for part, _ in needed) > 1 else ""
     speed = f"{duration(seconds)} ({words / seconds:,.0f} words a second)"
     written = f"{size / 2**30:.2f} GiB of features of {words:,} words, written to {needed[0][0].folder}"
     print(f"{encoder.spec}: {speed}, {written}{fewer}", file=sys.stderr)
@@ -266,7 +266,7 @@ def clear_features(folder: Path) -> None:
 
 def _describe(entry: Path) -> str:
     try:
-        with read_folder(entry, KIND) as manifest:
+        with read_folder(entry, FEATURES_KIND) as manifest:
             made = manifest["made_by"]
             words, layers, width = made["shape"]
             return f"{words:>9,} words  {layers} x {width}  {made['identity']['pooling']:<12} {made['spec']}"
@@ -277,7 +277,7 @@ def _describe(entry: Path) -> str:
 def _entries(folder: Path) -> list[Path]:
     """Folders of features, complete or damaged; not those that a program is writing."""
     entries = (entry for entry in sorted(folder.glob("??/*")) if not entry.name.startswith("."))
-    return [entry for entry in entries if kind_of(entry) == KIND or (entry / ARRAY).is_file()]
+    return [entry for entry in entries if kind_of(entry) == FEATURES_KIND or (entry / ARRAY).is_file()]
 
 
 def _by_age(folder: Path) -> list[tuple[Path, int]]:

@@ -25,7 +25,7 @@ from boustro.types import Sentence
 
 # an LSTM takes a step a word: a CPU gains nothing by wider batches, a GPU is idle in narrow ones
 BATCH_WORDS = {"cpu": 1024, "cuda": 32768}
-CUT = "words longer than the model spells, cut"
+CUT_WORDS = "words longer than the model spells, cut"
 NUM_LAYERS = 3  # the letters' vector and two LSTMs, as Peters et al. 2018
 
 
@@ -85,7 +85,7 @@ class ElmoEncoder(Encoder):
     def _read(self, texts: list[list[str]]) -> ElmoStates:
         *given, num_cut = spell_texts(texts, self._elmo.shape.max_letters)
         if num_cut:
-            self.counts[CUT] += num_cut
+            self.counts[CUT_WORDS] += num_cut
         return self._elmo(*(x.to(self.device) for x in given))
 
     def _pool(self, states: ElmoStates, row: int, length: int) -> np.ndarray:

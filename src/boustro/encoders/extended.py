@@ -118,7 +118,7 @@ def innermost(encoder: Encoder) -> Encoder:
 
 
 POOLED = ", mentions pooled"  # behind the name of a stream
-BLOCK_KINDS, BLOCK_WORDS = 512, 4096  # whose float32 vectors fit into a processor's cache
+BLOCK_KINDS, KIND_BLOCK_WORDS = 512, 4096  # whose float32 vectors fit into a processor's cache
 
 
 class PooledEncoder(ExtendedEncoder):
@@ -214,7 +214,7 @@ def pool_mean(
 
 
 SPELLING = "spelling"  # the name of the stream
-SHORTEST, LONGEST = 2, 5  # shorter runs of letters are in every word, longer ones are nearly as rare as words
+SHORTEST_RUN, LONGEST_RUN = 2, 5  # shorter runs of letters are in every word, longer ones are nearly as rare as words
 MOST_LETTERS = 100  # an address or a hash has thousands of runs, and none that another word shares
 WIDTH = 8 * blake2b.MAX_DIGEST_SIZE  # one bit of the hash is one dimension, +1 or -1
 KEPT_WORDS = 1 << 14  # frequent words are spelled once
@@ -252,7 +252,7 @@ def with_spelling(encoder: Encoder, wanted: bool) -> Encoder:
 def spell(word: str) -> np.ndarray:
     """The vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""
     framed = f"<{word[:MOST_LETTERS].lower()}>"
-    lengths = range(SHORTEST, LONGEST + 1)
+    lengths = range(SHORTEST_RUN, LONGEST_RUN + 1)
     grams = [framed, *(framed[i : i + n] for n in lengths for i in range(len(framed) - n + 1))]
     return _project(grams) + _project(shapes(word))
 
@@ -356,7 +356,7 @@ def named_by_folder(path: str) -> list[str]:
         return [read_json(Path(path) / "config.json")["encoder"]]
 
 
-NETWORK, PLACES = "names.safetensors", 3  # outside, begins, goes on
+NETWORK, NUM_PLACES = "names.safetensors", 3  # outside, begins, goes on
 LOWEST = -12.0
 """The lowest logarithm of a probability that is told."""
 COPIES = 4
@@ -378,7 +378,7 @@ class NamesNetwork:
     @property
     def width(self) -> int:
         """Of its stream."""
-        return COPIES * len(self.leave) + PLACES + self.num_kinds
+        return COPIES * len(self.leave) + NUM_PLACES + self.num_kinds
 
     def read(self, vectors: np.ndarray) -> np.ndarray:
         """From vectors (W, D) the vector, the probabilities of outside, begins and goes on, and those of the kinds, the
@@ -386,7 +386,7 @@ class NamesNetwork:
         standard = (vectors.astype(np.float32) - self.mean) * self.scale
         hidden = np.maximum(standard @ self.enter.T + self.enter_bias, 0)
         outputs = hidden @ self.leave.T + self.leave_bias
-        place, vector, kinds = np.split(outputs, [PLACES, len(self.leave) - self.num_kinds], axis=1)
+        place, vector, kinds = np.split(outputs, [NUM_PLACES, len(self.leave) - self.num_kinds], axis=1)
         place, kinds = log_softmax(place), log_softmax(kinds) if self.num_kinds else kinds
         inside = 1 - np.exp(place[:, :1])
         values = [vector * inside, np.exp(place), np.exp(kinds) * inside]
@@ -447,8 +447,8 @@ class NamesEncoder(ExtendedEncoder):
     def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         read = features.streams[: self.num_read]
         values = np.empty((len(read[0]), 1, self.network.width), self.dtype)
-        for first in range(0, len(values), BLOCK_WORDS):
-            some = slice(first, first + BLOCK_WORDS)
+        for first in range(0, len(values), KIND_BLOCK_WORDS):
+            some = slice(first, first + KIND_BLOCK_WORDS)
             values[some, 0] = self.network.read(np.concatenate([stream[some, -1] for stream in read], 1))
         yield values
 

@@ -21,7 +21,7 @@ from boustro.encoders.loading import naming, weights_fingerprint
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import open_encoder
 from boustro.encoders.transformer import StateEncoder
-from boustro.models.fusion import CLOZE, KIND, READING, Fusion, Towers, load_fusion
+from boustro.models.fusion import CLOZE, FUSION_KIND, READING, Fusion, Towers, load_fusion
 from boustro.store import fingerprint, kind_of
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
@@ -116,7 +116,7 @@ class FusionEncoder(StateEncoder):
 
 def named_by_fusion(path: str) -> list[str]:
     """The specs of the LMs that a fusion's folder names but does not contain; empty for any other folder."""
-    if kind_of(path) != KIND:
+    if kind_of(path) != FUSION_KIND:
         return []
     config = load_fusion(Path(path))[1]
     return [config[side] for side in SIDES["both"] if side not in config["trained"]]

@@ -27,7 +27,7 @@ PLAIN_TEXT = ("vocab.txt", "merges.txt")
 IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
 """Files that change no number."""
 # hashing a file of gigabytes takes seconds, so hashes of large ones are kept by size and time
-REMEMBERED, LARGE = "hashes.json", 64 * 2**20
+HASHES_FILE, LARGE = "hashes.json", 64 * 2**20
 SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the same modification time
 
 
@@ -116,11 +116,11 @@ def _hash(path: Path) -> str:
     key = f"{os.path.realpath(path)}|{facts.st_size}|{facts.st_mtime_ns}|{facts.st_ino}"
     known: dict[str, str] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
-        known = dict(read_json(cache_folder() / REMEMBERED))
+        known = dict(read_json(cache_folder() / HASHES_FILE))
     if key in known:
         return known[key]
     digest = hash_file(path)
     if time.time() - facts.st_mtime > SETTLED_SECONDS:
         with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(cache_folder() / REMEMBERED, json.dumps(known | {key: digest}, indent=1))
+            write_file(cache_folder() / HASHES_FILE, json.dumps(known | {key: digest}, indent=1))
     return digest

@@ -32,7 +32,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.text.detokenise import SpelledPieces
 from boustro.types import Sentence
 
-WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
+WEIGHT_ENDINGS = ("*.safetensors", "*.bin", "*.gguf")
 
 
 class OutsideLM(LMEncoder):
@@ -50,7 +50,7 @@ class OutsideLM(LMEncoder):
         weights to compare it with, and how its states are scaled."""
         self.scales = list(scales or [1] * len(self._layers))
         folder = Path(self._path)
-        if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in WEIGHTS):
+        if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in WEIGHT_ENDINGS):
             self._weights = weights
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:

@@ -60,9 +60,9 @@ POOLINGS = {
 """What files before version 6 call them, in the order in which several are joined."""
 VECTOR = "sentence_embedding"
 """What the library calls the vector that modules behind the pooling read and write."""
-WEIGHTS = "model.safetensors"
+MODULE_WEIGHTS = "model.safetensors"
 WHOLE = "whole text"
-CUT = "texts longer than the folder's max_seq_length, whose vector is that of their beginning"
+CUT_TEXTS = "texts longer than the folder's max_seq_length, whose vector is that of their beginning"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class SentenceFolder:
         weights = weights_fingerprint(self.place, exact_revision(self.place, self.revision))
         if not Path(self.place).is_dir():
             return weights
-        files = [self.file(f"{path}/{WEIGHTS}") for _, _, path in self.layers]
+        files = [self.file(f"{path}/{MODULE_WEIGHTS}") for _, _, path in self.layers]
         body = [] if self.body == self.place else [weights_fingerprint(self.body, None)]
         return fingerprint(weights, body, [file and hash_file(file) for file in files])
 
@@ -297,9 +297,11 @@ def load_layers(folder: SentenceFolder) -> nn.Sequential:
         except (KeyError, TypeError) as error:
             raise ValueError(f"{where}: its config.json lacks what a {kind} needs ({reason(error)})") from error
         if layer.state_dict():
-            file = folder.file(f"{path}/{WEIGHTS}")
+            file = folder.file(f"{path}/{MODULE_WEIGHTS}")
             if file is None:
-                raise ValueError(f"{where}: no {WEIGHTS}; save the folder again with a newer sentence-transformers")
+                raise ValueError(
+                    f"{where}: no {MODULE_WEIGHTS}; save the folder again with a newer sentence-transformers"
+                )
             try:
                 layer.load_state_dict(load_file(file))
             except Exception as error:  # a damaged file makes safetensors raise anything
@@ -378,7 +380,7 @@ class TextVectors(Encoder):
         given = [self.folder.prompt + text for text in texts]
         rows = self.tokenizer(given, verbose=False)["input_ids"]
         long = [n for n, row in enumerate(rows) if len(row) > self.longest]
-        self.counts[CUT] += len(long)
+        self.counts[CUT_TEXTS] += len(long)
         for n in long:
             rows[n] = self.tokenizer(given[n], truncation=True, max_length=self.longest)["input_ids"]
         parts, order, most = [], [], DEVICE_PIECES.get(self.device.type, BATCH_PIECES)

@@ -43,7 +43,7 @@ from boustro.store import read_folder, read_json, write_file
 from boustro.types import Sentence
 
 NUM_CENTROIDS = 256  # a code is one byte
-SAMPLE = 20_000  # vectors that centroids and axes are found among
+SAMPLED_VECTORS = 20_000  # vectors that centroids and axes are found among
 PART = 8
 """Components of a part, where there are so many."""
 
@@ -100,7 +100,7 @@ def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
     mean = vectors.mean(0, dtype=np.float64)
     deviation = vectors.std(0, dtype=np.float64) + 1e-6  # a dimension may be constant
     standardised = ((vectors - mean) / deviation).astype(np.float32)
-    sampled = np.random.default_rng(0).permutation(len(vectors))[:SAMPLE]
+    sampled = np.random.default_rng(0).permutation(len(vectors))[:SAMPLED_VECTORS]
     variances, axes = np.linalg.eigh(np.cov(standardised[sampled], rowvar=False, ddof=0).reshape(width, width))
     order = deal_out(variances[::-1], num_parts, min(PART, width // num_parts))
     turned = axes[:, ::-1][:, order]
@@ -130,9 +130,9 @@ def deal_out(variances: np.ndarray, num_parts: int, size: int) -> np.ndarray:
     return np.concatenate(parts).astype(np.int64)
 
 
-KIND, WEIGHTS = MEMORY, "memory.safetensors"
-WORDS, COUNTS, READ = "words.json", "counts", "read"
-CHUNK_WORDS = 20_000  # features of so many words of one layer of 1,024 take 40 MB
+MEMORY_KIND, MEMORY_FILE = MEMORY, "memory.safetensors"
+WORDS_FILE, COUNTS, READ_KEY = "words.json", "counts", "read"
+SUMMED_WORDS = 20_000  # features of so many words of one layer of 1,024 take 40 MB
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class MeanSums:
         """
         unread = islice(documents, self.num_documents, None)
         with Progress("reading", "words", total=num_words, done=self.num_words) as bar:
-            for chunk in chunk_by_size(unread, lambda document: sum(map(len, document)), CHUNK_WORDS):
+            for chunk in chunk_by_size(unread, lambda document: sum(map(len, document)), SUMMED_WORDS):
                 sentences = [sentence for document in chunk for sentence in document]
                 self.add(sentences, encoder.read_all(sentences).streams)
                 self.num_documents += len(chunk)
@@ -238,13 +238,14 @@ class MeanSums:
 
         read = np.array([self.num_documents, self.num_words])
         save_file(
-            {COUNTS: self._counts, READ: read, **dict(zip(self._names, self._sums, strict=True))}, folder / WEIGHTS
+            {COUNTS: self._counts, READ_KEY: read, **dict(zip(self._names, self._sums, strict=True))},
+            folder / MEMORY_FILE,
         )
 
     def restore(self, folder: Path) -> None:
         """Go on from what `save` wrote, of the same words and streams."""
-        arrays = {name: array.copy() for name, array in read_arrays(folder / WEIGHTS).items()}
-        self.num_documents, self.num_words = arrays.pop(READ).tolist()
+        arrays = {name: array.copy() for name, array in read_arrays(folder / MEMORY_FILE).items()}
+        self.num_documents, self.num_words = arrays.pop(READ_KEY).tolist()
         self._counts, *self._sums = (arrays[name] for name in (COUNTS, *self._names))
 
     def means(self, code_bytes: int = 0) -> WordMeans:
@@ -263,8 +264,8 @@ def save_means(folder: Path, known: WordMeans) -> None:
     """Write the two files."""
     from safetensors.numpy import save_file
 
-    save_file(means_to_arrays(known), folder / WEIGHTS)
-    write_file(folder / WORDS, json.dumps(list(known.rows), ensure_ascii=False))
+    save_file(means_to_arrays(known), folder / MEMORY_FILE)
+    write_file(folder / WORDS_FILE, json.dumps(list(known.rows), ensure_ascii=False))
 
 
 def means_to_arrays(known: WordMeans) -> dict[str, np.ndarray]:
@@ -280,7 +281,7 @@ def means_to_arrays(known: WordMeans) -> dict[str, np.ndarray]:
 
 def read_means(folder: Path) -> WordMeans:
     """The words of a folder that is being read; `ValueError` where the two files do not fit."""
-    return means_of(read_arrays(folder / WEIGHTS), read_json(folder / WORDS))
+    return means_of(read_arrays(folder / MEMORY_FILE), read_json(folder / WORDS_FILE))
 
 
 def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
@@ -294,7 +295,7 @@ def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
         for n in map(str, range(num_streams))
     ]
     if not all(isinstance(word, str) for word in words):
-        raise ValueError(f"{WORDS} has something that is not a word")
+        raise ValueError(f"{WORDS_FILE} has something that is not a word")
     rows = {word: row for row, word in enumerate(words)}
     if any(len(array) != len(rows) for array in (counts, *means)):
         raise ValueError("the words are not those of the vectors")
@@ -303,7 +304,7 @@ def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
 
 def load_means(path: Path) -> tuple[WordMeans, dict[str, Any]]:
     """The words and `config.json` of a memory; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
-    with read_folder(path, KIND, needs=(WEIGHTS, WORDS, "config.json")):
+    with read_folder(path, MEMORY_KIND, needs=(MEMORY_FILE, WORDS_FILE, "config.json")):
         known, config = read_means(path), read_json(path / "config.json")
         if not isinstance(config["encoder"], str) or "reading" not in config:
             raise ValueError("no encoder is named")

@@ -37,12 +37,12 @@ from boustro.store import content_fingerprint, read_folder, read_json, write_fil
 from boustro.types import Sentence
 
 COUNTS, VECTORS = "counts", "vectors"
-WORDS, ARRAYS, CONFIG = "words.json", "table.safetensors", "config.json"
+WORDS_FILE, ARRAYS, CONFIG_FILE = "words.json", "table.safetensors", "config.json"
 PART = "##"
 """Before a part of a word that does not begin it."""
 SMOOTHING = 1e-3
 """a."""
-LONGEST = 20
+LONGEST_PART = 20
 """Letters of a part that are looked for."""
 OPENING = 3
 """Words that a text opens with."""
@@ -106,7 +106,7 @@ class WordTable:
     def _parts(self, word: str) -> Iterator[int]:
         place = 0
         while place < len(word):
-            ends = range(min(len(word), place + LONGEST), place, -1)
+            ends = range(min(len(word), place + LONGEST_PART), place, -1)
             matches = ((end, self.rows.get(PART * (place > 0) + word[place:end])) for end in ends)
             place, row = next(((end, row) for end, row in matches if row is not None), (place + 1, None))
             if row is not None:
@@ -147,8 +147,8 @@ class WordTable:
 def load_table(name: str) -> WordTable:
     """The table of the package, or of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
     path = Path(locate_extended(name))
-    with read_folder(path, TABLE, needs=(WORDS, ARRAYS, CONFIG)) as manifest:
-        return WordTable.read(path / WORDS, path / ARRAYS, name, content_fingerprint(manifest))
+    with read_folder(path, TABLE, needs=(WORDS_FILE, ARRAYS, CONFIG_FILE)) as manifest:
+        return WordTable.read(path / WORDS_FILE, path / ARRAYS, name, content_fingerprint(manifest))
 
 
 class TableEncoder(Encoder):

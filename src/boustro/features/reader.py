@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Parts = Callable[[Any], tuple[Sentence, ...]]
 """The sentences of an example; as many for each."""
-MOST_BYTES = 512 * 2**20  # of features, beside the LM and the head
+MOST_FEATURE_BYTES = 512 * 2**20  # of features, beside the LM and the head
 
 
 def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sentence], np.ndarray]:
@@ -49,11 +49,11 @@ def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sent
 
 
 def within_memory(examples: Sequence[Any], parts: Parts, bytes_per_word: int) -> Iterator[list[Any]]:
-    """Consecutive examples until the features of their words take about `MOST_BYTES`; no document is divided."""
+    """Yield consecutive examples whose words' features take about `MOST_FEATURE_BYTES`; no document is divided."""
     sizes = chunk_by_size(
         _by_document(examples, parts),
         lambda group: sum(len(s) for e in group for s in parts(e)),
-        max(MOST_BYTES // bytes_per_word, 1),
+        max(MOST_FEATURE_BYTES // bytes_per_word, 1),
     )
     for chunk in sizes:
         yield [example for group in chunk for example in group]

@@ -31,7 +31,7 @@ from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
 
 FORGOTTEN = 0.3  # of the words: entities of BC5CDR never seen 61.4 at 0, 63.7 at 0.3, 63.6 at 0.6 (docs/log.md)
-REMEMBERED = "sentences without labels, read for the memory only"
+MEMORY_ONLY = "sentences without labels, read for the memory only"
 
 
 def read_remembering(
@@ -93,9 +93,9 @@ def _letters(sentence: Sentence) -> str:
 
 
 DELAYS = (1, 2, 4, 8, 16)  # one is drawn for each sentence, so that one head serves every delay
-BLOCK_WORDS = 4096
+MEMORY_BLOCK_WORDS = 4096
 """Words of the rows that are read at once."""
-CUT = "training sentences read with fewer words behind each word"
+CUT_BEHIND = "training sentences read with fewer words behind each word"
 
 
 class Versions(Inputs):
@@ -166,7 +166,7 @@ def cut_inputs(
                         stream[first + number] = vector
                     distances[first + number] = distance
                 bar.update(len(behind))
-    return Versions(streams, inputs.lengths, encode_distances(distances), seed), {CUT: len(sentences)}
+    return Versions(streams, inputs.lengths, encode_distances(distances), seed), {CUT_BEHIND: len(sentences)}
 
 
 def _cut(
@@ -186,7 +186,7 @@ def _cut(
         stop = min(number + delay + 1, words.stop)
         if stop == number + delay + 1:
             rows.append(Row(number, stop, fixes=True))
-        if rows and (number == len(delays) - 1 or sum(map(len, rows)) >= BLOCK_WORDS):
+        if rows and (number == len(delays) - 1 or sum(map(len, rows)) >= MEMORY_BLOCK_WORDS):
             streams = vectors.read_first(rows)
             for at, row in enumerate(rows):
                 yield row.first, len(row) - 1, [stream[at] for stream in streams]

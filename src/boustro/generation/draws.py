@@ -19,7 +19,7 @@ from torch import Tensor
 
 from boustro.objectives.examples import keyed_generator
 
-EQUAL = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
+EQUAL_NATS = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}
 """Nats within which log-probabilities computed in a dtype are equal."""
 
 
@@ -80,6 +80,6 @@ def in_order(scores: Float[Tensor, "B K"], dtype: torch.dtype = torch.float32) -
     scores.
     """
     values, places = scores.sort(dim=1, descending=True)
-    lower = values[:, 1:] < values[:, :-1] - EQUAL[dtype]
+    lower = values[:, 1:] < values[:, :-1] - EQUAL_NATS[dtype]
     groups = torch.zeros_like(places).scatter(1, places[:, 1:], lower.cumsum(1))
     return groups.argsort(dim=1, stable=True)

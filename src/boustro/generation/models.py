@@ -36,7 +36,7 @@ from boustro.objectives.masking import special_pieces
 from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
-WEIGHTS = "length_head.safetensors"
+LENGTH_HEAD_FILE = "length_head.safetensors"
 
 
 class LengthHead(nn.Module):
@@ -59,12 +59,12 @@ class LengthHead(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write into a folder that `store.write_folder` opened."""
-        save_file(self.state_dict(), folder / WEIGHTS)
+        save_file(self.state_dict(), folder / LENGTH_HEAD_FILE)
 
     @staticmethod
     def load(folder: str | Path) -> "LengthHead | None":
         """That of a model folder; None where there is none."""
-        path = Path(folder) / WEIGHTS
+        path = Path(folder) / LENGTH_HEAD_FILE
         if not path.is_file():
             return None
         weights = load_file(path)

@@ -7,7 +7,7 @@
 
 Those in `boustro/data/prompts` are known by their names. The words of a label are its *verbalisers* (Schick and Schütze
 2021, section 3): any of them stands for it. Fine-tuning learns to write one of them (`PromptPieces.taught`), and
-leaves the template with these words in the model's folder (`FILE`).
+leaves the template with these words in the model's folder (`TEMPLATE_FILE`).
 
 A filled template as piece ids: what stands before the gap, the words, and what stands after it.
 
@@ -29,8 +29,8 @@ from boustro.text.patterns import FIELD, fill
 
 GAP = re.compile("_{3,}")
 NEUTRAL = ("", "N/A", "...")
-KEYS = ("about", "text", "labels", "aliases", "neutral")
-FILE = "template.json"
+TEMPLATE_KEYS = ("about", "text", "labels", "aliases", "neutral")
+TEMPLATE_FILE = "template.json"
 """In a folder of a fine-tuned LM."""
 
 
@@ -108,7 +108,7 @@ def open_template(name: str) -> Template:
 
 def template_of(model: str) -> Template:
     """The template that an LM was fine-tuned on; `ValueError` where its folder has none."""
-    if not (file := Path(model) / FILE).is_file():
+    if not (file := Path(model) / TEMPLATE_FILE).is_file():
         raise ValueError(f"{model} was not fine-tuned on a template; name one with --template")
     return replace(open_template(str(file)), name=Path(model).name)
 
@@ -118,8 +118,8 @@ def read_template(name: str, value: Any, place: str) -> Template:
     if not isinstance(value, Mapping) or not isinstance(value.get("text"), str):
         raise ValueError(f"{place}: expected an object with a text and its labels (docs/generation.md)")
     for key in value:
-        if key not in KEYS:
-            raise ValueError(f"{place}: {key!r} is no part of a template{suggestion(key, KEYS)}")
+        if key not in TEMPLATE_KEYS:
+            raise ValueError(f"{place}: {key!r} is no part of a template{suggestion(key, TEMPLATE_KEYS)}")
     sides = GAP.split(value["text"])
     if len(sides) != 2:
         raise ValueError(f"{place}: the text has {len(sides) - 1} gaps; mark the one for the label's word with ___")

@@ -94,7 +94,7 @@ def kept_scale(p: float) -> float:
 HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
 
-ROWS = 32
+ROW_MULTIPLE = 32
 """oneDNN, which computes products in bf16 on a CPU, compiles its kernels anew for every number of rows, which takes
 longer than the products of a batch. So a batch has a multiple of so many rows there."""
 
@@ -106,7 +106,7 @@ class WordMap(nn.Linear):
         if input.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
             return super().forward(input)
         few, count = input.to(torch.get_autocast_dtype("cpu")), len(input)
-        return super().forward(F.pad(few, (0, 0, 0, -count % ROWS)))[:count]
+        return super().forward(F.pad(few, (0, 0, 0, -count % ROW_MULTIPLE)))[:count]
 
 
 class PerWord(nn.Sequential):

@@ -31,7 +31,7 @@ from boustro.heads.options import CentroidOptions
 PRIORS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3)
 DEFAULT_PRIOR = 0.1
 """Where no occurrence can be held out."""
-BLOCK = 8192  # cosines to all senses of as many words are in memory at once
+BLOCK_OCCURRENCES = 8192  # cosines to all senses of as many words are in memory at once
 
 
 class SenseTargets(NamedTuple):
@@ -103,8 +103,10 @@ class CentroidHead(Head):
         words, body = pooled.cpu().numpy(), self.body
         vectors = words[:, :-SIDE_FEATURES].astype(np.float16)
         transform = body.transform.fit(vectors)
-        for start in range(0, len(vectors), BLOCK):
-            vectors[start : start + BLOCK] = unit(transform.apply(vectors[start : start + BLOCK]))
+        for start in range(0, len(vectors), BLOCK_OCCURRENCES):
+            vectors[start : start + BLOCK_OCCURRENCES] = unit(
+                transform.apply(vectors[start : start + BLOCK_OCCURRENCES])
+            )
         order = np.argsort(targets.labels, kind="stable")
         counts = np.bincount(targets.labels, minlength=len(self.labels))
         rows = np.split(targets.occurrences[order], np.cumsum(counts)[:-1])  # of each sense

@@ -28,7 +28,7 @@ from boustro.heads.inputs import Kinship, sentence_rows
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
 STRENGTH_ALONE = 0.3  # nothing can be left out to choose it by
-SCALES = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
+SCALE_GRID = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def ridge_scale(words: LabelledWords, strength: float) -> float:
     return best_scale(ridge_held_out(words, [strength])[0], words.tags) if len(words.parts) > 1 else 1.0
 
 
-def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALES) -> float:
+def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALE_GRID) -> float:
     """The one by which scores (N, C), times it and before softmax, have the least cross-entropy to ids (N,)."""
     return min(scales, key=lambda scale: _cross_entropy(scale * scores, ids))
 

@@ -36,7 +36,7 @@ from boustro.heads.inputs import sentence_starts
 from boustro.heads.options import SequenceOptions
 from boustro.heads.span.decoding import FoundSpan, overlaps, overlaps_or_joins, resolve
 
-LONGEST, LEAST = 12, 1e-5
+LONGEST_SPAN, LEAST_PROBABLE = 12, 1e-5
 """Words and probability of a candidate."""
 
 
@@ -106,7 +106,7 @@ class TagDecoder:
 
         None without a CRF, since entities then have no probabilities.
         """
-        return self._spans(scores, lengths, LEAST) if self.chain else [[] for _ in lengths]
+        return self._spans(scores, lengths, LEAST_PROBABLE) if self.chain else [[] for _ in lengths]
 
     def _warm(self, scores: np.ndarray) -> tuple[np.ndarray, Chain]:
         assert self.chain is not None
@@ -119,7 +119,7 @@ class TagDecoder:
     def _spans(self, scores: np.ndarray, lengths: np.ndarray, least: float) -> "Spans":
         words, chain = self._warm(scores)
         return span_posteriors(
-            words, lengths, chain, entity_forms(self.labels), self.options.max_span or LONGEST, least
+            words, lengths, chain, entity_forms(self.labels), self.options.max_span or LONGEST_SPAN, least
         )
 
     def _likely(

@@ -37,20 +37,20 @@ from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.words import choose_weights, descend
 
 SHRINKAGE = 0.6  # 0.3 and 0.9 are within a point on TREC with 8 texts a label (docs/log.md)
-LENGTHS = (1.0, 1.0, 1.5)
+BLOCK_LENGTHS = (1.0, 1.0, 1.5)
 """Of the blocks: mean, maximum, first word."""
 CHOICES = ((0,), (0, 1), (0, 2), (0, 1, 2))
 """The blocks that may be read."""
-FOLDS, VALIDATED, MOST_SPLITS = 4, 600, 20
+LDA_FOLDS, VALIDATED, MOST_SPLITS = 4, 600, 20
 """Parts that are left out in turn, until about so many examples have been, in so many parts at most."""
-SCALES = 2.0 ** np.arange(-24, 3, 0.5)  # separable classes want scores of any size, hopeless ones nearly 0
-STRENGTH = 0.1
+LDA_SCALES = 2.0 ** np.arange(-24, 3, 0.5)  # separable classes want scores of any size, hopeless ones nearly 0
+LOGISTIC_STRENGTH = 0.1
 """1 / C of the logistic regression."""
 ABSENT = math.log(1e-6)
 """The score of a class that no text has."""
-TINY = 1e-9
+LEAST_MEAN_LENGTH = 1e-9
 """The least mean length of v."""
-VECTOR_SCALES = SCALES[SCALES >= 1 / 4]
+VECTOR_SCALES = LDA_SCALES[LDA_SCALES >= 1 / 4]
 """Of the logistic regression: where examples left out cannot tell, its scores stay above those of the others."""
 Linear = tuple[np.ndarray, np.ndarray]
 """Weight (C, k) and bias (C,)."""
@@ -113,9 +113,9 @@ class PooledLDA(Head):
         x = ((pooled - body.mean) * body.scale).cpu().numpy()
         kin, whole = Kinship(np.arange(len(ids))) if kin is None else kin, self.whole.numpy()
         splits = [(learned, left) for left in _splits(ids, kin.groups) if (learned := kin.rest(left)).any()]
-        places = np.arange(x.shape[1]).reshape(len(LENGTHS), -1)
+        places = np.arange(x.shape[1]).reshape(len(BLOCK_LENGTHS), -1)
         columns = [places[list(blocks)][:, ~whole].ravel() for blocks in (() if whole.all() else CHOICES)]
-        tried = [_try(_discriminant, own, SCALES, x, ids, count, splits) for own in columns]
+        tried = [_try(_discriminant, own, LDA_SCALES, x, ids, count, splits) for own in columns]
         gold = np.concatenate([ids[:0], *(ids[left] for _, left in splits)])
         if whole.any():
             said = [each.scores for each in tried]
@@ -149,13 +149,13 @@ class PooledLDA(Head):
         """Return the factors of x: each block of h gets its length, v the mean length 1."""
         whole = self.whole.to(pooled.device)
         spread = pooled.std(0, correction=0)
-        lengths = torch.tensor(LENGTHS, device=pooled.device).repeat_interleave(len(whole))
+        lengths = torch.tensor(BLOCK_LENGTHS, device=pooled.device).repeat_interleave(len(whole))
         scale = torch.where(spread > 0, 1 / spread, 1.0) * lengths / math.sqrt(max(1, int((~whole).sum())))
         mixes = [mix for mix, shape in zip(self.mixes, self.streams, strict=True) if shape[3:]]
         if mixes:
             unit, mean = (torch.cat([getattr(mix, name).flatten() for mix in mixes]) for name in ("scale", "mean"))
             length = (pooled[:, : len(whole)][:, whole] / unit + mean).square().sum(1).mean().sqrt()
-            scale[: len(whole)][whole] = 1 / (unit * length.clamp_min(TINY))
+            scale[: len(whole)][whole] = 1 / (unit * length.clamp_min(LEAST_MEAN_LENGTH))
         return scale
 
 
@@ -201,7 +201,9 @@ def _logistic(x: np.ndarray, ids: np.ndarray, count: int) -> Linear:
     """That of scikit-learn, see `heads.words.descend`."""
     present, places = np.unique(ids, return_inverse=True)
     weight, bias = np.zeros((count, x.shape[1]), np.float32), np.full(count, ABSENT, np.float32)
-    shares = descend(lambda shares: x @ (x.T @ shares), places, STRENGTH * (2 if len(present) == 2 else 1) / len(ids))
+    shares = descend(
+        lambda shares: x @ (x.T @ shares), places, LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
+    )
     weight[present], bias[present] = (x.T @ shares[:-1]).T, shares[-1] - shares[-1].mean()
     return weight, bias
 
@@ -222,14 +224,14 @@ def _loss(scores: np.ndarray, gold: np.ndarray) -> float:
 def _splits(ids: np.ndarray, groups: np.ndarray) -> Iterator[np.ndarray]:
     """Masks (S,) of examples to leave out, a group together, each class spread over the folds by the first of each
     group; a small set is split repeatedly."""
-    rng, wanted = np.random.default_rng(0), min(MOST_SPLITS, math.ceil(FOLDS * VALIDATED / len(ids)))
+    rng, wanted = np.random.default_rng(0), min(MOST_SPLITS, math.ceil(LDA_FOLDS * VALIDATED / len(ids)))
     firsts, places = np.unique(groups, return_index=True, return_inverse=True)[1:]
     fold = np.zeros(len(firsts), int)
     for number in range(wanted):
-        if number % FOLDS == 0:
+        if number % LDA_FOLDS == 0:
             for label in np.unique(ids):
                 rows = rng.permutation(np.flatnonzero(ids[firsts] == label))
-                fold[rows] = (np.arange(len(rows)) + rng.integers(FOLDS)) % FOLDS
-        left = np.equal(fold, number % FOLDS)[places]
+                fold[rows] = (np.arange(len(rows)) + rng.integers(LDA_FOLDS)) % LDA_FOLDS
+        left = np.equal(fold, number % LDA_FOLDS)[places]
         if left.any() and not left.all():
             yield left

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-SAMPLE = 20_000  # words that components are found among
+SAMPLED_WORDS = 20_000  # words that components are found among
 Rows = np.ndarray | None
 
 
@@ -59,7 +59,7 @@ class LayerConcat(nn.Module):
             self._fit_standardisation(features, rows, block)
         if self.axes is not None:
             count = len(features) if rows is None else len(rows)
-            chosen = slice(None, None, count // SAMPLE + 1)
+            chosen = slice(None, None, count // SAMPLED_WORDS + 1)
             some = torch.from_numpy(np.array(features[chosen if rows is None else rows[chosen]]))
             self.axes.copy_(span_components(self.standardised(some)[:, 0], self.axes.shape[1]))
 

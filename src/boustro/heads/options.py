@@ -23,7 +23,7 @@ EPOCHS, FEWEST_EPOCHS, STEPS = 20, 10, 5300
 a head over CoNLL-2003 gains 0.2 points by 20 in place of 12, and none on entities never seen (docs/log.md)."""
 MIX_EPOCHS = 4
 """Likewise of a mix of layers, down to 1, with a fifth of the steps."""
-FEW = 100
+FEW_EXAMPLES = 100
 """Examples, below which the mix of layers is their mean, so that several heads take their steps together; and a CPU
 computes in float32, since products of so few words in bf16 are no faster there. So the kind of head is chosen, too
 (`tasks.estimate`)."""
@@ -98,7 +98,7 @@ class TrainedOptions(StepOptions, HeadOptions):
         """How many of them learn the mix of layers."""
         if self.mix_epochs is not None:
             return self.mix_epochs
-        return 0 if num_examples < FEW else self._within(STEPS // 5, num_examples, 1, MIX_EPOCHS)
+        return 0 if num_examples < FEW_EXAMPLES else self._within(STEPS // 5, num_examples, 1, MIX_EPOCHS)
 
     def _within(self, steps: int, num_examples: int, fewest: int, most: int) -> int:
         """The passes over so many examples that take about so many steps, within limits."""

@@ -22,7 +22,7 @@ from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
 
-TINY = 1e-9
+LEAST_STRENGTH = 1e-9
 """The least strength: texts that are all equal have none of their own."""
 
 
@@ -60,7 +60,7 @@ class RidgeSums(nn.Module):
         total, gram, moments, counts = (getattr(self, n).double().cpu() for n in ("total", "gram", "moments", "counts"))
         mean, number = total / counts.sum(), counts.sum()
         gram = gram - number * mean[:, None] * mean
-        gram.diagonal().add_(max(float(self.strength), TINY))
+        gram.diagonal().add_(max(float(self.strength), LEAST_STRENGTH))
         weight = torch.linalg.solve(gram, moments - mean[:, None] * counts).T  # (C, e)
         self.weight.copy_(weight)
         self.bias.copy_(counts / number - weight @ (mean + self.anchor.double().cpu()))

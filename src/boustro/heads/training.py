@@ -22,7 +22,7 @@ from boustro.heads.adamw import AdamW
 from boustro.heads.base import Head
 from boustro.heads.inputs import Batch, Inputs, Kinship, Streams, Targets, length_blocks
 from boustro.heads.mix import LayerConcat
-from boustro.heads.options import FEW, TrainedOptions
+from boustro.heads.options import FEW_EXAMPLES, TrainedOptions
 from boustro.progress import Progress
 
 BLOCK_WORDS = 8192  # words that are scored at once: bounds the float32 copy of their vectors
@@ -134,11 +134,11 @@ def train_head(
 
 
 def learns_in_bf16(device: torch.device, num_examples: int, chosen: bool | None = None) -> bool:
-    """Whether a head learns so many examples in bf16: as chosen, else as `hardware.uses_bf16`, but few (`options.FEW`)
-    on a CPU only where $BOUSTRO_BF16 says so."""
+    """Whether a head learns so many examples in bf16: as chosen, else as `hardware.uses_bf16`, but few
+    (`options.FEW_EXAMPLES`) on a CPU only where $BOUSTRO_BF16 says so."""
     if chosen is not None:
         return chosen
-    few = device.type == "cpu" and num_examples < FEW and forced_bf16() is None
+    few = device.type == "cpu" and num_examples < FEW_EXAMPLES and forced_bf16() is None
     return not few and uses_bf16(device)
 
 

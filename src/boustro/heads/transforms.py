@@ -25,7 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 
-BLOCK = 4096  # rows that are float64 at once
+BLOCK_ROWS = 4096  # rows that are float64 at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,4 +183,4 @@ def _num_removed(width: int) -> int:
 
 def _centred(sample: np.ndarray, mean: np.ndarray) -> Iterator[np.ndarray]:
     """The sample minus its mean, in float64, a block of rows at a time."""
-    return (sample[start : start + BLOCK].astype(np.float64) - mean for start in range(0, len(sample), BLOCK))
+    return (sample[start : start + BLOCK_ROWS].astype(np.float64) - mean for start in range(0, len(sample), BLOCK_ROWS))

@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 
-FOLDS = 5
-FEW = 500
+WORD_FOLDS = 5
+FEW_TEXTS = 500
 """With fewer texts every fold is left out in turn; with more, only the first."""
-STRENGTH = 1 / 30
+WORD_STRENGTH = 1 / 30
 """Of the penalty on W; more texts count more against it."""
 MOST_STEPS, REMEMBERED, TOLERANCE = 200, 8, 1e-4
 """Of L-BFGS; it ends where a step promises to lessen the loss by less than the last."""
 RATIOS = (0.0, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 100.0)
 """b_k / a."""
-SCALES = tuple(2.0 ** (power / 2) for power in range(-6, 3))
+SUM_GRID = tuple(2.0 ** (power / 2) for power in range(-6, 3))
 """The sum of a and all b."""
 NEGLIGIBLE = 0.01
 """What counts less than this share of the best does not count."""
@@ -41,7 +41,7 @@ SHARE = 2.0
 MOST_DENSE = 1000
 """Texts up to which their products with each other are kept."""
 MODEL_ARRAYS = ("idf", "weight", "bias", "centre")
-TINY = 1e-300
+LEAST_LENGTH = 1e-300
 """The length of a text without a known term, instead of 0."""
 
 
@@ -83,7 +83,7 @@ class WordModel:
             known = Counter(places[term] for term in terms(words) if term in places)
             rows = np.fromiter(known, np.int64, len(known))
             own = (1 + np.log(np.fromiter(known.values(), np.float64, len(known)))) * self.idf[rows]
-            row += self.weight[:, rows] @ (own / max(np.sqrt(own @ own), TINY))
+            row += self.weight[:, rows] @ (own / max(np.sqrt(own @ own), LEAST_LENGTH))
         if len(self.centre):
             assert vectors is not None
             given = vectors.reshape(len(texts), -1)[:, : len(self.centre)]
@@ -121,7 +121,7 @@ def fit_each(
             present, places = np.unique(ids, return_inverse=True)
             own = np.zeros((len(present), width), np.float32), np.zeros(len(present), np.float32)
             if len(present) > 1:
-                penalty = STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
+                penalty = WORD_STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
                 found[number] = shares = descend(product, places, penalty, found.get(number))
                 own = np.concatenate([x.T @ shares[:-1], v.T @ shares[:-1]]).T, shares[-1] - shares[-1].mean()
             if gold.ndim == 1:
@@ -211,7 +211,7 @@ def choose_weights(
     """[a, b_0, b_1, …] of the module's formula, from log probabilities (S, C) of so many different texts."""
 
     def scaled(scores: np.ndarray) -> tuple[float, float]:
-        return min((loss(scale * scores, gold), scale) for scale in SCALES)
+        return min((loss(scale * scores, gold), scale) for scale in SUM_GRID)
 
     shares, merits = np.zeros((len(words), len(RATIOS), 1 + len(words))), np.zeros((len(words), len(RATIOS)))
     for k, own in enumerate(words):

@@ -15,14 +15,6 @@ of Agresti and Min, of the share of groups in which each is better; and 0, where
 The interval of a score is Wilson's, with Student's t of G - 1 groups, for as many examples as vary like the draws (Korn
 and Graubard): 12 of 12 right are 71.2 to 100, where the draws are all 100.
 
-Where systems differ in few groups, a bootstrap of them is too sure. There p is at least that of the exact test, which
-exchanges the answers of both in every set of these groups (5 texts against 0: 2 / 2⁵, as McNemar's), and the interval
-holds that of Agresti and Min, of the share of groups in which each is better; and 0, where the test finds nothing.
-
-The interval of a score is Wilson's, with Student's t of G - 1 and as many examples as would vary as much as the draws
-(Korn and Graubard): 12 right of 12 are 71.0 to 100, of which the draws say 100 to 100. In a simulation it covers 93 to
-97% for 8 documents and more, where the middle of the draws covers 87% (tests/test_folds.py).
-
 Examples of one document are alike, so a hundred of them say less than a hundred documents: where groups are given,
 these are drawn, G - 1 of them, which keeps the variance unbiased. Of fewer than about ten groups no interval is sure.
 
@@ -48,7 +40,7 @@ from boustro.metrics.spans import entity_keys
 from boustro.types import Entity
 
 BLOCK_DRAWS = 100  # draws of all examples at once: (draws, examples, values) in memory
-FEW = 12
+FEW_GROUPS = 12
 """Groups in which systems differ, up to which all exchanges are tried."""
 RELIABLE = 0.05
 """Below this p a difference is called reliable."""
@@ -181,8 +173,8 @@ def difference(first: Drawn, second: Drawn, seed: int = 0) -> Difference | None:
     p = min(1.0, 2 * float(beyond) / (1 + len(means)))
     one, other, groups = first.values[rows], second.values[second_rows], first.groups
     alike = one.shape == other.shape and len(groups) > 0
-    differing = np.unique(groups[(one != other).any((0, 2))]) if alike else np.arange(FEW + 1)
-    if len(differing) <= FEW:
+    differing = np.unique(groups[(one != other).any((0, 2))]) if alike else np.arange(FEW_GROUPS + 1)
+    if len(differing) <= FEW_GROUPS:
         exact, count = _exchanged(first.statistic, one, other, groups, differing), int(groups.max()) + 1
         own = (groups == differing[:, None]).astype(float)  # each of the groups by itself
         better = np.sign((first.statistic(other, own) - first.statistic(one, own)).mean(1))

@@ -31,8 +31,8 @@ from boustro.store import read_folder, read_json, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
 
-KIND = ELMO
-WEIGHTS = "elmo.safetensors"
+ELMO_KIND = ELMO
+ELMO_FILE = "elmo.safetensors"
 BEGIN, END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
 NUM_LETTERS = 260  # 256 bytes and the four marks above
 # Peters et al. 2018: 2,048 filters, narrow windows with few
@@ -181,14 +181,14 @@ def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
 
 def save_elmo(folder: Path, elmo: Elmo) -> None:
     """Write weights and config into a folder that `store.write_folder` opened."""
-    save_file({name: tensor.contiguous() for name, tensor in elmo.state_dict().items()}, folder / WEIGHTS)
+    save_file({name: tensor.contiguous() for name, tensor in elmo.state_dict().items()}, folder / ELMO_FILE)
     write_file(folder / "config.json", json.dumps({"shape": asdict(elmo.shape)}, indent=1))
 
 
 def load_elmo(path: Path) -> Elmo:
     """The two LMs without the softmax. Raises as `store.open_folder`."""
-    with read_folder(path, KIND):
+    with read_folder(path, ELMO_KIND):
         shape = read_json(path / "config.json")["shape"]
         elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
-        elmo.load_state_dict(load_file(path / WEIGHTS))
+        elmo.load_state_dict(load_file(path / ELMO_FILE))
     return elmo.eval().requires_grad_(False)

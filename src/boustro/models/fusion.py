@@ -36,8 +36,8 @@ from boustro.models.loss import lm_loss
 from boustro.names import FUSION
 from boustro.store import read_folder, read_json, write_file
 
-KIND = FUSION
-WEIGHTS = "fusion.safetensors"
+FUSION_KIND = FUSION
+FUSION_FILE = "fusion.safetensors"
 CLOZE, READING = 1, 0  # the distance, in pieces, from a piece to the nearest visible state
 REACH = 32  # longer distances count as this one
 
@@ -221,13 +221,13 @@ class Cloze(nn.Module):
 
 def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str, Any]) -> None:
     """Write weights and config into a folder that `store.write_folder` opened; `facts` are added to the config."""
-    save_file({name: tensor.contiguous() for name, tensor in cloze.state_dict().items()}, folder / WEIGHTS)
+    save_file({name: tensor.contiguous() for name, tensor in cloze.state_dict().items()}, folder / FUSION_FILE)
     write_file(folder / "config.json", json.dumps({"shape": asdict(shape), **facts}, indent=1))
 
 
 def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
     """The fusion without its head, and its config. Raises as `store.open_folder`."""
-    with read_folder(path, KIND):
+    with read_folder(path, FUSION_KIND):
         config = read_json(path / "config.json")
         named = [config["forward"], config["backward"], *config["trained"], config.get("start_piece", "auto")]
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
@@ -239,6 +239,6 @@ def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
             raise ValueError("the config names pieces that are no numbers")
         shape = FusionShape(**config["shape"])
         fusion = FUSIONS[shape.kind](shape)
-        weights = load_file(path / WEIGHTS)
+        weights = load_file(path / FUSION_FILE)
         fusion.load_state_dict({n.removeprefix("fusion."): w for n, w in weights.items() if n.startswith("fusion.")})
     return fusion.eval().requires_grad_(False), config

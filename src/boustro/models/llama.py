@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.models.packed import PLAIN, StoredWeights, is_packed
+from boustro.models.packed import PLAIN_FILE, StoredWeights, is_packed
 from boustro.store import MANIFEST, kind_of, open_folder, read_json
 
 LLAMA = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
-PARTS = (
+BLOCK_PARTS = (
     "self_attn.q_proj",
     "self_attn.k_proj",
     "self_attn.v_proj",
@@ -33,7 +33,7 @@ PARTS = (
     "input_layernorm",
     "post_attention_layernorm",
 )
-EMBEDDINGS, NORM, HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
+EMBEDDINGS, NORM, HEAD_WEIGHT = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 
 
 class PlainConfig(SimpleNamespace):
@@ -48,7 +48,11 @@ def plain_config(path: str) -> PlainConfig | None:
     """The config of a folder with a Llama of ours; `None` for any other. Raises as `store.open_folder`."""
     folder = Path(path)
     packed = is_packed(folder)
-    if not (folder / MANIFEST).is_file() or kind_of(folder) != "model" or not (packed or (folder / PLAIN).is_file()):
+    if (
+        not (folder / MANIFEST).is_file()
+        or kind_of(folder) != "model"
+        or not (packed or (folder / PLAIN_FILE).is_file())
+    ):
         return None
     open_folder(folder, "model", verify=packed)
     config = read_json(folder / "config.json")
@@ -57,7 +61,7 @@ def plain_config(path: str) -> PlainConfig | None:
     if not plain or "quantization_config" in config:
         return None
     wanted = weight_shapes(made := PlainConfig(**config))
-    return made if StoredWeights(folder).shapes in (wanted, wanted | {HEAD: wanted[EMBEDDINGS]}) else None
+    return made if StoredWeights(folder).shapes in (wanted, wanted | {HEAD_WEIGHT: wanted[EMBEDDINGS]}) else None
 
 
 def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
@@ -74,7 +78,7 @@ def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
 
 def block_weights(number: int) -> list[str]:
     """The names of the weights of a block."""
-    return [f"model.layers.{number}.{part}.weight" for part in PARTS]
+    return [f"model.layers.{number}.{part}.weight" for part in BLOCK_PARTS]
 
 
 class KeyValues:
@@ -101,12 +105,12 @@ class KeyValues:
         return self._kept[block]
 
 
-FEW = 16
+FEW_PIECES = 16
 """Pieces up to which a CPU computes in float32: products in bf16 are the slower ones there."""
 
 
 class Weights(NamedTuple):
-    """Those of the last norm, and of every block in the order of `PARTS`."""
+    """Those of the last norm, and of every block in the order of `BLOCK_PARTS`."""
 
     norm: Tensor
     blocks: list[list[Tensor]]
@@ -148,7 +152,7 @@ class LlamaStates:
 
         `cache` has the keys and values of earlier pieces, which these follow, and is given theirs.
         """
-        norm, blocks = self._exact if ids.numel() <= FEW else self._weights
+        norm, blocks = self._exact if ids.numel() <= FEW_PIECES else self._weights
         past, x = cache.get_seq_length() if cache else 0, F.embedding(ids, self.embeddings).to(norm.dtype)
         positions = torch.arange(past, past + ids.shape[1], device=ids.device)
         angles = (positions[:, None] * self._frequencies)[:, None]

@@ -35,7 +35,7 @@ VOCABULARY = re.compile(
     r"\b(?:embed_tokens|wte|embed_in|word_embeddings)\.(?:.*weight$|lora_embedding_A)"
     r"|\b(?:lm_head|embed_out)\.(?!lora_A).*weight$"
 )
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
+ADAPTER_FILE, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"  # the names that peft looks for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +79,10 @@ class LoraWeights(nn.Module):
 def save_lora(folder: Path, adapted: Any) -> None:
     """Write an adapter's weights and config into a folder that `store.write_folder` opened; equal runs, equal bytes."""
     weights = find_peft().get_peft_model_state_dict(adapted, save_embedding_layers=False)
-    save_file({name: weights[name].cpu().contiguous() for name in sorted(weights)}, folder / WEIGHTS)
+    save_file({name: weights[name].cpu().contiguous() for name in sorted(weights)}, folder / ADAPTER_FILE)
     config = adapted.peft_config["default"].to_dict() | {"base_model_name_or_path": None, "inference_mode": True}
     plain = {name: sorted(value) if isinstance(value, set) else value for name, value in config.items()}
-    write_file(folder / CONFIG, json.dumps(plain, indent=1, sort_keys=True))
+    write_file(folder / ADAPTER_CONFIG, json.dumps(plain, indent=1, sort_keys=True))
 
 
 def merge_lora(model: nn.Module, folder: Path) -> None:
@@ -90,7 +90,7 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
     peft = find_peft()
     try:
         adapted = _put_on(model, peft.LoraConfig.from_pretrained(str(folder)))
-        done = peft.set_peft_model_state_dict(adapted, load_file(folder / WEIGHTS))
+        done = peft.set_peft_model_state_dict(adapted, load_file(folder / ADAPTER_FILE))
     except Exception as error:
         if lacks_memory(error):
             raise
@@ -104,7 +104,7 @@ def merge_lora(model: nn.Module, folder: Path) -> None:
 
 def num_rows(folder: Path) -> int | None:
     """How many rows the vocabulary of an adapter has, where it trained any of them."""
-    with safe_open(folder / WEIGHTS, "pt") as file:
+    with safe_open(folder / ADAPTER_FILE, "pt") as file:
         for name in file.keys():  # noqa: SIM118 (no mapping)
             if VOCABULARY.search(name):
                 rows, *width = file.get_slice(name).get_shape()
@@ -114,7 +114,7 @@ def num_rows(folder: Path) -> int | None:
 
 def is_of_whole_lm(folder: Path) -> bool:
     """Whether an adapter was trained on an LM with its head: its names then begin with the body's, `model.layers`."""
-    with safe_open(folder / WEIGHTS, "pt") as file:
+    with safe_open(folder / ADAPTER_FILE, "pt") as file:
         names = [name.removeprefix("base_model.model.") for name in file.keys()]  # noqa: SIM118 (no mapping)
     return all(name.startswith(("model.", "transformer.", "gpt_neox.", "lm_head.", "embed_out.")) for name in names)
 
@@ -126,8 +126,8 @@ def _put_on(model: nn.Module, config: Any) -> Any:
         return find_peft().get_peft_model(model, config)
 
 
-KIND = ADAPTATION
-FACTS = "adaptation.json"
+ADAPTATION_KIND = ADAPTATION
+ADAPTATION_FILE = "adaptation.json"
 MASK_KEPT = "none"
 
 
@@ -150,18 +150,18 @@ class Adaptation:
 def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:
     """Write adapter and facts into a folder that `store.write_folder` opened."""
     save_lora(folder, adapted)
-    write_file(folder / FACTS, json.dumps(asdict(facts), indent=1))
+    write_file(folder / ADAPTATION_FILE, json.dumps(asdict(facts), indent=1))
 
 
 def find_adaptation(path: str) -> Adaptation | None:
     """The `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
-    if kind_of(path) != KIND:
+    if kind_of(path) != ADAPTATION_KIND:
         return None
-    with read_folder(path, KIND):
-        return Adaptation(**read_json(Path(path) / FACTS))
+    with read_folder(path, ADAPTATION_KIND):
+        return Adaptation(**read_json(Path(path) / ADAPTATION_FILE))
 
 
 def adapter_fingerprint(path: str) -> str:
     """Of the adapter's files, wherever the folder and its LM are."""
-    files = open_folder(path, KIND)["files"]
-    return fingerprint({name: files[name]["sha256"] for name in (WEIGHTS, CONFIG)})
+    files = open_folder(path, ADAPTATION_KIND)["files"]
+    return fingerprint({name: files[name]["sha256"] for name in (ADAPTER_FILE, ADAPTER_CONFIG)})

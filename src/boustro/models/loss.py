@@ -201,7 +201,7 @@ def _unknown(lm: PreTrainedModel) -> ValueError:
 
 
 POWER = 0.75  # of the frequency, as word2vec draws: rare pieces are drawn more often than they occur
-ROWS, TILE = 4096, 1024  # logits at a time, which should fit the processor's cache
+LOGIT_ROWS, TILE = 4096, 1024  # logits at a time, which should fit the processor's cache
 VectorsOf = Callable[[Int[Tensor, " C"]], Float[Tensor, "C d"]]
 """Piece ids → the head's rows."""
 
@@ -276,7 +276,7 @@ def exact_loss(
     """Mean cross-entropy over all pieces, `TILE` of them at a time, so that a tile's logits stay in the cache."""
     known = targets != -100
     total = states.new_zeros((), dtype=torch.float32)
-    for rows, wanted in zip(states[known].split(ROWS), targets[known].split(ROWS), strict=True):
+    for rows, wanted in zip(states[known].split(LOGIT_ROWS), targets[known].split(LOGIT_ROWS), strict=True):
         log_sum, right = (rows.new_full((len(rows),), start, dtype=torch.float32) for start in (-torch.inf, 0.0))
         for pieces in torch.arange(num_pieces, device=rows.device).split(TILE):
             logits = F.linear(rows, vectors_of(pieces)).float()

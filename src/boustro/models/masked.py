@@ -11,7 +11,7 @@ mean number per micro-batch (by default its own number):
 
 Sources: BERT, section 3.1; Jurafsky & Martin, 11.2.
 
-Several documents packed into one segment, each read as if it were alone: attention mask and positions.
+`packed_attention` and `packed_positions` let several documents of one segment each be read as if it were alone:
 
     documents  [0, 0, 1, 1, 1]   →  positions [0, 1, 0, 1, 2]
     attention  1 1 . . .
@@ -29,7 +29,7 @@ both sides; a causal LM needs only the restarted positions. Where a document has
                                      . . 1 1 .
                                      . . 1 1 1
 
-The span boundary objective: each piece of a hidden span, predicted from the two pieces around the span.
+`SpanLMWithLoss`, the span boundary objective, predicts each piece of a hidden span from the two pieces around it:
 
     h_i = [z_(s-1) ; z_(e+1) ; p_(i-s+1)]        (11.18, 11.19)
     s_i = FFN(h_i): LayerNorm(GELU(W2 · LayerNorm(GELU(W1 · h_i))))
@@ -39,7 +39,7 @@ The span boundary objective: each piece of a hidden span, predicted from the two
 z are the last hidden states, p a learned embedding (200 wide) of the position in the span. Sources: Jurafsky & Martin,
 11.5.1; SpanBERT, section 3.2.
 
-ELECTRA: a generator and a discriminator over the same embeddings, with their joint loss.
+`ReplacedLMWithLoss`, ELECTRA, is a generator and a discriminator over the same embeddings, with their joint loss:
 
     generator input       [8, M, 4, M]   predicts 3, 6; its samples: 3, 9
     discriminator input   [8, 3, 4, 9]   is_replaced [0, 0, 0, 1]     a correct sample counts as original
@@ -73,7 +73,7 @@ Ids = Int[Tensor, "B T"]
 Slots = Int[Tensor, "B K"]
 Scalar = Float[Tensor, ""]
 
-HEADS: dict[str, tuple[str, ...]] = {
+MASKED_HEADS: dict[str, tuple[str, ...]] = {
     "bert": ("cls.predictions",),
     "electra": ("generator_predictions", "generator_lm_head"),
     "modernbert": ("head", "decoder"),
@@ -85,7 +85,7 @@ HEADS: dict[str, tuple[str, ...]] = {
 class MaskedLMWithLoss(nn.Module):
     """Wraps a transformers masked LM; `forward` returns {"loss": mean over targets that are not -100}.
 
-    Raises `ValueError` for an architecture whose head is not in `HEADS`.
+    Raises `ValueError` for an architecture whose head is not in `MASKED_HEADS`.
     """
 
     def __init__(self, lm: PreTrainedModel) -> None:
@@ -154,9 +154,11 @@ def encode(
 def prediction_head(lm: PreTrainedModel) -> nn.Sequential:
     """Hidden states → logits over the vocabulary; shares the LM's weights."""
     kind = lm.config.model_type
-    if kind not in HEADS:
-        raise ValueError(f"no masked-LM head is known for {kind!r}: known are {', '.join(HEADS)}; add a line to HEADS")
-    return nn.Sequential(*(operator.attrgetter(path)(lm) for path in HEADS[kind]))
+    if kind not in MASKED_HEADS:
+        raise ValueError(
+            f"no masked-LM head is known for {kind!r}: known are {', '.join(MASKED_HEADS)}; add a line to HEADS"
+        )
+    return nn.Sequential(*(operator.attrgetter(path)(lm) for path in MASKED_HEADS[kind]))
 
 
 def at(states: Float[Tensor, "B T D"], positions: Slots) -> Float[Tensor, "B K D"]:

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from boustro.store import open_folder, reading
 
-PACKED, PLAIN = "packed.safetensors", "model.safetensors"
-CODES, SCALES, LAYOUT = ":codes", ":scales", "layout"
-BLOCK, ROWS = 32, 2**14  # values of a block, and blocks at a time: what fits into a core's cache
+PACKED_FILE, PLAIN_FILE = "packed.safetensors", "model.safetensors"
+CODES_ENDING, SCALES_ENDING, LAYOUT = ":codes", ":scales", "layout"
+BLOCK_VALUES, BLOCKS_AT_ONCE = 32, 2**14  # values of a block, and blocks at a time: what fits into a core's cache
 SYMMETRIC = {4: 8, 8: 127}
 """By what Q4_0 and Q8_0, which have no minimum, divide the largest value for their scale."""
 SHRUNK = (1.0, 0.93, 0.86)
@@ -44,7 +44,7 @@ def pack(weights: Mapping[str, Tensor], bits: int) -> tuple[dict[str, Tensor], d
         elif bits == 16 or weight.ndim < 2:
             tensors[name] = narrowed(weight)
         else:
-            tensors[name + CODES], tensors[name + SCALES] = encode(name, weight, bits)
+            tensors[name + CODES_ENDING], tensors[name + SCALES_ENDING] = encode(name, weight, bits)
             layout[name] = [bits, *weight.shape]
     return tensors, {"format": "pt"} | ({LAYOUT: json.dumps(layout)} if layout else {})
 
@@ -62,10 +62,10 @@ def encode(name: str, weight: Tensor, bits: int) -> tuple[UInt8[Tensor, "B _"], 
     values = weight.detach().float().flatten()
     if not values.isfinite().all() or values.abs().max() > torch.finfo(torch.float16).max:
         raise ValueError(f"{name} has values beyond the range of float16, so it cannot be packed; give --bits 16")
-    values = F.pad(values[None], (0, -len(values) % BLOCK), "replicate")[0].view(-1, BLOCK)
-    parts = [_encode(rows, bits) for rows in values.split(ROWS)]
+    values = F.pad(values[None], (0, -len(values) % BLOCK_VALUES), "replicate")[0].view(-1, BLOCK_VALUES)
+    parts = [_encode(rows, bits) for rows in values.split(BLOCKS_AT_ONCE)]
     codes, scales = (torch.cat(part) for part in zip(*parts, strict=True))
-    half = BLOCK // 2
+    half = BLOCK_VALUES // 2
     return codes if bits == 8 else codes[:, :half] | codes[:, half:] << 4, scales
 
 
@@ -126,14 +126,14 @@ class StoredWeights:
 
     def __init__(self, folder: str | Path) -> None:
         """Raises `ValueError` for a packed file without all that its layout names."""
-        self.path = Path(folder) / (PACKED if is_packed(folder) else PLAIN)
+        self.path = Path(folder) / (PACKED_FILE if is_packed(folder) else PLAIN_FILE)
         with reading(self.path, "write the model folder again"):
             self._file = safe_open(self.path, "pt")
             self._layout: dict[str, list[int]] = json.loads((self._file.metadata() or {}).get(LAYOUT, "{}"))
             plain = set(self._file.keys())
             for name, (bits, *shape) in self._layout.items():
-                blocks = -(-torch.Size(shape).numel() // BLOCK)
-                for part, width in ((CODES, BLOCK * bits // 8), (SCALES, 2)):
+                blocks = -(-torch.Size(shape).numel() // BLOCK_VALUES)
+                for part, width in ((CODES_ENDING, BLOCK_VALUES * bits // 8), (SCALES_ENDING, 2)):
                     if self._file.get_slice(name + part).get_shape() != [blocks, width]:
                         raise ValueError(f"{name} has codes of another shape than its layout says")
                     plain.remove(name + part)
@@ -150,9 +150,11 @@ class StoredWeights:
         if name not in self._layout:
             return self._file.get_tensor(name).to(dtype)
         bits, *shape = self._layout[name]
-        codes, scales = (self._file.get_tensor(name + part) for part in (CODES, SCALES))
-        values = torch.empty(len(codes), BLOCK, dtype=dtype or torch.float32)
-        for rows, code, scale in zip(values.split(ROWS), codes.split(ROWS), scales.float().split(ROWS), strict=True):
+        codes, scales = (self._file.get_tensor(name + part) for part in (CODES_ENDING, SCALES_ENDING))
+        values = torch.empty(len(codes), BLOCK_VALUES, dtype=dtype or torch.float32)
+        for rows, code, scale in zip(
+            values.split(BLOCKS_AT_ONCE), codes.split(BLOCKS_AT_ONCE), scales.float().split(BLOCKS_AT_ONCE), strict=True
+        ):
             code = code if bits == 8 else torch.cat([code & 15, code >> 4], 1)
             rows.copy_(decoded(code.float(), *scale.unbind(1)))
         return values.flatten()[: torch.Size(shape).numel()].view(shape)
@@ -164,7 +166,7 @@ class StoredWeights:
 
 def is_packed(path: str | Path) -> bool:
     """Whether a folder has packed weights."""
-    return (Path(path) / PACKED).is_file()
+    return (Path(path) / PACKED_FILE).is_file()
 
 
 def packed_weights(path: str) -> StoredWeights | None:

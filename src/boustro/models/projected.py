@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-ROWS = 8192  # of the table at a time, where all of it is read
+TABLE_ROWS = 8192  # of the table at a time, where all of it is read
 NAME, FOLDED = "projection", "weight"
 
 
@@ -39,7 +39,7 @@ class ProjectedEmbedding(nn.Module):
     def vectors(self) -> Float[Tensor, "V d"]:
         """E · P, in the table's precision."""
         narrow = self.projection.to(self.table.dtype)
-        return torch.cat([rows @ narrow for rows in self.table.split(ROWS)])
+        return torch.cat([rows @ narrow for rows in self.table.split(TABLE_ROWS)])
 
 
 class ProjectedHead(ProjectedEmbedding):
@@ -75,7 +75,7 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
     """
     weights = (counts + 1) / (counts + 1).sum()
     second = torch.zeros(table.shape[1], table.shape[1], dtype=torch.float64)
-    for rows, row_weights in zip(table.split(ROWS), weights.split(ROWS), strict=True):
+    for rows, row_weights in zip(table.split(TABLE_ROWS), weights.split(TABLE_ROWS), strict=True):
         scaled = rows.float() * row_weights[:, None].sqrt()
         second += scaled.T @ scaled
     variances, axes = torch.linalg.eigh(second)
@@ -84,7 +84,7 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
     scale = variances.clamp_min(1e-9 * variances[0]) ** (-power / 2)
     scale /= ((variances * scale**2).mean() ** 0.5).clamp_min(1e-30)
     turn = (axes * scale).float()
-    return torch.cat([(rows.float() @ turn).to(table.dtype) for rows in table.split(ROWS)])
+    return torch.cat([(rows.float() @ turn).to(table.dtype) for rows in table.split(TABLE_ROWS)])
 
 
 def fold(lm: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Int
 
 from boustro.objectives.examples import IGNORED, document_ids, pad
 from boustro.objectives.masking import Masking
-from boustro.objectives.split import LONGEST_SPAN, MARGIN, PREFIX_RATE, PREFIX_RATE_DROP, Split
+from boustro.objectives.split import LONGEST_SPAN, PREFIX_RATE, PREFIX_RATE_DROP, SPLIT_MARGIN, Split
 
 
 class PrefixSuffix(NamedTuple):
@@ -58,7 +58,7 @@ def prefix_suffix(
     )
 
 
-def split_point(num_pieces: int, rng: np.random.Generator, margin: float = MARGIN) -> int:
+def split_point(num_pieces: int, rng: np.random.Generator, margin: float = SPLIT_MARGIN) -> int:
     """How many of `num_pieces`, at least 2, are the prefix: uniform over the whole numbers from αL to (1 - α)L."""
     low = max(1, int(np.ceil(margin * num_pieces)))
     high = max(low, min(num_pieces - 1, int((1 - margin) * num_pieces)))

@@ -44,7 +44,7 @@ def geometric(p: float = 0.2, longest: int = 10) -> Float[np.ndarray, " N"]:  # 
     return weights / weights.sum()
 
 
-LENGTHS = geometric()
+SPAN_LENGTHS = geometric()
 
 
 def span(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking) -> SpanMasked:
@@ -75,7 +75,7 @@ def choose_spans(
     inside: Bool[np.ndarray, " W"],
     budget: int,
     rng: np.random.Generator,
-    lengths: Float[np.ndarray, " N"] = LENGTHS,
+    lengths: Float[np.ndarray, " N"] = SPAN_LENGTHS,
 ) -> Int[np.ndarray, "S 2"]:
     """Spans [start, end) in pieces, in text order, of at most `budget` pieces together.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from boustro.options import Range, check_options
 
-MARGIN = 0.2
+SPLIT_MARGIN = 0.2
 """α: the least share of a document in its prefix, and in its suffix."""
 PREFIX_RATE, PREFIX_RATE_DROP = 0.3, 0.2
 """λ1 and λ2: the share of hidden pieces in the prefix if none of the suffix is hidden, and how much lower it is if all

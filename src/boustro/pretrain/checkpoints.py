@@ -30,9 +30,9 @@ from boustro.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, re
 from boustro.store import open_folder, read_folder, read_json, reading, refuse_foreign, remove_folder, write_folder
 
 # the last two: a run that is killed while it writes one still has the other
-KIND, NUM_KEPT, WEIGHTS, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
+CHECKPOINT_KIND, NUM_KEPT, WEIGHTS_FILE, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
 TENSORS, OPTIONS = "optimizer.safetensors", "optimizer.json"
-FILES = (WEIGHTS, TENSORS, OPTIONS, STATE)
+FILES = (WEIGHTS_FILE, TENSORS, OPTIONS, STATE)
 
 
 def write_checkpoint(
@@ -48,8 +48,8 @@ def write_checkpoint(
     if not is_rank0():
         return
     refuse_not_finite(weights.values(), f"the weights after step {state.global_step:,}")
-    with write_folder(folder, KIND, made_by) as staging:
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, staging / WEIGHTS)
+    with write_folder(folder, CHECKPOINT_KIND, made_by) as staging:
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, staging / WEIGHTS_FILE)
         save_file(tensors, staging / TENSORS)
         rest = {"groups": optimizer_state["param_groups"], "schedule": scheduler.state_dict(), **so_far}
         (staging / OPTIONS).write_text(json.dumps(rest))
@@ -62,7 +62,7 @@ def write_checkpoint(
 @torch.no_grad()
 def load_weights(folder: str | Path, module: nn.Module) -> None:
     """The weights of a checkpoint, into a module that may be sharded. `ValueError` for those of another module."""
-    saved, state = load_file(Path(folder) / WEIGHTS), distinct(module.state_dict(keep_vars=True))
+    saved, state = load_file(Path(folder) / WEIGHTS_FILE), distinct(module.state_dict(keep_vars=True))
     if {name: tensor.shape for name, tensor in saved.items()} != {name: tensor.shape for name, tensor in state.items()}:
         raise ValueError("its weights are those of another model")
     for name, tensor in state.items():
@@ -97,11 +97,11 @@ def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, 
 
 def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
     """The newest complete checkpoint; incomplete ones are reported and removed. `ValueError` for one of another run."""
-    for staging in checkpoints.glob(f".{KIND}-*.staging"):
+    for staging in checkpoints.glob(f".{CHECKPOINT_KIND}-*.staging"):
         say(f"skipped a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
     for path in _numbered(checkpoints):
-        if not is_usable(path, KIND, facts, FILES):
+        if not is_usable(path, CHECKPOINT_KIND, facts, FILES):
             continue
         with reading(path, START_AGAIN):
             _check_state(TrainerState.load_from_json(str(path / STATE)), step_of(path))
@@ -149,7 +149,7 @@ def remove_checkpoints(checkpoints: Path) -> None:
     """Remove all checkpoints of a run, and their folder if it is then empty."""
     for path in _numbered(checkpoints):
         remove_folder(path, FILES)
-    for path in checkpoints.glob(f".{KIND}-*"):
+    for path in checkpoints.glob(f".{CHECKPOINT_KIND}-*"):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # absent, or not empty
         checkpoints.rmdir()
@@ -169,13 +169,13 @@ def _check_state(state: TrainerState, step: int) -> None:
 
 
 def _numbered(checkpoints: Path) -> list[Path]:
-    paths = [path for path in checkpoints.glob(f"{KIND}-*") if path.name.split("-")[1].isdigit()]
+    paths = [path for path in checkpoints.glob(f"{CHECKPOINT_KIND}-*") if path.name.split("-")[1].isdigit()]
     return sorted(paths, key=step_of, reverse=True)
 
 
 def _opens(path: Path) -> bool:
     with contextlib.suppress(ValueError, OSError):
-        return bool(open_folder(path, KIND))
+        return bool(open_folder(path, CHECKPOINT_KIND))
     return False
 
 

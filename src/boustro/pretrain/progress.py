@@ -112,7 +112,7 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum({t.data_ptr(): t.numel() * t.element_size() for t in tensors}.values())
 
 
-SECONDS = 0.02  # a peak that lasts shorter is missed
+SAMPLE_SECONDS = 0.02  # a peak that lasts shorter is missed
 
 
 class PeakMemory:
@@ -140,7 +140,7 @@ class PeakMemory:
         self.stop()
 
     def _watch(self) -> None:
-        while not self._stop.wait(SECONDS):
+        while not self._stop.wait(SAMPLE_SECONDS):
             self._sample()
 
     def _sample(self) -> None:

@@ -37,10 +37,10 @@ from boustro.text.segments import SegmentStream, Source
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer, num_ids
 
-KIND = "model"
+MODEL_KIND = "model"
 Card = Callable[[dict[str, Any]], str]
-FACTS = ("objective", "mask_rate", "hide", "direction", "init_from", "init_embeddings_from", "tokens")
-FACTS += ("segment_length", "batch_segments", "schedule", "split", "embeddings_of", "sampled_pieces")
+PRETRAIN_FACTS = ("objective", "mask_rate", "hide", "direction", "init_from", "init_embeddings_from", "tokens")
+PRETRAIN_FACTS += ("segment_length", "batch_segments", "schedule", "split", "embeddings_of", "sampled_pieces")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -50,7 +50,7 @@ def pretrain(config: PretrainConfig, card: Card | None = None, made_by: dict[str
     `card` makes the folder's README.md of `training.json`; the manifest says `made_by`.
     """
     try:
-        with run_output(config, KIND):
+        with run_output(config, MODEL_KIND):
             return _pretrain(config, find_recipe(config.objective), card, made_by or {})
     finally:
         destroy_process_group()
@@ -61,8 +61,8 @@ def _pretrain(config: PretrainConfig, recipe: Recipe, card: Card | None, made_by
     shards, validation = corpora.shards[0], Shards.open(config.validation) if config.validation else None
     if validation:
         refuse_other_vocabulary(validation, shards)
-    facts = run_facts(config, FACTS, shards=corpora.fingerprint, preset=_architecture(config.architecture))
-    if finished := finished_run(config, KIND, facts):
+    facts = run_facts(config, PRETRAIN_FACTS, shards=corpora.fingerprint, preset=_architecture(config.architecture))
+    if finished := finished_run(config, MODEL_KIND, facts):
         return finished
     segments = [recipe.read(corpus, config, config.seed) for corpus in corpora.shards]
     num_segments = sum(map(len, segments))
@@ -100,7 +100,7 @@ def _pretrain(config: PretrainConfig, recipe: Recipe, card: Card | None, made_by
     weights = whole_state(trainer.module)
     if is_rank0():
         lm = _trained(trainer, recipe, weights)
-        with write_folder(config.out, KIND, {"shards": corpora.fingerprint, **made_by}) as folder:
+        with write_folder(config.out, MODEL_KIND, {"shards": corpora.fingerprint, **made_by}) as folder:
             lm.save_pretrained(folder)
             recipe.collator(config, shards).tokenizer().save_pretrained(folder)
             write_file(folder / "training.json", json.dumps(result, indent=1))

@@ -48,7 +48,15 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import Row
 from boustro.encoders.spec import Part, Spec
 from boustro.heads.options import SequenceOptions
-from boustro.models.lora import KIND, MASK_KEPT, Adaptation, LoraShape, LoraWeights, add_lora, save_adaptation
+from boustro.models.lora import (
+    ADAPTATION_KIND,
+    MASK_KEPT,
+    Adaptation,
+    LoraShape,
+    LoraWeights,
+    add_lora,
+    save_adaptation,
+)
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at
 from boustro.objectives.examples import IGNORED, collate, keyed_generator
@@ -130,17 +138,20 @@ def train_adapter(
     adapted = add_lora(model, shape)
     weights = LoraWeights(adapted, head).to(next(model.parameters()).device)
     facts = run_facts(config, (), **asdict(base), **asdict(shape), **facts)
-    if finished := finished_run(config, KIND, facts):
+    if finished := finished_run(config, ADAPTATION_KIND, facts):
         return finished
     num_parameters = sum(p.numel() for p in weights.parameters())
     what = f"{base.base}, mask removed in blocks {base.blocks}: {num_parameters / 1e6:.2f}M parameters"
     say(f"{what} trained in {len(batches):,} steps")
     result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size, perplexity=perplexity)
     result |= {"num_parameters": num_parameters, **describe()}
-    return finish(config, KIND, result, lambda folder: save_adaptation(folder, adapted, base))
+    return finish(config, ADAPTATION_KIND, result, lambda folder: save_adaptation(folder, adapted, base))
 
 
-MOST, DELTA = 6.0, 2.0  # of standardised states: a few dimensions of an LM are far out, and must not rule the loss
+MOST_DEVIATION, HUBER_DELTA = (
+    6.0,
+    2.0,
+)  # of standardised states: a few dimensions of an LM are far out, and must not rule the loss
 STATISTICS_PIECES = 8192  # settle a mean to 1% of the deviation
 
 
@@ -158,12 +169,12 @@ def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) ->
         texts = [_reading(example.pieces, teacher) for example in examples]
         targets = (_states(teacher, texts) - mean) * scale
         ids = torch.tensor([[*encoder.before, *text] for text in texts])
-        return {"input_ids": ids, "targets": targets.clamp(-MOST, MOST)}
+        return {"input_ids": ids, "targets": targets.clamp(-MOST_DEVIATION, MOST_DEVIATION)}
 
     def loss_of(input_ids: Tensor, targets: Tensor) -> Tensor:
         read = encoder.model(input_ids=input_ids, output_hidden_states=True, use_cache=False).hidden_states
         states = torch.stack([read[layer][:, len(encoder.before) :] for layer in teacher.layers], 2).float()
-        return F.huber_loss((states - mean.to(states.device)) * scale.to(states.device), targets, delta=DELTA)
+        return F.huber_loss((states - mean.to(states.device)) * scale.to(states.device), targets, delta=HUBER_DELTA)
 
     facts = {"objective": "second-reading", "layers": list(teacher.layers)}
     return TextObjective(make, loss_of, facts, perplexity=False)
@@ -192,7 +203,7 @@ def _statistics(config: AdaptConfig, teacher: RepeatedEncoder) -> tuple[Tensor, 
 
 
 BLANK = "_"
-DECIDING = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_piece", "learn")
+ADAPTER_FACTS = ("tokens", "segment_length", "batch_segments", "mask_rate", "mask_piece", "learn")
 """Options that decide the weights, besides those of every adapter."""
 
 
@@ -215,7 +226,7 @@ def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
         "shards_fingerprint": fingerprint,
         "pieces_seen": steps * size * options.segment_length,
     }
-    facts = {name: getattr(options, name) for name in DECIDING} | {"shards": fingerprint}
+    facts = {name: getattr(options, name) for name in ADAPTER_FACTS} | {"shards": fingerprint}
     batches = Batches(steps, lambda step: objective.make([stream[n] for n in range(step * size, (step + 1) * size)]))
     measured = HeldOut(validation, objective.make, options, size) if validation else None
     how: dict[str, Any] = {"describe": lambda: more, "step_size": size * options.segment_length}

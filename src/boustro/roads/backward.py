@@ -38,14 +38,14 @@ from boustro.output import duration, keeping
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.distributed import say
 from boustro.pretrain.progress import PROBE_STEPS, DryRun
-from boustro.pretrain.run import KIND, pretrain
+from boustro.pretrain.run import MODEL_KIND, pretrain
 from boustro.roads.options import BackwardConfig
 from boustro.store import claim, fingerprint, open_folder, read_json, reading, remove_folder, write_file, write_folder
 from boustro.text.documents import read_documents
 from boustro.text.shards import Shards, write_shards
 from boustro.text.tokenizers import load_tokenizer
 
-FILE = "plan.json"
+PLAN_FILE = "plan.json"
 LEAST_STEPS = 10
 """With fewer a training is not begun."""
 
@@ -62,16 +62,16 @@ AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 def keep_plan(folder: Path, plan: AnyPlan) -> AnyPlan:
     """Write the plan into a folder."""
-    write_file(folder / FILE, json.dumps(asdict(plan), indent=1))
+    write_file(folder / PLAN_FILE, json.dumps(asdict(plan), indent=1))
     return plan
 
 
 def kept_plan(folder: Path, kind: type[AnyPlan], key: str) -> AnyPlan | None:
     """The plan of a run that is continued; None for none, `ValueError` for a damaged one and that of other inputs."""
-    if not (folder / FILE).is_file():
+    if not (folder / PLAN_FILE).is_file():
         return None
-    with reading(folder / FILE, "give --overwrite to start again"):
-        plan = kind(**read_json(folder / FILE))
+    with reading(folder / PLAN_FILE, "give --overwrite to start again"):
+        plan = kind(**read_json(folder / PLAN_FILE))
     if plan.key != key:
         raise ValueError(
             f"{folder} was begun with other files or options; give the same ones to continue, --overwrite to start "
@@ -130,7 +130,7 @@ def build_backward(config: BackwardConfig) -> dict[str, Any]:
     with lock(work, wait=False):
         result = _finished(config, key)
         if result is None:
-            with claim(config.out, KIND, config.overwrite):
+            with claim(config.out, MODEL_KIND, config.overwrite):
                 if config.overwrite and not config.dry_run:
                     _clear(work)
             if config.dry_run:
@@ -149,8 +149,8 @@ def _clear(work: Path) -> None:
         return
     for name in (HELD_OUT, "shards"):
         remove_folder(work / name)
-    (work / FILE).unlink(missing_ok=True)
-    sweep(work / FILE)
+    (work / PLAN_FILE).unlink(missing_ok=True)
+    sweep(work / PLAN_FILE)
     with contextlib.suppress(OSError):
         work.rmdir()
 
@@ -167,7 +167,7 @@ def _finished(config: BackwardConfig, key: str) -> dict[str, Any] | None:
     if config.overwrite:
         return None
     with contextlib.suppress(FileNotFoundError, ValueError):
-        if open_folder(config.out, KIND)["made_by"].get(MADE_BY) == key:
+        if open_folder(config.out, MODEL_KIND)["made_by"].get(MADE_BY) == key:
             say(f"{config.out}: complete already")
             return read_json(config.out / "training.json")
     return None

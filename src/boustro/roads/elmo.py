@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from boustro.hardware import best_device, uses_bf16
-from boustro.models.elmo import KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
+from boustro.models.elmo import ELMO_KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
 from boustro.pretrain.batches import Batches
 from boustro.pretrain.checkpoints import finished_run
 from boustro.pretrain.config import run_facts
@@ -27,9 +27,9 @@ NUM_TARGETS = 10_000
 """Words that can be predicted; all others count as unknown."""
 MAX_WORDS = 100
 """Longer sentences are cut into parts of so many words."""
-DECIDING = ("width", "cells", "letter_window", "words", "batch_words")
+ELMO_FACTS = ("width", "cells", "letter_window", "words", "batch_words")
 """Options that decide the weights, besides those of every run."""
-UNKNOWN = "<unknown>"
+UNKNOWN_WORD = "<unknown>"
 
 
 def train_elmo(
@@ -42,10 +42,10 @@ def train_elmo(
     counts = Counter(word for part in parts for word in part)
     if not counts:
         raise ValueError("the corpus has no words to train on")
-    facts = run_facts(config, DECIDING, corpus=fingerprint([list(part) for part in parts]))
-    if finished := finished_run(config, KIND, facts):
+    facts = run_facts(config, ELMO_FACTS, corpus=fingerprint([list(part) for part in parts]))
+    if finished := finished_run(config, ELMO_KIND, facts):
         return finished
-    targets = [UNKNOWN, *(word for word, _ in counts.most_common(NUM_TARGETS - 1))]
+    targets = [UNKNOWN_WORD, *(word for word, _ in counts.most_common(NUM_TARGETS - 1))]
     numbers = {word: number for number, word in enumerate(targets)}
     batches = make_batches([len(part) for part in parts], config.batch_words, config.seed)
     total = sum(counts.values())
@@ -72,7 +72,7 @@ def train_elmo(
     result = train(config, facts, module, module.forward, data, validation, **how)
     unknown = 1 - sum(counts[word] for word in targets) / total
     result |= {"num_parameters": num_parameters, "share_of_unknown_targets": unknown}
-    return finish(config, KIND, result, lambda folder: save_elmo(folder, module.elmo))
+    return finish(config, ELMO_KIND, result, lambda folder: save_elmo(folder, module.elmo))
 
 
 def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int) -> dict[str, Tensor]:

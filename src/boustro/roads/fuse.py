@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.hardware import best_device, uses_bf16
-from boustro.models.fusion import FUSIONS, KIND, Cloze, FusionShape, TiedHead, Towers, save_fusion
+from boustro.models.fusion import FUSION_KIND, FUSIONS, Cloze, FusionShape, TiedHead, Towers, save_fusion
 from boustro.models.loss import find_finish, lm_loss
 from boustro.pretrain.batches import Batches, HeldOut, stack
 from boustro.pretrain.checkpoints import finished_run
@@ -25,7 +25,7 @@ from boustro.roads.options import FuseConfig
 from boustro.roads.training import finish, open_segments, train
 from boustro.text.shards import Shards
 
-DECIDING = ("kind", "width", "train_lms", "tokens", "segment_length", "batch_segments")
+FUSION_FACTS = ("kind", "width", "train_lms", "tokens", "segment_length", "batch_segments")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -50,8 +50,8 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
     whose = (forward.vocabulary(), "the two LMs", "the forward one")
     segments, validation, steps = open_segments(config.shards, config, config.seed, *whose)
     size, fingerprint = config.batch_segments, segments.shards.fingerprint
-    facts = run_facts(config, DECIDING, shards=fingerprint, **names)
-    if finished := finished_run(config, KIND, facts):
+    facts = run_facts(config, FUSION_FACTS, shards=fingerprint, **names)
+    if finished := finished_run(config, FUSION_KIND, facts):
         return finished
 
     device, towers = best_device(), towers_of(forward, backward)
@@ -87,7 +87,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
             lm.save_pretrained(folder / side)
             forward.tokenizer.save_pretrained(folder / side)
 
-    return finish(config, KIND, result, save, shards=fingerprint)
+    return finish(config, FUSION_KIND, result, save, shards=fingerprint)
 
 
 def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:

@@ -18,7 +18,15 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.extended import reading_facts
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec, open_encoder
-from boustro.encoders.word_means import CHUNK_WORDS, KIND, WEIGHTS, MeanSums, check_parts, load_means, save_means
+from boustro.encoders.word_means import (
+    MEMORY_FILE,
+    MEMORY_KIND,
+    SUMMED_WORDS,
+    MeanSums,
+    check_parts,
+    load_means,
+    save_means,
+)
 from boustro.given import chunk_by_size
 from boustro.output import duration
 from boustro.pretrain.checkpoints import is_usable
@@ -34,8 +42,8 @@ from boustro.text.documents import read_documents
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
-SUMS, SUM_FILES = "sums", (WEIGHTS,)
-PROBED_WORDS = 3 * CHUNK_WORDS
+SUMS, SUM_FILES = "sums", (MEMORY_FILE,)
+PROBED_WORDS = 3 * SUMMED_WORDS
 """How many words a dry run reads."""
 
 
@@ -45,7 +53,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
     Raises `ValueError` for text without words, `FileExistsError` for a memory or a checkpoint that is there already,
     and `SystemExit` when a signal stopped the run (143, 130) and after a dry run (0).
     """
-    with run_output(config, KIND):
+    with run_output(config, MEMORY_KIND):
         encoder = open_encoder(config.encoder, config.reading())
         for stream in encoder.streams if config.code_bytes else ():
             check_parts(stream.width, config.code_bytes)
@@ -65,7 +73,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
         }
         if not is_finished(config, facts, lambda: load_means(config.out)[1]):
             _read(config, sums, encoder, counts.total(), facts)
-            with write_folder(config.out, KIND) as folder:
+            with write_folder(config.out, MEMORY_KIND) as folder:
                 save_means(folder, sums.means(config.code_bytes))
                 told = facts | {"record": record}
                 write_file(folder / "config.json", json.dumps(told, indent=1, ensure_ascii=False))

@@ -31,7 +31,7 @@ from safetensors.numpy import save_file
 from torch import Tensor, nn
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.extended import NETWORK, PLACES, reading_facts
+from boustro.encoders.extended import NETWORK, NUM_PLACES, reading_facts
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.given import chunk_by_size
@@ -50,10 +50,10 @@ from boustro.types import Sentence
 
 # labels of what may be no name, and of a name without a type; -1 carries no loss
 UNSURE, UNTYPED, UNKNOWN = "?", "*", -1
-CHUNK_WORDS, BATCH_WORDS = 20_000, 4096  # a sample that settles mean and deviation; words of a step
+CHECKED_WORDS, BATCH_WORDS = 20_000, 4096  # a sample that settles mean and deviation; words of a step
 FEWEST_STEPS = 12
 """Of a pass over few words, whose batches are smaller."""
-WEIGHTS = {"type": 0.5, "kind": 0.5}  # beside the loss of places, which every word has
+LOSS_WEIGHTS = {"type": 0.5, "kind": 0.5}  # beside the loss of places, which every word has
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,12 @@ class Network(nn.Module):
 
     def __init__(self, vectors: np.ndarray, config: NamesConfig, num_types: Sequence[int], num_kinds: int) -> None:
         super().__init__()
-        sample = vectors[np.random.default_rng(config.seed).permutation(len(vectors))[:CHUNK_WORDS]].astype(np.float32)
+        sample = vectors[np.random.default_rng(config.seed).permutation(len(vectors))[:CHECKED_WORDS]].astype(
+            np.float32
+        )
         self.mean, self.scale = torch.from_numpy(sample.mean(0)), torch.from_numpy(1 / (sample.std(0) + 1e-3))
         self.enter = nn.Linear(vectors.shape[1], config.hidden)
-        self.place, self.vector = nn.Linear(config.hidden, PLACES), nn.Linear(config.hidden, config.width)
+        self.place, self.vector = nn.Linear(config.hidden, NUM_PLACES), nn.Linear(config.hidden, config.width)
         self.kind = nn.Linear(config.width, num_kinds)
         self.types = nn.ParameterList(torch.randn(count, config.width) / 10 for count in num_types)
         self.sharpness = nn.Parameter(torch.tensor(np.log(10.0)))
@@ -133,10 +135,10 @@ class Network(nn.Module):
             if len(some := torch.nonzero((file == number) & (type_ >= 0)).ravel()):
                 cosines = unit[some] @ F.normalize(prototypes, dim=1).T
                 among = F.cross_entropy(cosines * self.sharpness.exp(), type_[some], reduction="sum")
-                total = total + WEIGHTS["type"] * among / len(names)
+                total = total + LOSS_WEIGHTS["type"] * among / len(names)
         if len(some := torch.nonzero(kind >= 0).ravel()):
             mean = (sums[end[some]] - sums[begin[some]]) / (end - begin)[some, None]
-            total = total + WEIGHTS["kind"] * F.cross_entropy(self.kind(mean), kind[some])
+            total = total + LOSS_WEIGHTS["kind"] * F.cross_entropy(self.kind(mean), kind[some])
         return total
 
     @torch.no_grad()
@@ -187,7 +189,9 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
 
 def highest_layers(encoder: Encoder, sentences: Sequence[Sentence]) -> np.ndarray:
     """(W, D) float16: the highest layer of every stream, side by side."""
-    groups = list(chunk_by_size(group_sentences(sentences, "document"), lambda text: sum(map(len, text)), CHUNK_WORDS))
+    groups = list(
+        chunk_by_size(group_sentences(sentences, "document"), lambda text: sum(map(len, text)), CHECKED_WORDS)
+    )
     parts = []
     for chunk in groups:
         streams = encoder.read_all([sentence for group in chunk for sentence in group]).streams

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from boustro.encoders.loading import exact_revision, load_config
 from boustro.encoders.spec import locate
-from boustro.models.packed import PACKED, PLAIN, StoredWeights, pack, told_change
+from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, told_change
 from boustro.models.placing import shortened
 from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
 from boustro.names import MODULES
@@ -33,8 +33,8 @@ from boustro.text.tokenizers import load_tokenizer
 POST_NORM = frozenset("bert camembert distilbert electra roberta xlm-roberta".split())
 """Architectures whose last block ends as every other."""
 OWN_FILES = ("config.json", MANIFEST, "README.md", "training.json")
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.gguf")
-KEPT = (".json", ".txt", ".md", ".model", ".tiktoken", ".jinja", "")
+WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.gguf")
+COPIED_ENDINGS = (".json", ".txt", ".md", ".model", ".tiktoken", ".jinja", "")
 SOURCE_CARD = "README.source.md"
 LEGAL = ("LICEN[CS]E*", "NOTICE*", "COPYING*")
 LICENCE = re.compile(r"^license:[ ]*([^\s#]+)", re.MULTILINE)
@@ -71,7 +71,7 @@ def pack_model(config: PackConfig) -> Packed:
         made, weights = _weights(config, path, revision, known)
         tensors, facts = pack(weights, config.bits)
         with write_folder(config.out, "model") as folder:
-            file = folder / (PLAIN if config.bits == 16 else PACKED)
+            file = folder / (PLAIN_FILE if config.bits == 16 else PACKED_FILE)
             save_file(tensors, file, facts)
             made.save_pretrained(folder)
             left_out = _copy(_source(path, revision), folder)
@@ -143,7 +143,7 @@ def _source(path: str, revision: str | None) -> Path:
         return Path(path) if Path(path).is_dir() else Path(path).parent
     from huggingface_hub import snapshot_download
 
-    wanted = [*(f"*{suffix}" for suffix in KEPT if suffix), *LEGAL]
+    wanted = [*(f"*{suffix}" for suffix in COPIED_ENDINGS if suffix), *LEGAL]
     return Path(snapshot_download(path, revision=exact_revision(path, revision), allow_patterns=wanted))
 
 
@@ -160,7 +160,7 @@ def _copy(source: Path, folder: Path) -> list[str]:
             shutil.copyfile(file, folder / name)
         elif name == "README.md":
             shutil.copyfile(file, folder / SOURCE_CARD)
-        elif name not in OWN_FILES and not any(fnmatch(name, pattern) for pattern in WEIGHTS):
+        elif name not in OWN_FILES and not any(fnmatch(name, pattern) for pattern in WEIGHT_FILES):
             left.append(name)
     return left
 
@@ -168,7 +168,7 @@ def _copy(source: Path, folder: Path) -> list[str]:
 def _belongs(name: str) -> bool:
     if any(fnmatch(name.upper(), pattern) for pattern in LEGAL):
         return True
-    return Path(name).suffix in KEPT and not name.startswith(".") and not fnmatch(name, "*.index.json")
+    return Path(name).suffix in COPIED_ENDINGS and not name.startswith(".") and not fnmatch(name, "*.index.json")
 
 
 def _compare(file: Path, weights: Mapping[str, Tensor], change: str, spec: str) -> Packed:

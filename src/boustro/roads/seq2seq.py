@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from boustro.choose import unknown
 from boustro.generation.models import CausalLM, LengthHead, MaskedLM, OpenedLM, open_lm
-from boustro.generation.templates import FILE, PromptPieces, Template, open_template
+from boustro.generation.templates import TEMPLATE_FILE, PromptPieces, Template, open_template
 from boustro.hardware import mixed_precision, uses_bf16
 from boustro.models.loss import find_finish, lm_loss
 from boustro.models.masked import at, encode, prediction_head
@@ -240,10 +240,10 @@ def _by_task(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
     return by_task
 
 
-KIND = "model"
+MODEL_KIND = "model"
 LENGTH_WEIGHT = 0.1
 """Of the loss of the target's length, which a masked LM with the prefix mask learns too."""
-DECIDING = ("model", "epochs", "batch_pairs", "prompt_pieces")
+SEQ2SEQ_FACTS = ("model", "epochs", "batch_pairs", "prompt_pieces")
 """Options that decide the weights, besides those of every run."""
 
 
@@ -272,8 +272,8 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     )
     pairs, dev = mixture.pairs, [pair for task_pairs in mixture.measured[HELD_IN].values() for pair in task_pairs]
     more = {"task_cap": options.task_cap} if options.task_key else {}
-    facts = run_facts(config, DECIDING, train=fingerprint([pair.facts() for pair in pairs]), **more)
-    if finished := finished_run(config, KIND, facts):
+    facts = run_facts(config, SEQ2SEQ_FACTS, train=fingerprint([pair.facts() for pair in pairs]), **more)
+    if finished := finished_run(config, MODEL_KIND, facts):
         return finished
     if options.task_key:
         say(mixture.describe())
@@ -310,13 +310,13 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
         if reader.template is None:
             model.lm.config.prompt_end = True
         else:
-            write_file(folder / FILE, as_json(reader.template.to_dict()))
+            write_file(folder / TEMPLATE_FILE, as_json(reader.template.to_dict()))
         model.lm.save_pretrained(folder)
         model.tokenizer.save_pretrained(folder)
         if trained.length is not None:
             trained.length.save(folder)
 
-    return finish(config, KIND, result | {"pairs": len(pairs)}, save)
+    return finish(config, MODEL_KIND, result | {"pairs": len(pairs)}, save)
 
 
 def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[Pair], size: int) -> Batches:

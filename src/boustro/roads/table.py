@@ -25,7 +25,7 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.extended import reading_facts
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.encoders.word_means import encode_vectors
-from boustro.encoders.word_table import ARRAYS, CONFIG, PART, WORDS, WordTable, load_table
+from boustro.encoders.word_table import ARRAYS, CONFIG_FILE, PART, WORDS_FILE, WordTable, load_table
 from boustro.heads.inputs import sentence_starts
 from boustro.names import TABLE
 from boustro.output import duration
@@ -39,14 +39,14 @@ from boustro.roads.options import TableConfig
 from boustro.store import fingerprint, read_json, reading, remove_folder, write_file, write_folder
 from boustro.types import Sentence
 
-VECTORS, VECTOR_FILES, FILE = "vectors", ("vectors.npy",), "vectors.npy"
+VECTORS, VECTOR_FILES, VECTOR_FILE = "vectors", ("vectors.npy",), "vectors.npy"
 FEWEST_WORDS, MOST_WORDS = 2, 60
 """Of a text that is learned from."""
 LONGEST_PART, RARE = 6, 2
 """Letters of a part of a word; how often a word without a row of its own stands in the texts, to be parted."""
-CHUNK = 2048
+CHUNK_TEXTS = 2048
 BATCH = 256
-LEFT_OUT = 0.1  # of the words of a text in training (docs/log.md, "A table of words")
+SHARE_LEFT_OUT = 0.1  # of the words of a text in training (docs/log.md, "A table of words")
 
 
 def write_table(config: TableConfig) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def write_table(config: TableConfig) -> dict[str, Any]:
 
 def _write(out: Path, table: WordTable, told: dict[str, Any]) -> None:
     with write_folder(out, TABLE) as folder:
-        table.save(folder / WORDS, folder / ARRAYS)
-        write_file(folder / CONFIG, json.dumps(told, indent=1, ensure_ascii=False))
+        table.save(folder / WORDS_FILE, folder / ARRAYS)
+        write_file(folder / CONFIG_FILE, json.dumps(told, indent=1, ensure_ascii=False))
 
 
 def _read_corpus(config: TableConfig) -> tuple[list[str], np.ndarray, list[Sentence]]:
@@ -130,13 +130,13 @@ def _read(
         remove_folder(checkpoint, VECTOR_FILES)
     elif checkpoint.is_dir() and is_usable(checkpoint, VECTORS, facts, VECTOR_FILES):
         with reading(checkpoint, START_AGAIN):
-            vectors = np.load(checkpoint / FILE, allow_pickle=False)
+            vectors = np.load(checkpoint / VECTOR_FILE, allow_pickle=False)
         say(f"resuming from {checkpoint} after {len(vectors):,} of {len(asked):,} words and texts")
     begun = len(vectors)
     signals.worth_saving = lambda: len(vectors) > begun
 
     def save(folder: Path) -> None:
-        np.save(folder / FILE, vectors)
+        np.save(folder / VECTOR_FILE, vectors)
 
     def so_far() -> str:
         return f"{len(vectors):,} of {len(asked):,} words and texts"
@@ -144,8 +144,8 @@ def _read(
     with signals, Progress("reading", "texts", total=len(asked), done=begun) as bar:
         save_if_due = saver(config, signals, VECTORS, facts, save, so_far)
         while len(vectors) < len(asked):
-            vectors = np.concatenate([vectors, _vectors(encoder, asked[len(vectors) : len(vectors) + CHUNK])])
-            bar.update(min(CHUNK, len(vectors) - begun))
+            vectors = np.concatenate([vectors, _vectors(encoder, asked[len(vectors) : len(vectors) + CHUNK_TEXTS])])
+            bar.update(min(CHUNK_TEXTS, len(vectors) - begun))
             save_if_due()
     return vectors.astype(np.float32)
 
@@ -153,12 +153,12 @@ def _read(
 def _config_of(folder: Path) -> Any:
     """The config of a whole table; raises as `load_table`."""
     load_table(str(folder))
-    return read_json(folder / CONFIG)
+    return read_json(folder / CONFIG_FILE)
 
 
 def _probe(encoder: Encoder, asked: Sequence[Sentence], size: int) -> None:
     """Read some texts, and print what the whole run will cost; raises `DryRun`."""
-    few = asked[-CHUNK:]
+    few = asked[-CHUNK_TEXTS:]
     _vectors(encoder, few[:64])  # the first is the slowest
     began = time.monotonic()
     _vectors(encoder, few)
@@ -206,7 +206,7 @@ def learn(
         for _ in range(epochs):
             generator.shuffle(learned)
             for start in range(0, len(learned), BATCH):
-                loss = (1 - cosines(learned[start : start + BATCH], LEFT_OUT)).mean()
+                loss = (1 - cosines(learned[start : start + BATCH], SHARE_LEFT_OUT)).mean()
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

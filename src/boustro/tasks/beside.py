@@ -28,11 +28,11 @@ class Memory(Beside):
     def read(
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
     ) -> Taught:
-        from boustro.features.training import REMEMBERED, read_remembering
+        from boustro.features.training import MEMORY_ONLY, read_remembering
 
         read = read_remembering(plan.reader, examples, unread, labelling.side(examples), seed)
         reader, inputs, without = read
-        return Taught(reader, inputs, {REMEMBERED: len(unread)} if unread else {}, without)
+        return Taught(reader, inputs, {MEMORY_ONLY: len(unread)} if unread else {}, without)
 
     def save(self, fitted: Fitted, folder: Path) -> None:
         from boustro.encoders.word_means import save_means

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GRID = 2.0 ** np.arange(-1, 3.01, 1 / 3)
 FINE = 2.0 ** np.arange(-1, 3.001, 1 / 60)
-LEAST = 1e-6  # a sure answer that is wrong must not cost infinity
+LEAST_PROBABILITY = 1e-6  # a sure answer that is wrong must not cost infinity
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def best_temperature(scores: np.ndarray, right: np.ndarray) -> float:
         return 1.0
     losses = []
     for temperature in FINE:
-        p = _between(scores, temperature).clip(LEAST, 1 - LEAST)
+        p = _between(scores, temperature).clip(LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         losses.append(-np.where(right, np.log(p), np.log1p(-p)).mean())
     return float(FINE[int(np.argmin(losses))])
 

@@ -25,7 +25,7 @@ from boustro.encoders.word_table import WordTable, load_table, table_for
 from boustro.given import as_sentences
 from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
-from boustro.heads.words import FEW, FOLDS, MODEL_ARRAYS, WordModel, average, choose_weights, fit_each
+from boustro.heads.words import FEW_TEXTS, MODEL_ARRAYS, WORD_FOLDS, WordModel, average, choose_weights, fit_each
 from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError
 from boustro.output import as_json
@@ -207,7 +207,7 @@ class TextRegressor(Task[str, float]):
 
 
 WORDS_CONFIG, WORDS_WEIGHTS = "words.json", "words.safetensors"
-PACKED = ("table.json", "table.safetensors")
+TABLE_FILES = ("table.json", "table.safetensors")
 """Words and arrays of a table that is not the package's."""
 
 
@@ -238,7 +238,7 @@ class Weighed:
             shipped = self.table.name == SHIPPED_TABLE
             own["table"] = {"name": self.table.name if shipped else None, "mark": self.table.mark}
             if not shipped:
-                self.table.save(folder / PACKED[0], folder / PACKED[1])
+                self.table.save(folder / TABLE_FILES[0], folder / TABLE_FILES[1])
         write_file(folder / WORDS_CONFIG, json.dumps(own, ensure_ascii=False))
         save_file({name: getattr(self.model, name) for name in MODEL_ARRAYS}, folder / WORDS_WEIGHTS)
 
@@ -247,7 +247,7 @@ class Weighed:
         """Read what `save` wrote; `ValueError` where the package's table is another one now."""
         own, table = read_json(folder / WORDS_CONFIG), None
         if named := own.get("table"):
-            packed = folder / PACKED[0], folder / PACKED[1]
+            packed = folder / TABLE_FILES[0], folder / TABLE_FILES[1]
             table = load_table(named["name"]) if named["name"] else WordTable.read(*packed, mark=named["mark"])
             if table.mark != named["mark"]:
                 raise ValueError(f"{folder}: {table.name} is another table in this version; train the classifier again")
@@ -335,11 +335,11 @@ def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Ju
         outputs = held.ask_unlearned(fitted.head)
         yield everything, [judges[n] for n in usable], [outputs[n] for n in usable]
     else:
-        few, options = len(data.gold) < FEW, fitted.plan.head_options
+        few, options = len(data.gold) < FEW_TEXTS, fitted.plan.head_options
         if not few and isinstance(options, HiddenOptions):
             half = math.ceil(options.passes(len(data.gold)) / 2)
             options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))
         like = replace(fitted, plan=replace(fitted.plan, head_options=options))
-        for kept, left in data.parts(FOLDS if few else 1):
+        for kept, left in data.parts(WORD_FOLDS if few else 1):
             head = train_on_part(like, replace(data.learning(kept), dev=None), kept).head
             yield kept, [data.gold[n] for n in left], head.outputs(data.inputs.select(left))

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from boustro.heads.inputs import Kinship
-from boustro.heads.options import FEW
+from boustro.heads.options import FEW_EXAMPLES
 from boustro.heads.registry import head_class
 from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
@@ -43,7 +43,7 @@ PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST, ROUGH = 10, 30
 """Examples, below which nothing is said, and documents or different texts, below which an interval is a rough one."""
 LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
-CUT = (
+ONE_PART = (
     "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
 )
 LITTLE = 2.0
@@ -58,7 +58,7 @@ def answers_left_out(
     `parts` are (kept, left out) numbers of `data.gold`.
     """
     answers = {}
-    together = len(parts) if len(data.gold) < FEW else 1
+    together = len(parts) if len(data.gold) < FEW_EXAMPLES else 1
     for first in range(0, len(parts), together):
         chosen, learned = parts[first : first + together], []
         for number, (kept, _) in enumerate(chosen, start=first):
@@ -168,10 +168,10 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
     """Choose one of the plans by five parts left out in turn.
 
     Those that are solved at once are tried first, and another one while there is time for it. The plan is the first,
-    and there is nothing to say, where there are `FEW` examples or more, or fewer than `FEWEST`.
+    and there is nothing to say, where there are `FEW_EXAMPLES` examples or more, or fewer than `FEWEST`.
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
-    if len(plans) < 2 or not FEWEST <= len(train) < FEW or given.dev or given.weak:
+    if len(plans) < 2 or not FEWEST <= len(train) < FEW_EXAMPLES or given.dev or given.weak:
         return Choice(plans[0])
     answered: dict[str, list[Answer]] = {}
     late, started = [], time.monotonic()
@@ -241,7 +241,7 @@ def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
     if (words := facts.get("words")) is not None:
         yield f"TF-IDF and logistic regression on the same parts: {words:.1f}"
     if (cut := facts.get("cut")) is not None:
-        yield CUT.format(cut)
+        yield ONE_PART.format(cut)
     if divided := facts.get("divided"):
         yield f"{divided} stood on both sides, since nothing else was left to part, so this is more than new texts give"
     if (groups := facts.get("groups", ROUGH)) < ROUGH:

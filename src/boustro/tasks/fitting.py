@@ -315,8 +315,8 @@ def describe(examples: Sequence[Any]) -> dict[str, Any]:
     return {"name": data_name(examples), "sentences": len(examples), "fingerprint": data_fingerprint(examples)}
 
 
-WEIGHTS = (0.0, 0.1, 0.3, 1.0)  # 0 is tried too: silver labels may do harm
-FOLDS = 3  # each fold trains a head for each weight
+WEAK_WEIGHTS = (0.0, 0.1, 0.3, 1.0)  # 0 is tried too: silver labels may do harm
+WEAK_FOLDS = 3  # each fold trains a head for each weight
 
 
 def train_stages(
@@ -392,8 +392,8 @@ def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str
 
     `fitted` has an untrained head. Raises `ValueError` for fewer than two gold examples.
     """
-    parts, scores = list(data.parts(FOLDS)), {}
-    for weight in WEIGHTS:
+    parts, scores = list(data.parts(WEAK_FOLDS)), {}
+    for weight in WEAK_WEIGHTS:
         answers: list[Any] = [None] * len(data.gold)
         for kept, left in parts:
             part = replace(data.learning(kept), weight=weight, dev=None)

@@ -14,7 +14,7 @@ import numpy as np
 from boustro.tasks.answers import InputAnswer, Label, Part
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.pairs import KEYS, OFFSETS, Pair, make_pair, read_pairs
+from boustro.tasks.data.pairs import OFFSETS, PAIR_KEYS, Pair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import Gold
 from boustro.text.rows import parse_record
@@ -44,7 +44,7 @@ class PairTask(Task[Texts, Result]):
     example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
     gold: ClassVar[Gold]
-    texts, text_keys = KEYS[0], KEYS
+    texts, text_keys = PAIR_KEYS[0], PAIR_KEYS
 
     @classmethod
     def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
@@ -69,7 +69,7 @@ class PairTask(Task[Texts, Result]):
             return given
         given = _as_tuple(given)
         pair = make_pair(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
-        return AskedPair(given if isinstance(given, Mapping) else dict(zip(KEYS[0], given, strict=True)), pair)
+        return AskedPair(given if isinstance(given, Mapping) else dict(zip(PAIR_KEYS[0], given, strict=True)), pair)
 
     @staticmethod
     def labelled(given: Any, label: Any, place: str) -> Any:

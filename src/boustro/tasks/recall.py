@@ -30,7 +30,7 @@ from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.plan import PROMISE, Fitted
 from boustro.types import Sentence
 
-FILE = "recall.json"
+PROMISE_FILE = "recall.json"
 Spans = Sequence[FoundSpan]
 SLACK = 1e-3
 """Relative: in another batch, or on another processor, the same words have slightly different probabilities."""
@@ -77,14 +77,14 @@ class RecallPromise:
     def save(self, folder: Path) -> None:
         """Write the file into the folder of a tagger."""
         record = {"unsure": self.unsure, "probabilities": [round(float(p), 9) for p in self.probabilities]}
-        write_file(folder / FILE, json.dumps(record))
+        write_file(folder / PROMISE_FILE, json.dumps(record))
 
     @classmethod
     def load(cls, folder: Path) -> "RecallPromise | None":
         """Read what `save` wrote; `None` for a folder without it, from a training without development set."""
-        if not (folder / FILE).exists():
+        if not (folder / PROMISE_FILE).exists():
             return None
-        record = read_json(folder / FILE)
+        record = read_json(folder / PROMISE_FILE)
         return cls(np.array(record["probabilities"], np.float64), float(record["unsure"]))
 
 

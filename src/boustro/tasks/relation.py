@@ -15,7 +15,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import RelationConfig
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.relations import KEYS, OFFSETS, PLACES, MarkedText, mark_text, read_relations
+from boustro.tasks.data.relations import OFFSETS, PLACES, RELATION_KEYS, MarkedText, mark_text, read_relations
 from boustro.tasks.plan import Beside
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
@@ -75,7 +75,7 @@ class RelationClassifier(Task[Asked, Label]):
 
     @staticmethod
     def is_input(given: Any) -> bool:
-        text = isinstance(given, tuple) and len(given) == len(KEYS) and isinstance(given[0], str)
+        text = isinstance(given, tuple) and len(given) == len(RELATION_KEYS) and isinstance(given[0], str)
         return text or isinstance(given, (Mapping, AskedPlaces))
 
     @staticmethod
@@ -83,7 +83,9 @@ class RelationClassifier(Task[Asked, Label]):
         if isinstance(given, AskedPlaces):
             return given
         example = mark_text(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
-        return AskedPlaces(given if isinstance(given, Mapping) else dict(zip(KEYS, given, strict=False)), example)
+        return AskedPlaces(
+            given if isinstance(given, Mapping) else dict(zip(RELATION_KEYS, given, strict=False)), example
+        )
 
     @classmethod
     def parse_value(cls, value: Any, place: str) -> AskedPlaces:

@@ -55,7 +55,7 @@ SPARE = (
     Colour("bright_green underline", "#c5df9f", "#26330e"),
 )
 ALL_COLOURS = (*SPARE, *COLOURS.values())
-LINES = ("none", "solid", "dashed", "dotted", "double")
+LINE_STYLES = ("none", "solid", "dashed", "dotted", "double")
 
 
 def colours(label: str) -> Colour:
@@ -72,7 +72,7 @@ def page_colours(labels: Iterable[str]) -> dict[str, Colour]:
     for label in sorted(set(labels), key=lambda label: (label not in COLOURS, label)):
         first = ALL_COLOURS.index(colours(label))
         turned = (*ALL_COLOURS[first:], *ALL_COLOURS[:first])
-        choice = (replace(colour, line=line) for line in LINES for colour in turned)
+        choice = (replace(colour, line=line) for line in LINE_STYLES for colour in turned)
         chosen[label] = next((c for c in choice if c not in chosen.values()), turned[0])
     return chosen
 

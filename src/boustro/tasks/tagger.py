@@ -108,7 +108,7 @@ class Tagger(Task[str, Entities]):
         nothing but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
         if kind_of(path) != NAMES:
             return None
-        from boustro.encoders.extended import PLACES, load_names
+        from boustro.encoders.extended import NUM_PLACES, load_names
         from boustro.heads.bodies import PerWord
         from boustro.heads.factored import factored_tags
         from boustro.heads.registry import make_head
@@ -131,10 +131,10 @@ class Tagger(Task[str, Entities]):
         head = make_head("linear", plan.head_options, streams, labelling.labels)
         tags, num_kinds = len(labelling.labels), len(facts["kinds"])
         weight = np.zeros((tags, sum(head.widths)), np.float32)
-        place, kinds = np.split(np.eye(PLACES + num_kinds, dtype=np.float32), [PLACES])
+        place, kinds = np.split(np.eye(NUM_PLACES + num_kinds, dtype=np.float32), [NUM_PLACES])
         # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms
-        weight[0, -PLACES - num_kinds :] = place[0]
-        weight[1:, -PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
+        weight[0, -NUM_PLACES - num_kinds :] = place[0]
+        weight[1:, -NUM_PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
         assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
         head.body.fill(weight, np.zeros(tags, np.float32))
         nothing = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}

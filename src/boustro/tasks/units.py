@@ -28,7 +28,7 @@ from boustro.tasks.data.schemes import gold_entities
 from boustro.text.words import apart, join_words
 from boustro.types import NO_ANSWER, Entity, label_set
 
-FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
+REPORTED_FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
 
 
 class Units(ABC):
@@ -66,7 +66,7 @@ class Units(ABC):
     def facts(self, examples: str) -> dict[str, Any]:
         """Return the facts that reports know of them; `examples` is what the task calls its examples."""
         named = {"metric": self.metric, "examples": examples, "units": self.plural or examples}
-        return named | {name: getattr(self, name) for name in FACTS}
+        return named | {name: getattr(self, name) for name in REPORTED_FACTS}
 
     def words(self, example: Any) -> Sequence[str]:
         """The words that entities are over."""

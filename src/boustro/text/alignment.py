@@ -37,7 +37,7 @@ CLOSERS = frozenset(
 OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
 MEMORY_WORDS = 1 << 15  # about 12 MB, for a file of any size
 ENDS = LONGEST // 2  # the two halves of what is read of a longer word
-UNKNOWN = "words without any piece, read as unknown"
+UNKNOWN_WORDS = "words without any piece, read as unknown"
 LONG = f"words of more than {LONGEST} letters, read by their first and last {ENDS}"
 MARKED = "words read as if preceded by a space, which their tokenizer always adds"
 
@@ -114,7 +114,7 @@ class Aligner:
     def _join(self, keys: list[tuple[str, bool]]) -> Pieces:
         parts = [self._memory[key] or (self._fallback,) for key in keys]
         if lost := sum(not self._memory[key] for key in keys):
-            self.counts[UNKNOWN] += lost
+            self.counts[UNKNOWN_WORDS] += lost
         if self._always_marks:
             self.counts[MARKED] += sum(not space for _, space in keys)
         bounds = np.concatenate([[0], np.cumsum([len(ids) for ids in parts])]).astype(np.int64)

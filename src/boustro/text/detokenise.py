@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 BROKEN = "\ufffd"
-MOST_BYTES = 4
+CHARACTER_BYTES = 4
 """Of a character, so the most pieces that it may need."""
 
 
@@ -56,7 +56,7 @@ class SpelledPieces:
         self._waiting.append(identifier)
         if not self._spell(self._waiting).endswith(BROKEN):
             return self._give(len(self._waiting))
-        return self._give(self._whole()) if len(self._waiting) >= MOST_BYTES else ""
+        return self._give(self._whole()) if len(self._waiting) >= CHARACTER_BYTES else ""
 
     def _whole(self) -> int:
         """How many of the pieces that wait spell the same without the later ones, which may begin a character."""

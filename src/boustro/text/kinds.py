@@ -20,7 +20,7 @@ CONVERT, DATA = "convert it to text first", "give text or labelled data"
 FRAME = "read it with pandas, and give the data frame from Python or write it with to_csv"
 UTF_8 = "save it in UTF-8, for example with iconv -f {} -t utf-8"
 
-KINDS: tuple[tuple[bytes, str, str], ...] = (
+FILE_KINDS: tuple[tuple[bytes, str, str], ...] = (
     (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.text", "an OpenDocument text (odt)", DOCUMENT),
     (rb"PK\x03\x04.{26}mimetypeapplication/vnd\.oasis\.opendocument\.spreadsheet", "a spreadsheet (ods)", SHEET),
     (rb"PK\x03\x04.{26}mimetypeapplication/epub", "an e-book (epub)", CONVERT),
@@ -56,7 +56,7 @@ KINDS: tuple[tuple[bytes, str, str], ...] = (
 )
 """(a pattern of the first bytes, kind, the way on); the first that matches."""
 
-INSIDE: tuple[tuple[str, str, str], ...] = (
+ZIP_KINDS: tuple[tuple[str, str, str], ...] = (
     ("xl/", "an Excel workbook (xlsx)", EXCEL),
     ("word/", "a Word document (docx)", DOCUMENT),
     ("ppt/", "a PowerPoint file (pptx)", DOCUMENT),
@@ -65,7 +65,7 @@ INSIDE: tuple[tuple[str, str, str], ...] = (
 """(the start of a name in a zip archive, kind, the way on)."""
 NAMED = {".xlsx": 0, ".docx": 1, ".pptx": 2}
 """Which of these a damaged archive was to be, by its name."""
-PATTERNS = [(re.compile(pattern, re.DOTALL | re.IGNORECASE), kind, way) for pattern, kind, way in KINDS]
+PATTERNS = [(re.compile(pattern, re.DOTALL | re.IGNORECASE), kind, way) for pattern, kind, way in FILE_KINDS]
 
 
 def kind_of_file(path: Path | str) -> str | None:
@@ -93,5 +93,5 @@ def _look(path: Path, start: bytes) -> tuple[str, str] | None:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
         names = []
-    inside = ((kind, way) for begin, kind, way in INSIDE for name in names if name.startswith(begin))
-    return next(inside, INSIDE[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else known_kind)
+    inside = ((kind, way) for begin, kind, way in ZIP_KINDS for name in names if name.startswith(begin))
+    return next(inside, ZIP_KINDS[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else known_kind)

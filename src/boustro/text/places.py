@@ -29,7 +29,7 @@ from boustro.names import (
 )
 from boustro.store import MANIFEST, kind_of
 
-ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
+REMOTE_ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
 HUB_NAME = re.compile(r"(?!.*(--|\.\.))(\w[\w.-]*/)?\w[\w.-]*")
 """How a model of the Hub is named: with its owner, or one of the old ones without."""
@@ -198,7 +198,7 @@ def look_at(value: str, advice: str) -> Path:
 
 def missing(value: str, what: str, advice: str, path: str | None = None) -> FileNotFoundError:
     """The error for what is not there: the most similar name beside it, else what is expected."""
-    if match := ADDRESS.match(value):
+    if match := REMOTE_ADDRESS.match(value):
         address = f"{match[1]}://{value[match.end() :]}"
         return FileNotFoundError(f"{address} is an address; fetch the file (curl -LO {address}) and name that file")
     place = Path(expand_home(path or value))
@@ -219,5 +219,5 @@ def is_dataset(name: str) -> bool:
     A name that ends in a dot and letters is taken for a file; names like `wiki-2.0` are not.
     """
     ending = Path(name.split(":")[0]).suffix[1:]
-    is_file = is_path(name) or name.count("/") > 1 or ending.isalpha() or ADDRESS.match(name)
+    is_file = is_path(name) or name.count("/") > 1 or ending.isalpha() or REMOTE_ADDRESS.match(name)
     return not Path(name).exists() and not is_file

@@ -27,7 +27,7 @@ TO_WORDS = pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated")
 LONGEST_WORD = 1000
 """Characters of a word that a training reads as one; its time grows with their square."""
 PERHAPS_LONG = re.compile(rf"\S{{{LONGEST_WORD},}}|\s{{{LONGEST_WORD},}}")
-CUT = f"words of more than {LONGEST_WORD:,} characters, cut to train the tokenizer"
+CUT_TO_TRAIN = f"words of more than {LONGEST_WORD:,} characters, cut to train the tokenizer"
 
 
 def train_tokenizer(documents: Iterable[str], vocab_size: int, counts: Counter[str] | None = None) -> Tokenizer:
@@ -56,7 +56,7 @@ def cut_long_words(documents: Iterable[str], counts: Counter[str]) -> Iterator[s
         start = 0
         for _, (first, stop) in TO_WORDS.pre_tokenize_str(document) if PERHAPS_LONG.search(document) else ():
             if stop - first > LONGEST_WORD:
-                counts[CUT] += 1
+                counts[CUT_TO_TRAIN] += 1
             for cut in range(first + LONGEST_WORD, stop, LONGEST_WORD):
                 yield document[start:cut]
                 start = cut

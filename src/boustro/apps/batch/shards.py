@@ -38,7 +38,7 @@ from boustro.text.documents import OPENERS
 from boustro.text.files import free_names
 from boustro.text.separated import json_value
 
-ROWS = 1024
+SHARD_ROWS = 1024
 JOB, ERRORS = "job.json", "errors.jsonl"
 BESIDE = (".errors", ".part", ".progress")  # of a file of answers
 OUT_FORMS = {"jsonl": ".jsonl", "parquet": ".parquet", "arrow": ".arrow"}
@@ -155,7 +155,7 @@ class Job:
             numbers = count()
             rows = (row._replace(number=next(numbers)) for row in some if row is not None)
             growing.skip(rows)
-            for batch in growing.follow(in_batches(rows, ROWS)):
+            for batch in growing.follow(in_batches(rows, SHARD_ROWS)):
                 lines, failed = self._answer(batch, notes, survey.heads)
                 growing.add(len(batch), lines, [{"shard": shard, **problem} for problem in failed])
             done = growing.done

@@ -45,7 +45,7 @@ from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
 from boustro.tasks.data.annotations import guess_wanted
 from boustro.tasks.data.named import under_names
-from boustro.tasks.data.pairs import KEYS
+from boustro.tasks.data.pairs import PAIR_KEYS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.tables import find_words, rows_of_words
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS

@@ -30,7 +30,7 @@ from boustro.models.packed import told_change
 from boustro.store import fingerprint, read_json, write_file
 from boustro.text.start import RUN_UP, run_up_pieces
 
-CLEARLY, REMEMBERED = 1.5, "first-words.json"
+CLEARLY, FIRST_WORDS_FILE = 1.5, "first-words.json"
 """How many times nearer first words must be after another piece, and the file in the cache's folder that keeps that."""
 CHEAP = 5e8
 """Parameters up to which `boustro fit` asks."""
@@ -102,11 +102,11 @@ def first_words(encoder: LMEncoder) -> dict[str, FirstWords]:
     key = fingerprint(encoder.weights(), encoder.start, encoder.layers)
     known: dict[str, dict[str, list[float]]] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
-        known = dict(read_json(cache_folder() / REMEMBERED))
+        known = dict(read_json(cache_folder() / FIRST_WORDS_FILE))
     if key not in known:
         known[key] = {name: [*figures] for name, figures in _measure(encoder).items()}
         with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(cache_folder() / REMEMBERED, json.dumps(known, indent=1))
+            write_file(cache_folder() / FIRST_WORDS_FILE, json.dumps(known, indent=1))
     return {name: FirstWords(*figures) for name, figures in known[key].items()}
 
 

@@ -20,7 +20,7 @@ from boustro.types import Note
 if TYPE_CHECKING:
     from boustro.tasks.embed.task import SentenceEncoder
 
-DEFAULT_OPTIONS = VectorOptions()
+DEFAULT_VECTORS = VectorOptions()
 DEFAULT_ENCODER = "starter-words"
 FIT_TEXTS = 50_000  # means over them are what is learned, and all of them are in memory
 
@@ -34,7 +34,7 @@ def embed(
     text_column: str | None = None,
     normalize: bool = False,
     overwrite: bool = False,
-    embedding: VectorOptions = DEFAULT_OPTIONS,
+    embedding: VectorOptions = DEFAULT_VECTORS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Write one vector per text: an array (texts, width), float32, rows in the order of the texts.
@@ -78,7 +78,7 @@ def similarity(
     model: Model | None = None,
     fit: TextPath | None = None,
     text_column: str | None = None,
-    embedding: VectorOptions = DEFAULT_OPTIONS,
+    embedding: VectorOptions = DEFAULT_VECTORS,
     run: RunOptions = DEFAULT_RUN,
 ) -> None:
     """Find the texts of a corpus that are most like a query, by the cosine of their vectors.
@@ -122,7 +122,7 @@ def _open(
 
     from boustro.tasks.embed.data import read_rows
 
-    if model is not None and (options != DEFAULT_OPTIONS or fit is not None):
+    if model is not None and (options != DEFAULT_VECTORS or fit is not None):
         raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
     notes: list[Note] = []
     kept = kept_columns(model).get("text_column", ()) if model else ()

@@ -20,15 +20,15 @@ from boustro.text.places import LM
 if TYPE_CHECKING:
     from boustro.generation.both_ends.infiller import Filled
 
-DEFAULT_OPTIONS = InfillOptions()
-LINES = 16  # each batch is printed when it is filled; a gap costs several readings of its text
+DEFAULT_INFILL = InfillOptions()
+INFILL_LINES = 16  # each batch is printed when it is filled; a gap costs several readings of its text
 
 
 def infill(
     text: Positional[str],
     model: LM = "starter",
     format: Literal["text", "jsonl"] = "text",
-    infilling: InfillOptions = DEFAULT_OPTIONS,
+    infilling: InfillOptions = DEFAULT_INFILL,
     run: LMOptions = DEFAULT_LM,
 ) -> None:
     """Fill the gaps of texts (___, three underscores) with a forward and a backward LM, which write from both ends.
@@ -66,7 +66,7 @@ def _batches(text: str) -> Iterator[list[tuple[str, str]]]:
     if text == "-" or _exists(text):
         if Path(text).is_dir():
             raise ValueError(f"{text} is a folder; name a text file in it")
-        return ([(_text(item), item.place) for _, item in batch] for batch in read_batches([text], LINES))
+        return ([(_text(item), item.place) for _, item in batch] for batch in read_batches([text], INFILL_LINES))
     if "___" not in text and "\n" not in text and Path(text).suffix:
         raise FileNotFoundError(f"{text}: no such file, and as a text it has no gap; mark each gap with ___")
     return iter([[(text, "the text")]])

@@ -21,7 +21,7 @@ from boustro.text.places import Place
 
 METAVARS = {"out": "OUT", "action": "ACTION"}
 """What values are called in help by the names of their options, before what their places say."""
-KINDS = {int: "N", float: "X", str: "TEXT"}
+VALUE_NAMES = {int: "N", float: "X", str: "TEXT"}
 Command = Callable[..., Any]
 
 
@@ -81,7 +81,7 @@ class Option:
         elif self.choices:
             shown = f"{{{','.join(map(str, self.choices))}}}"
         else:
-            shown = "|".join(dict.fromkeys(KINDS.get(kind, "PATH") for kind in bare_types(self.item)))
+            shown = "|".join(dict.fromkeys(VALUE_NAMES.get(kind, "PATH") for kind in bare_types(self.item)))
         return f"{shown} ..." if self.takes_several else shown
 
 

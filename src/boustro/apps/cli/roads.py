@@ -48,22 +48,22 @@ def pack(config: PackConfig) -> dict[str, Any]:
 
 def fuse(config: FuseConfig) -> dict[str, Any]:
     """Train a fusion of a forward and a backward LM, which predicts each piece from all others."""
-    from boustro.models.fusion import KIND
+    from boustro.models.fusion import FUSION_KIND
     from boustro.pretrain.output import run_output
     from boustro.roads.fuse import train_fusion
 
-    with run_output(config, KIND):
+    with run_output(config, FUSION_KIND):
         return train_fusion(config)
 
 
 def elmo(config: ElmoConfig) -> dict[str, Any]:
     """Train an ELMo on raw text."""
-    from boustro.models.elmo import KIND
+    from boustro.models.elmo import ELMO_KIND
     from boustro.pretrain.output import run_output
     from boustro.roads.elmo import train_and_held_out, train_elmo
 
     train, held_out = train_and_held_out(config)
-    with run_output(config, KIND):
+    with run_output(config, ELMO_KIND):
         sentences, measured = ([s.words for text in texts for s in text] for texts in (train, held_out))
         return train_elmo(sentences, measured, config)
 
@@ -73,11 +73,11 @@ def adapt(config: AdaptConfig) -> dict[str, Any]:
 
     Give --shards to train on running text, or --train to train on labelled sentences.
     """
-    from boustro.models.lora import KIND, find_peft
+    from boustro.models.lora import ADAPTATION_KIND, find_peft
     from boustro.pretrain.output import run_output
 
     find_peft()  # raises before an LM is loaded
-    with run_output(config, KIND):
+    with run_output(config, ADAPTATION_KIND):
         if config.text.shards is not None:
             from boustro.roads.adapt import adapt_to_text
 
@@ -90,9 +90,9 @@ def adapt(config: AdaptConfig) -> dict[str, Any]:
 def seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     """Fine-tune a masked or a causal LM on pairs of a prompt and a target text, such as articles and summaries."""
     from boustro.pretrain.output import run_output
-    from boustro.roads.seq2seq import KIND, train_seq2seq
+    from boustro.roads.seq2seq import MODEL_KIND, train_seq2seq
 
-    with run_output(config, KIND):
+    with run_output(config, MODEL_KIND):
         return train_seq2seq(config)
 
 

@@ -143,7 +143,7 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
 
 
 ABSENT = "listed entities that do not stand in their text, left out"
-INSIDE = "listed entities that stand only inside words of their text, left out"
+INSIDE_WORDS = "listed entities that stand only inside words of their text, left out"
 SURPLUS = "entities listed more often than they stand in their text, left out"
 TAKEN = "places of listed entities that overlap another one, left out"
 
@@ -164,7 +164,7 @@ def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], 
         whole = _apart(_whole(text, place, ends) for place in places if place[0] in starts)
         free = [(start, end) for start, end in whole if not any(start < e.end and e.start < end for e in entities)]
         if not whole:
-            counts[INSIDE if places else ABSENT] += len(labels)
+            counts[INSIDE_WORDS if places else ABSENT] += len(labels)
         elif len(labels) == 1:
             counts[TAKEN] += len(whole) - len(free)
             labels *= len(free)

@@ -32,12 +32,12 @@ from boustro.text.words import join_words
 
 Place = tuple[str, int, int]
 """The label and the words of an entity."""
-SAMPLE = ("train.conll", "dev.conll", "test.conll")
+SAMPLE_FILES = ("train.conll", "dev.conll", "test.conll")
 CLOSE = 0.01
 """How far two scores of one answer, or two numbers relative to their range, may be apart and still be the same."""
 IMPROBABLE = 0.05
 """The level of the binomial test of a share."""
-ALONE, BESIDE = 50, 0.01
+ALONE_EXAMPLES, BESIDE = 50, 0.01
 """Examples that are answered alone too, and how far a score may move by what stands beside its text."""
 
 
@@ -121,7 +121,7 @@ def _entity_scores(model: Task[Any, Any], examples: Sequence[Any]) -> list[dict[
 def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
     """`ValueError` for a model that answers an example otherwise, with its document alone, than among all."""
     documents: dict[Any, list[Any]] = {}
-    for number, example in enumerate(examples[:ALONE]):
+    for number, example in enumerate(examples[:ALONE_EXAMPLES]):
         named = (part.document for part in model.parts(example) if part.document)
         documents.setdefault(next(named, number), []).append(example)
     alone = [answer for document in documents.values() for answer in model.answer(document)]
@@ -186,7 +186,7 @@ def _num_apart(values: Sequence[tuple[float, float]]) -> int:
 def _sample(task: Task[Any, Any], number: int) -> Iterator[Any]:
     """Sentences of the package as examples of any task; a pair or a question has two that follow each other."""
     folder = files("boustro") / "data" / "sample"
-    sentences = [s for name in SAMPLE for s in read_data(Path(str(folder / name)))]
+    sentences = [s for name in SAMPLE_FILES for s in read_data(Path(str(folder / name)))]
     texts = [join_words(s.words) for s in sentences]
     count = 0
     for place, (text, following) in enumerate(zip(texts, texts[1:] + texts[:1], strict=True), start=1):

@@ -41,7 +41,7 @@ class ExportOptions:
     @property
     def least(self) -> float:
         """The share that is asked for."""
-        return self.agreement if self.agreement is not None else LEAST[self.precision]
+        return self.agreement if self.agreement is not None else LEAST_AGREEMENT[self.precision]
 
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -50,7 +50,7 @@ RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 MODULE = "module"
 """The kind of a folder that holds a JavaScript module."""
 # int8 rounds every weight, so near ties flip; the others round last digits only
-LEAST: dict[str, float] = {"float32": 0.999, "float16": 0.999, "int8": 0.97}
+LEAST_AGREEMENT: dict[str, float] = {"float32": 0.999, "float16": 0.999, "int8": 0.97}
 
 DEFAULT = ExportOptions()
 

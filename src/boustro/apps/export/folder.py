@@ -23,7 +23,7 @@ from boustro.apps.export.check import check_examples, compare, refuse_neighbours
 from boustro.apps.export.command import MODULE, ExportOptions
 from boustro.apps.export.onnx import write_graph
 from boustro.apps.export.page import html_page, write_module
-from boustro.apps.runtime import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD, load, table_files
+from boustro.apps.runtime import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD_FILE, load, table_files
 from boustro.apps.runtime.parts import (
     CHAIN,
     CONTEXT,
@@ -36,7 +36,15 @@ from boustro.apps.runtime.parts import (
     tokenizer_facts,
 )
 from boustro.encoders.base import ConcatEncoder, Encoder
-from boustro.encoders.extended import COPIES, LOWEST, PLACES, NamesEncoder, NamesNetwork, PooledEncoder, SpelledEncoder
+from boustro.encoders.extended import (
+    COPIES,
+    LOWEST,
+    NUM_PLACES,
+    NamesEncoder,
+    NamesNetwork,
+    PooledEncoder,
+    SpelledEncoder,
+)
 from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import WordMeans, save_means
@@ -52,7 +60,7 @@ from boustro.tasks.data.reading import KEPT
 from boustro.tasks.plan import Fitted, save_beside
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
-ROWS, PIECES = 3, 11
+TRACED_ROWS, PIECES = 3, 11
 """Of the example that a graph is traced with; 1 would be taken for a constant."""
 PAGE = """# {name}
 
@@ -295,8 +303,8 @@ class NamesGraph(nn.Module):
         vectors = torch.cat([stream[:, -1] for stream in streams[: self.num_read]], 1)
         hidden = nn.functional.linear((vectors - self.mean) * self.scale, self.enter, self.enter_bias).relu()
         outputs = nn.functional.linear(hidden, self.leave, self.leave_bias)
-        width = outputs.shape[1] - PLACES - self._num_kinds
-        place, vector, kinds = torch.split(outputs, [PLACES, width, self._num_kinds], 1)
+        width = outputs.shape[1] - NUM_PLACES - self._num_kinds
+        place, vector, kinds = torch.split(outputs, [NUM_PLACES, width, self._num_kinds], 1)
         place, kinds = (part.log_softmax(1).clamp_min(LOWEST) for part in (place, kinds))
         inside = 1 - place[:, :1].exp()
         return torch.cat([*[vector * inside, place.exp(), kinds.exp() * inside] * COPIES, place, kinds], 1)[:, None]
@@ -343,7 +351,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
         facts.append(_facts(lm, module, f"lm{number}.onnx", name))
     for saved, name in tokenizers.items():
         write_file(folder / name, json.dumps(json.loads(saved), ensure_ascii=False, separators=(",", ":")))
-    inputs = _write_head(fitted, parts, [fact["rows"] for fact in facts], folder / HEAD, precision)
+    inputs = _write_head(fitted, parts, [fact["rows"] for fact in facts], folder / HEAD_FILE, precision)
     decoder = getattr(head, "decoder", None)
     if isinstance(decoder, TagDecoder) and decoder.chain:
         arrays |= dict(zip(CHAIN, decoder.chain, strict=True))
@@ -400,7 +408,7 @@ def _facts(lm: TransformerEncoder, module: PickedStates, graph: str, tokenizer: 
 
 def _write_lm(module: PickedStates, path: Path, precision: str) -> None:
     places = [torch.arange(k + 2, k + 9) for k in range(module.num_places)]
-    ids = torch.full((ROWS, PIECES), 5)
+    ids = torch.full((TRACED_ROWS, PIECES), 5)
     lengths = [torch.tensor([PIECES, 7, 9])] if module.takes_lengths else []
     dims = [{0: "rows", 1: "pieces"}, *([{0: "rows"}] if lengths else [])]
     dims += [{0: f"words_{k}"} for k in range(module.num_places)]

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from boustro.apps.runtime.graph import BESIDE, OPSET
+from boustro.apps.runtime.graph import DATA_ENDING, OPSET
 
-LARGE = 1 << 30
+LARGE_WEIGHTS = 1 << 30
 """Bytes of weights from which on they stand in a file beside the graph; a message of protocol buffers has 2 GiB."""
 SMALL = 1 << 10
 """Values of an array that is left as it is."""
-TINY = 1e-8
+LEAST_DIVISOR = 1e-8
 """Instead of 0, so that there is no 0 / 0."""
 
 
@@ -65,7 +65,7 @@ def write_graph(
     _strip(model)
     CONVERSIONS[precision](model)
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    how = {"save_as_external_data": True, "location": path.name + BESIDE} if size > LARGE else {}
+    how = {"save_as_external_data": True, "location": path.name + DATA_ENDING} if size > LARGE_WEIGHTS else {}
     onnx.save_model(model, str(path), **how)
 
 
@@ -145,7 +145,7 @@ def _integer_product(model: Any, node: Any, weight: np.ndarray, given: dict[str,
     from onnx import TensorProto, helper
 
     name, (x, _), (y,) = node.output[0], node.input, node.output
-    scale = np.maximum(np.abs(weight).max(0), TINY) / 127
+    scale = np.maximum(np.abs(weight).max(0), LEAST_DIVISOR) / 127
     _add(model, f"{name}.weight", np.clip(np.rint(weight / scale), -127, 127).astype(np.int8))
     _add(model, f"{name}.scale", scale.astype(np.float32))
     nodes = []
@@ -153,7 +153,7 @@ def _integer_product(model: Any, node: Any, weight: np.ndarray, given: dict[str,
         given[x] = name
         _add(model, f"{name}.last", np.array([-1]))
         _add(model, f"{name}.middle", np.array(128, np.uint8))
-        for constant, value in (("shift", 128), ("step", 1 / 127), ("tiny", TINY)):
+        for constant, value in (("shift", 128), ("step", 1 / 127), ("tiny", LEAST_DIVISOR)):
             _add(model, f"{name}.{constant}", np.array(value, np.float32))
         steps = [
             ("Abs", [x], "size"),
@@ -181,7 +181,7 @@ def _integer_rows(model: Any, node: Any, table: np.ndarray) -> list[Any]:
     from onnx import TensorProto, helper
 
     name, (_, ids), (y,) = node.output[0], node.input, node.output
-    scale = np.maximum(np.abs(table).max(1, keepdims=True), TINY) / 127
+    scale = np.maximum(np.abs(table).max(1, keepdims=True), LEAST_DIVISOR) / 127
     _add(model, f"{name}.rows", np.clip(np.rint(table / scale), -127, 127).astype(np.int8))
     _add(model, f"{name}.scales", scale.astype(np.float32))
     return [

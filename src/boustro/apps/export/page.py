@@ -29,7 +29,7 @@ import numpy as np
 
 from boustro import __version__
 from boustro.apps.export.command import RUNTIME
-from boustro.apps.runtime import ARRAYS, CONFIG, HEAD, load
+from boustro.apps.runtime import ARRAYS, CONFIG, HEAD_FILE, load
 from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledEncoder
@@ -172,7 +172,7 @@ def model_file(export: Path, title: str) -> bytes:
     graphs = {
         part["graph"]: blobs.add(part["graph"], (export / part["graph"]).read_bytes()) for part in config["parts"]
     }
-    graphs["head"] = blobs.add("head", (export / HEAD).read_bytes())
+    graphs["head"] = blobs.add("head", (export / HEAD_FILE).read_bytes())
     header = json.dumps(facts | {"graphs": graphs, "arrays": blobs.arrays}, ensure_ascii=True, separators=(",", ":"))
     header = header.encode() + b" " * (-(len(header) + 12) % 8)
     return MAGIC + len(header).to_bytes(4, "little") + header + b"".join(blobs.data)

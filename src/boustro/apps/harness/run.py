@@ -212,9 +212,9 @@ def accuracy_of(name: str, questions: Sequence[Question], prior: Sequence[Sequen
     )
 
 
-CHUNK = 1024
+CHUNK_REQUESTS = 1024
 """Requests scored together."""
-CUT = "contexts longer than the window, of which the last pieces were read"
+CUT_CONTEXTS = "contexts longer than the window, of which the last pieces were read"
 MULTIPLE_CHOICE = "boustro answers multiple choice only; for other tasks use lm-eval's own model hf over a forward LM"
 
 
@@ -255,8 +255,8 @@ class BoustroLM(TemplateLM):
         judged: list[tuple[float, bool]] = []
         shown = False if disable_tqdm else None
         with Progress("scoring", "choices", total=len(requests), shown=shown, lines_to=self._lines_to) as bar:
-            for start in range(0, len(requests), CHUNK):
-                part = slice(start, start + CHUNK)
+            for start in range(0, len(requests), CHUNK_REQUESTS):
+                part = slice(start, start + CHUNK_REQUESTS)
                 judged += zip(*self.judge.judge(contexts[part], continuations[part]), strict=True)
                 bar.update(len(continuations[part]))
         return judged
@@ -272,7 +272,7 @@ class BoustroLM(TemplateLM):
         room = self.judge.window - len(continuation)
         if room < 0:
             raise ValueError(f"a choice has {len(continuation)} pieces, and the window only {self.judge.window}")
-        self.counts[CUT] += len(context) > room
+        self.counts[CUT_CONTEXTS] += len(context) > room
         return nearest_left(context, room)
 
     def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> list[float]:

@@ -48,8 +48,8 @@ from boustro.text.separated import json_value
 from boustro.types import Entity, Sentence
 
 LONGEST_LABEL = 60  # a longer one is a sentence that was pasted into the wrong field
-READ = frozenset((*TEXT_KEYS, *WORD_KEYS, *TAG_KEYS, *SPAN_KEYS, "spaces", "label", "labels", "score", "answer"))
-READ |= {"note", "source", "document", "data", "annotations", "responses"}
+ANSWER_KEYS = frozenset((*TEXT_KEYS, *WORD_KEYS, *TAG_KEYS, *SPAN_KEYS, "spaces", "label", "labels", "score", "answer"))
+ANSWER_KEYS |= {"note", "source", "document", "data", "annotations", "responses"}
 """The keys that an answer has, and those that say what a record holds to what reads labelled data: a column of such a
 name stands in the answers under another: `label` as row_label."""
 NO_ANSWER = "this is not an answer that boustro label wrote; choose another --out, or give the file to --train"
@@ -96,7 +96,7 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """A record of the file."""
-        names = free_names(self.columns, READ, before="row_")
+        names = free_names(self.columns, ANSWER_KEYS, before="row_")
         return self._said() | {names[key]: value for key, value in self.columns.items()}
 
     def _said(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class TopicSetAnswer(TopicAnswer):
 
 
 def _columns_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in READ}
+    return {key: value for key, value in record.items() if key not in ANSWER_KEYS}
 
 
 def _over_words(given: Any, text: str, where: str) -> tuple[Entity, ...]:
@@ -247,7 +247,7 @@ class AnswerFile:
 
     def _parse(self, record: Any, where: str) -> Answer:
         answer = self.kind.parse(record, where)
-        if others := sorted((record.keys() & READ) - self.kind.fields):
+        if others := sorted((record.keys() & ANSWER_KEYS) - self.kind.fields):
             raise ValueError(f"{where}: has {others[0]!r}, which boustro label does not write; choose another --out")
         return answer
 

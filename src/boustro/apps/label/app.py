@@ -33,8 +33,8 @@ ALIVE_SECONDS = 8.0
 """A page that has not asked for so long is taken for closed; it asks every two seconds."""
 UNSURE, DIFFERENCES, GROUPS = 8, 50, 12  # a screen of each; more of them is asked for again when these are answered
 NEIGHBOURS, WHOLE_WORDS = 3, 8  # words around a place that is shown, and of a text that is shown whole
-OPEN = ("/", "/favicon.ico")
-MOST_BYTES = 1 << 20  # a request of the page has one answer; more than this is no answer of a person
+OPEN_PATHS = ("/", "/favicon.ico")
+MOST_REQUEST_BYTES = 1 << 20  # a request of the page has one answer; more than this is no answer of a person
 
 
 def new_token() -> str:
@@ -73,7 +73,7 @@ class LabellingApp:
         from fastapi.responses import HTMLResponse
 
         app = make_app("boustro label", http, openapi_url=None)
-        app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN)
+        app.add_middleware(Guard, http=http, tokens=[token], open_paths=OPEN_PATHS)
         actions = {
             "groups": self._groups,
             "finish": self._finish,
@@ -272,8 +272,8 @@ async def _body(request: Any) -> dict[str, Any]:
     raw = bytearray()
     async for part in request.stream():
         raw += part
-        if len(raw) > MOST_BYTES:
-            raise Refused(413, "too_large", f"a request has at most {MOST_BYTES:,} bytes")
+        if len(raw) > MOST_REQUEST_BYTES:
+            raise Refused(413, "too_large", f"a request has at most {MOST_REQUEST_BYTES:,} bytes")
     given = read_body(bytes(raw) or b"{}")
     if not isinstance(given, dict):
         raise Refused(422, "not_valid", "the body is not a JSON object")

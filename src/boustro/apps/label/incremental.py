@@ -41,7 +41,7 @@ from boustro.types import Entity, Sentence
 STRENGTH = 0.3
 """Of both regressions, in units of the mean squared length of a vector: the best of 0.03 to 3 for 30 to 300 sentences
 of CoNLL-2003 (docs/results.md)."""
-SCALES = tuple(float(s) for s in 2.0 ** np.arange(1, 6.5, 0.5))
+LIVE_SCALES = tuple(float(s) for s in 2.0 ** np.arange(1, 6.5, 0.5))
 FEWEST_TO_SCALE = 3  # answered sentences with an entity, before the scales are chosen
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
 
@@ -229,9 +229,9 @@ class LiveTagger:
                 means.append(within[-1].mean(0))
                 kinds.append(self.labels.index(entity.label))
         a = best_scale(
-            np.stack([np.zeros_like(inside), inside - 0.5], 1), np.concatenate(masks).astype(np.int64), SCALES
+            np.stack([np.zeros_like(inside), inside - 0.5], 1), np.concatenate(masks).astype(np.int64), LIVE_SCALES
         )
-        b = best_scale(np.stack(means), np.array(kinds), SCALES) if len(self.labels) > 1 else 1.0
+        b = best_scale(np.stack(means), np.array(kinds), LIVE_SCALES) if len(self.labels) > 1 else 1.0
         self.scales = Scales(a, b, float(_log_sum(b * np.concatenate(within)).mean()))
 
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
@@ -293,7 +293,7 @@ class LiveTopics(LiveTagger):
         return np.zeros(len(scores)), entropy(self.probabilities(scores)) if self.labels else np.zeros(len(scores))
 
     def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
-        return best_scale(scores, np.array([self.labels.index(labels[0]) for labels in names], np.int64), SCALES)
+        return best_scale(scores, np.array([self.labels.index(labels[0]) for labels in names], np.int64), LIVE_SCALES)
 
 
 class LiveTopicSets(LiveTopics):
@@ -310,7 +310,9 @@ class LiveTopicSets(LiveTopics):
 
     def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
         truth = np.array([[label in labels for label in self.labels] for labels in names]).ravel()
-        return best_scale(np.stack([np.zeros(truth.size), scores.ravel() - 0.5], 1), truth.astype(np.int64), SCALES)
+        return best_scale(
+            np.stack([np.zeros(truth.size), scores.ravel() - 0.5], 1), truth.astype(np.int64), LIVE_SCALES
+        )
 
 
 def pool_texts(vectors: Vectors) -> Vectors:
@@ -334,7 +336,7 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 Order = Literal["uncertain", "diverse", "in-order"]
 ORDERS: dict[str, Order] = {"uncertain": "uncertain", "diverse": "diverse", "in-order": "in-order"}
-KINDS = 3.0  # how much more the type of a word counts than whether it is inside: types are what is learned last
+KIND_WEIGHT = 3.0  # how much more the type of a word counts than whether it is inside: types are what is learned last
 FIRST = 8
 """Answers before `uncertain` is used."""
 
@@ -470,4 +472,4 @@ class Pool:
         if order == "diverse":
             return chunk.means(chunk.leverage.sum(1))
         boundary, kind = tagger.uncertainty(chunk.scores)
-        return chunk.means(boundary * chunk.leverage[:, 0] + KINDS * kind * chunk.leverage[:, 1])
+        return chunk.means(boundary * chunk.leverage[:, 0] + KIND_WEIGHT * kind * chunk.leverage[:, 1])

@@ -101,7 +101,7 @@ class Given:
             first.setdefault(number, place)
         numbers, places = (np.array([*some], np.int64) for some in (first, first.values()))
         parts = []
-        for learned, left in left_out(kin([example for example, _ in asked], itself), FOLDS, seed):
+        for learned, left in left_out(kin([example for example, _ in asked], itself), FINISH_FOLDS, seed):
             answered, unlearned = numbers[np.isin(places, left)], numbers[~np.isin(places, learned)]
             parts += [(answered.tolist(), unlearned.tolist())] if len(answered) else []
         return parts
@@ -156,8 +156,8 @@ def session_curve(points: Sequence[Point]) -> str:
     return picture(WIDTH, 132, title, *parts)
 
 
-FOLDS = 5
-LONGEST = 600.0
+FINISH_FOLDS = 5
+FINISH_SECONDS = 600.0
 """Seconds that `finish` may take for its figure."""
 FEWEST_TO_FINISH = 10
 """Answers with an entity that `finish` needs."""
@@ -230,7 +230,7 @@ def finish(
     live: LiveTagger,
     given: Given,
     seed: int = 1,
-    seconds: float = LONGEST,
+    seconds: float = FINISH_SECONDS,
 ) -> Finished:
     """Train what `boustro fit` trains on the answers, the best of the plans, and say how good it is on parts left out,
     as `fit` does; takes a minute or so.

@@ -16,14 +16,14 @@ import torch
 
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.encoders.base import Encoder
-from boustro.encoders.extended import PLACES, find_names
+from boustro.encoders.extended import NUM_PLACES, find_names
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
 from boustro.heads.inputs import Inputs, sentence_rows
 from boustro.heads.mix import LayerMix
 
-BLOCK_WORDS = 8192  # half-precision rows become float32 for the product: this bounds the copy
+READ_WORDS = 8192  # half-precision rows become float32 for the product: this bounds the copy
 ALIASES = (
     ("PERSON", "PERSONS", "PEOPLE", "PER", "PERS"),
     ("PLACE", "PLACES", "LOCATION", "LOCATIONS", "LOC", "GPE"),
@@ -134,7 +134,7 @@ class VectorReader:
             return weights
 
         places = {kind: outputs - len(kinds) + n for n, kind in enumerate(kinds)}
-        outside = outputs - len(kinds) - PLACES
+        outside = outputs - len(kinds) - NUM_PLACES
         of_kinds = {kind: weigh(place) for kind, place in places.items()}
         return Start(weigh(outside, -1, 1), of_kinds, (first, first + outside))
 
@@ -152,8 +152,8 @@ class VectorReader:
         """The words of all sentences of `parts`, numbers among those of `inputs`, one after another."""
         rows, starts = sentence_rows(inputs.starts, parts.ravel())
         result = np.empty((len(rows), sum(mix.width for mix in self._mixes)), np.float16)
-        for start in range(0, len(rows), BLOCK_WORDS):
-            block = rows[start : start + BLOCK_WORDS]
+        for start in range(0, len(rows), READ_WORDS):
+            block = rows[start : start + READ_WORDS]
             mixed = [
                 mix(torch.from_numpy(np.array(stream[block])[:, first:]))
                 for mix, stream, first in zip(self._mixes, inputs.streams, self._first_layer, strict=True)

@@ -50,7 +50,7 @@ def content(value: Any, reading: Reading, place: str) -> Any:
     """A text, or a list of parts; a text that is an object or a list of JSON is read as such."""
     if isinstance(value, str):
         return reading.json(value, place, must=reading.wants_json) if value else value
-    return PARTS(value, reading, place)
+    return CONTENT_PARTS(value, reading, place)
 
 
 def unread(value: Any, reading: Reading, place: str) -> Any:
@@ -59,7 +59,7 @@ def unread(value: Any, reading: Reading, place: str) -> Any:
 
 
 _PART: dict[str, Rule] = {"type": plain, "cache_control": plain}
-PARTS = listed(
+CONTENT_PARTS = listed(
     by_type({"text": record(_PART | {"text": text}), "refusal": record(_PART | {"refusal": text})}, "a part")
 )
 CALLED = record({"name": plain, "arguments": json_text})

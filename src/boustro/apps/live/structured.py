@@ -39,14 +39,14 @@ from boustro.apps.live.redactor import (
 from boustro.apps.live.redactor import whole_characters as whole
 from boustro.names import SHIPPED_TAGGER
 
-PLAIN = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
+PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
 """What ids and names of models, roles and functions look like: no white space, and no address of a person."""
 KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
 """What fields are called; a key of another form may be a name."""
 ESCAPES = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
 STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
 """What a JSON schema says of its form; the rest of it is text."""
-REMEMBERED = 20_000
+REMEMBERED_TEXTS = 20_000
 """Texts whose entities a checker remembers: a program sends its conversation again with every request."""
 
 Rule = Callable[[Any, "Reading", str], Any]
@@ -106,7 +106,7 @@ class Reading:
 
     def text(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
         """A slot for a text."""
-        slot = Slot(whole(given, last=True)[0], place, key if PLAIN.fullmatch(key) else "", number)
+        slot = Slot(whole(given, last=True)[0], place, key if PLAIN_NAME.fullmatch(key) else "", number)
         self.slots.append(slot)
         return slot
 
@@ -192,11 +192,11 @@ def plain(value: Any, reading: Reading, place: str) -> Any:
     match value:
         case None | bool() | int() | float():
             return value
-        case str() if PLAIN.fullmatch(value):
+        case str() if PLAIN_NAME.fullmatch(value):
             return value
         case list():
             return [plain(one, reading, f"{place}[{number}]") for number, one in enumerate(value)]
-        case dict() if all(map(PLAIN.fullmatch, value)):
+        case dict() if all(map(PLAIN_NAME.fullmatch, value)):
             return {key: plain(one, reading, place) for key, one in value.items()}
     raise Unchecked(place, "has text where a number or a short name is expected")
 
@@ -403,7 +403,7 @@ class Checker:
         answers = [found.get(key) or self._known.get(key) or [] for key in keys]
         for key in keys:
             self._known[key] = self._known.pop(key, None) or found.get(key) or []
-        while len(self._known) > REMEMBERED:
+        while len(self._known) > REMEMBERED_TEXTS:
             self._known.popitem(last=False)
         return answers
 

@@ -45,8 +45,8 @@ from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import Fitted, Plan, load_beside
 
 FORMAT = 1  # of export.json; a folder of a later format is refused, not misread
-CONFIG, ARRAYS, HEAD, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
-KEYS = frozenset(
+CONFIG, ARRAYS, HEAD_FILE, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
+CONFIG_KEYS = frozenset(
     "format version task precision encoder parts memory tables spacing head words config head_options inputs labelling "
     "temperature record checked".split()
 )
@@ -109,7 +109,7 @@ def load_exported(folder: str | Path) -> Any:
     onnxruntime.
     """
     path = Path(folder)
-    with read_folder(path, EXPORT, verify=True, needs=(CONFIG, HEAD, ARRAYS)) as manifest:
+    with read_folder(path, EXPORT, verify=True, needs=(CONFIG, HEAD_FILE, ARRAYS)) as manifest:
         _refuse_others(path, manifest["files"])
         saved = _read_config(path)
         arrays, files = read_arrays(path / ARRAYS), manifest["files"]
@@ -133,7 +133,7 @@ def load_exported(folder: str | Path) -> Any:
         plan, extras = load_beside(plan, path)
         labelling = open_labelling(**saved["labelling"])
         inputs = tuple(saved["inputs"])
-        session = Session(_listed(path, files, HEAD), inputs)
+        session = Session(_listed(path, files, HEAD_FILE), inputs)
         named = saved["head"], options, labelling.labels, float(saved["temperature"])
         head: Any = GraphHead(*named, session, inputs, arrays)
         made = task.of(plan)
@@ -160,7 +160,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     saved = read_json(path / CONFIG)
     if saved.get("format") != FORMAT:
         raise ValueError(f"{path}: format {saved.get('format')!r}, and this version reads {FORMAT}; export it again")
-    for given, keys in [(saved, KEYS), *((part, PART_KEYS) for part in saved["parts"])]:
+    for given, keys in [(saved, CONFIG_KEYS), *((part, PART_KEYS) for part in saved["parts"])]:
         if unknown := sorted(given.keys() - keys):
             raise ValueError(f"{path / CONFIG}: unknown key {unknown[0]!r}{suggestion(unknown[0], sorted(keys))}")
         if missing := sorted(keys - given.keys() - LATER):

@@ -17,7 +17,7 @@ import numpy as np
 from boustro.errors import reason
 
 OPSET = 20  # the first opset with Gelu as one operator
-BESIDE = ".data"
+DATA_ENDING = ".data"
 GRAPH, OPSETS, TRAINING, FUNCTIONS = 7, 8, 20, 25  # of a model
 DOMAIN, VERSION = 1, 2  # of an opset
 NODE, INITIALIZER, SPARSE = 1, 5, 15  # of a graph
@@ -85,7 +85,7 @@ def _check_tensor(tensor: memoryview, path: Path) -> None:
     for number, value in _fields(tensor):
         if number == EXTERNAL and isinstance(value, memoryview):
             entry = dict(_fields(value))
-            place, ours = _text(entry.get(2, b"")), path.name + BESIDE
+            place, ours = _text(entry.get(2, b"")), path.name + DATA_ENDING
             if _text(entry.get(1, b"")) != "location" or (place == ours and (path.parent / ours).is_file()):
                 continue
             only = "is not there" if place == ours else f"may only be {ours!r} beside it"

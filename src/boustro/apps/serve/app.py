@@ -44,8 +44,8 @@ ModelName = Annotated[str | None, Field(description="Name of the model; not need
 Delay = Annotated[str | None, Field(description="Words after a word until its tag is final: 8, or `all` for the end.")]
 Wait = Annotated[str | None, Field(description="Words after an entity until it is told provisionally: 2.")]
 COMPUTING = ("/v1/predict", "/v1/embed")
-TINY = 1e-12  # an empty text has the zero vector, which has no direction
-OPEN = ("/", "/docs", "/openapi.json", "/livez", "/readyz", "/health")
+LEAST_NORM = 1e-12  # an empty text has the zero vector, which has no direction
+OPEN_PATHS = ("/", "/docs", "/openapi.json", "/livez", "/readyz", "/health")
 SERVER = "$SERVER"
 TOKEN = "-H 'Authorization: Bearer TOKEN'"
 TYPE, TEXT = "-H 'Content-Type: application/json'", "-H 'Content-Type: text/plain'"
@@ -279,7 +279,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
         bounds: dict[str, Any] = {"limits": service.limits, "paths": COMPUTING}
         app.add_middleware(Bounds, figures=service.figures, **bounds)
 
-    app = make_app("Boustro", http, OPEN, behind_guard, version=__version__, lifespan=lifespan)
+    app = make_app("Boustro", http, OPEN_PATHS, behind_guard, version=__version__, lifespan=lifespan)
     _add_predictions(app, service)
     _add_streams(app, Streams(service))
     _add_state(app, service)
@@ -310,7 +310,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         vectors = [output["vector"] for output in outputs]
         if asked.normalize and vectors:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = (np.array(vectors) / np.maximum(lengths, TINY)).tolist()
+            vectors = (np.array(vectors) / np.maximum(lengths, LEAST_NORM)).tolist()
         return answered(request, {"model": model.name, "width": model.width, "vectors": vectors})
 
 

@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from typing import TYPE_CHECKING, Any
 
 from boustro.apps.serve.http import Refused, as_refused, in_time
-from boustro.apps.serve.middleware import PLAIN, error_facts, media_type
+from boustro.apps.serve.middleware import PLAIN_TEXT, error_facts, media_type
 from boustro.apps.serve.models import Served
 from boustro.output import as_json
 
@@ -162,8 +162,8 @@ def read_words(given: Mapping[str, str]) -> tuple[int | None, int]:
 def refuse_other_media(request: "Request") -> None:
     """`Refused` for a body that is not said to be text."""
     kind = media_type(dict(request.scope["headers"]))
-    if kind != PLAIN:
-        raise Refused(415, "not_text", f"send the text as {PLAIN}, not as {kind or 'nothing'}")
+    if kind != PLAIN_TEXT:
+        raise Refused(415, "not_text", f"send the text as {PLAIN_TEXT}, not as {kind or 'nothing'}")
 
 
 def sent(kind: str, value: Any) -> bytes:

@@ -26,8 +26,8 @@ TRACED = 8  # frames of a failure that the log has
 UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
 # from one text on a GPU to many long ones on a CPU
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-PLAIN = "text/plain"
+SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PLAIN_TEXT = "text/plain"
 INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
 
 
@@ -39,7 +39,7 @@ class Figures:
         shared: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter("boustro_requests", "Requests", ["path", "status"], **shared)
         self.seconds = Histogram(
-            "boustro_request_seconds", "Time to the end of an answer", ["path"], buckets=SECONDS, **shared
+            "boustro_request_seconds", "Time to the end of an answer", ["path"], buckets=SECOND_BUCKETS, **shared
         )
         self.open = Gauge("boustro_open_requests", "Requests that are read, wait or are answered", **shared)
         self.waiting = Gauge("boustro_waiting_characters", "Characters that wait for a model", **shared)

@@ -159,7 +159,7 @@ def nearest_right(context: Ids, room: int) -> Ids:
 
 
 GAP = re.compile("_{3,}")
-MARKS = ("Ġ", "▁", " ")
+SPACE_MARKS = ("Ġ", "▁", " ")
 """How a piece that begins with a space begins: GPT-2's bytes, SentencePiece, and plain."""
 
 
@@ -170,7 +170,7 @@ def split_gaps(text: str) -> list[str]:
 
 def begin_with_space(tokenizer: Any) -> list[bool]:
     """For every piece of the vocabulary whether it begins with a space."""
-    return [piece.startswith(MARKS) for piece in _pieces(tokenizer)]
+    return [piece.startswith(SPACE_MARKS) for piece in _pieces(tokenizer)]
 
 
 def _pieces(tokenizer: Any) -> list[str]:
@@ -184,15 +184,17 @@ class TextPieces:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        self._marks_start = (tokenizer.tokenize("a") or [""])[0].startswith(MARKS)  # as if a space came before a text
+        self._marks_start = (tokenizer.tokenize("a") or [""])[0].startswith(
+            SPACE_MARKS
+        )  # as if a space came before a text
         self._unmarked = without_mark(tokenizer) if self._marks_start else None
         if self._ids("a") == self._ids(" a") and self._unmarked is None:
             raise ValueError(
                 "the tokenizer does not keep spaces apart (as WordPiece does not), so a gap cannot be written exactly; "
                 "use LMs over another vocabulary"
             )
-        spaced = (piece for piece in _pieces(tokenizer) if piece and piece.startswith(MARKS))
-        self._has_spaced = any(piece.strip("".join(MARKS)) for piece in spaced)
+        spaced = (piece for piece in _pieces(tokenizer) if piece and piece.startswith(SPACE_MARKS))
+        self._has_spaced = any(piece.strip("".join(SPACE_MARKS)) for piece in spaced)
         self._anchor = self._ids("a")[-1]
 
     def left(self, text: str) -> tuple[list[int], bool]:

@@ -23,11 +23,11 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, note_
 Wanted = Literal["entities", "label"]
 Numbered = Iterable[tuple[Any, Any]]
 """Records, each with its number or its place."""
-OPEN = "records that nobody has annotated, left out"
+UNANNOTATED = "records that nobody has annotated, left out"
 UNREAD = "annotated records with an entity whose place in the text cannot be told, left out"
 LABELLESS = "annotated records without a label, left out"
 SEVERAL = "records with annotations that differ, of which the first is read"
-ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+ONLY_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 ADDRESSES = "texts that are only an address (URL), which is read and not what stands there"
 
 
@@ -164,7 +164,7 @@ def _answers(
     for number, entry in read:
         values = entry.answers.get(question or "", [] if entry.annotated else None)
         if values is None:
-            notes.append(Note(OPEN, place(number)))
+            notes.append(Note(UNANNOTATED, place(number)))
             continue
         if unread := next((one for one in values[0] if isinstance(one, Unread)), None) if values else None:
             notes.append(Note(UNREAD, place(number), unread.why))
@@ -206,5 +206,5 @@ def text_of(fields: Any, key: str | None, where: str) -> str:
 
 def note_address(text: str, where: str, notes: list[Note]) -> None:
     """A note where a text is only the address of one, as in exports of files."""
-    if ADDRESS.fullmatch(text.strip()):
+    if ONLY_ADDRESS.fullmatch(text.strip()):
         notes.append(Note(ADDRESSES, where, f"the text is {shorten(text.strip())}"))

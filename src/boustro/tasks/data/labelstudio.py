@@ -26,7 +26,7 @@ ANNOTATIONS = ("annotations", "completions")
 """The second is the name before version 1."""
 CONTROLS = {"labels": "label", "choices": "choice"}
 """Types of results, and the names of the controls that suggestions are for."""
-KINDS = ("labels", "choices", "taxonomy")
+RESULT_KINDS = ("labels", "choices", "taxonomy")
 """What the types of results that may say something of a text end in: `hypertextlabels`, …"""
 OF_TEXT = ("text", "startOffset", "globalOffsets")
 """What the regions of a text have, and those of pictures, sound and series have not."""
@@ -112,7 +112,7 @@ def _results(annotation: Mapping[str, Any], where: str) -> list[Mapping[str, Any
         if not isinstance(part, Mapping):
             raise ValueError(f"{where}: a result is an object, got {shorten(part)}")
         kind, value = part.get("type"), part.get("value")
-        if not isinstance(kind, str) or not kind.endswith(KINDS):
+        if not isinstance(kind, str) or not kind.endswith(RESULT_KINDS):
             continue
         if not isinstance(part.get("from_name"), str) or not isinstance(value, Mapping):
             raise ValueError(f"{where}: a result has a from_name and a value, got {shorten(part)}")

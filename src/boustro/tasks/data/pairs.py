@@ -20,9 +20,9 @@ from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, is_label, tidy_l
 from boustro.tasks.data.units import Offsets, Span
 from boustro.types import Sentence, TypedLabel
 
-KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
+PAIR_KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
 LABEL_KEYS = "label", "same"
-TEXTS, MARKED = {key for keys in KEYS for key in keys}, ("start1", "end1", "start2", "end2")
+TEXTS, MARKED = {key for keys in PAIR_KEYS for key in keys}, ("start1", "end1", "start2", "end2")
 Marks = tuple[frozenset[int], frozenset[int]]
 
 
@@ -83,7 +83,7 @@ def suits_scores(record: Mapping[str, Any]) -> bool:
 
 def suits_texts(record: Mapping[str, Any]) -> bool:
     """Whether this is a pair of texts, whatever else it has."""
-    return any(all(isinstance(record.get(key), str) for key in keys) for keys in KEYS)
+    return any(all(isinstance(record.get(key), str) for key in keys) for keys in PAIR_KEYS)
 
 
 def read_pairs(
@@ -98,8 +98,8 @@ def read_pairs(
     noted = [] if notes is None else notes
 
     def plain(named: Named) -> Named:
-        named = ask_for_columns(named, options, KEYS, LABEL_KEYS if gold == "label" else (SCORE_KEY,))
-        return OFFSETS.convert_all(under_names(named, options, KEYS[0], gold), noted)
+        named = ask_for_columns(named, options, PAIR_KEYS, LABEL_KEYS if gold == "label" else (SCORE_KEY,))
+        return OFFSETS.convert_all(under_names(named, options, PAIR_KEYS[0], gold), noted)
 
     reads = {*TEXTS, *MARKED, *(LABEL_KEYS if gold == "label" else (SCORE_KEY,))}
     return read_named(data, "pair", lambda r, where: _pair(r, where, gold, noted), plain, options, noted, reads)
@@ -108,12 +108,12 @@ def read_pairs(
 def make_pair(record: Any, where: str) -> Pair:
     """The texts of two strings, or of a record, without label and score; `ValueError`, with the place, for others."""
     if isinstance(record, (list, tuple)) and len(record) == 2:
-        record = dict(zip(KEYS[0], record, strict=True))
+        record = dict(zip(PAIR_KEYS[0], record, strict=True))
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts, got {shorten(record)}")
-    keys = next((keys for keys in KEYS if all(key in record for key in keys)), None)
+    keys = next((keys for keys in PAIR_KEYS if all(key in record for key in keys)), None)
     if keys is None:
-        named = " or ".join(" and ".join(keys) for keys in KEYS)
+        named = " or ".join(" and ".join(keys) for keys in PAIR_KEYS)
         found = ", ".join(map(str, record)) or "nothing"
         raise ValueError(f"{where}: no texts under {named} (found: {found}); name them with --text-column")
     placed = [whole_text(as_text(record[key], f"{where}: {key}")) for key in keys]
@@ -137,7 +137,7 @@ def make_pair(record: Any, where: str) -> Pair:
 def _marked(record: Any) -> dict[int, tuple[str, Span]]:
     """The number of each text of a record with its mark."""
     given = record if isinstance(record, Mapping) else {}
-    keys = next((keys for keys in KEYS if all(isinstance(given.get(key), str) for key in keys)), ())
+    keys = next((keys for keys in PAIR_KEYS if all(isinstance(given.get(key), str) for key in keys)), ())
     marks = {}
     for number, key in enumerate(keys, start=1):
         start, end = given.get(f"start{number}"), given.get(f"end{number}")
@@ -157,7 +157,7 @@ def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> Pair:
     if isinstance(record, Pair):  # read before
         return record
     if isinstance(record, (list, tuple)) and len(record) == 3:
-        record = dict(zip((*KEYS[0], gold), record, strict=True))
+        record = dict(zip((*PAIR_KEYS[0], gold), record, strict=True))
     pair = make_pair(record, where)
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts and their {gold}, got {shorten(record)}")

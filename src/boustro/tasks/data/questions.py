@@ -26,7 +26,7 @@ from boustro.text.words import Placed
 from boustro.types import Sentence
 
 MOVED = "answers that do not stand at their offset, not learned from"
-READ = ("context", "question", "answers", "is_impossible")
+QUESTION_KEYS = ("context", "question", "answers", "is_impossible")
 MOST_MOVED = 0.05  # of the answers: a few mistaken places are mended, many mean that places count other units
 LISTED = 3  # enough to find the kind of mistake
 QuestionData: TypeAlias = str | Path | Iterable[Any]
@@ -81,7 +81,7 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     """
     notes: list[Note] = []
     records = list(_records(data))
-    note_unread(((where, unread_fields(r, READ)) for where, r in records if isinstance(r, Mapping)), notes)
+    note_unread(((where, unread_fields(r, QUESTION_KEYS)) for where, r in records if isinstance(r, Mapping)), notes)
     questions = [_with_answers(record, where, notes) for where, record in records]
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
     if not questions:

@@ -54,10 +54,10 @@ WORD_KEYS = ("words", "tokens")
 TEXT_KEY = "text"
 TAG_KEYS = ("tags", "ner_tags", "gold", "labels", "label", "ner", "pos_tags", "upos", "xpos", "chunk_tags")
 SPAN_KEYS = ("entities", "spans", "labels", "label", "ner")
-READ = (*WORD_KEYS, TEXT_KEY, "spaces", "answer", "predicted")
+READ_KEYS = (*WORD_KEYS, TEXT_KEY, "spaces", "answer", "predicted")
 LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
 """Tags under these keys are labels if they fit no scheme."""
-WORDLESS = "records without a word, left out"
+WORDLESS_RECORDS = "records without a word, left out"
 UNLABELLED = "sentences without labels, read as context only"
 REJECTED = "records that their annotator rejected or ignored, left out"
 
@@ -90,10 +90,10 @@ def read_records(
             raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
             continue
         key, sentences = _sentences(record, where, f"record {number}", options, unit, raw.notes)
-        names = (name for name in unread_fields(record, {key, *READ}) if str(record[name]) != str(record[key]))
+        names = (name for name in unread_fields(record, {key, *READ_KEYS}) if str(record[name]) != str(record[key]))
         left.append((where, [name for name in names if name != str(options.word_column)]))
         if not any(sentences):
-            raw.notes.append(Note(WORDLESS, where, "no words; left out"))
+            raw.notes.append(Note(WORDLESS_RECORDS, where, "no words; left out"))
             continue
         if record[key] is None:
             raw.notes.extend([Note(UNLABELLED, where, "no labels")] * len(sentences))

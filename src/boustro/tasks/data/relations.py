@@ -24,7 +24,7 @@ from boustro.text.words import Placed
 from boustro.types import Sentence
 
 PLACES = "head", "tail"
-KEYS = ("text", *PLACES)
+RELATION_KEYS = ("text", *PLACES)
 OVERLAPPING = "examples whose head and tail overlap"
 Words = tuple[int, int]
 
@@ -86,7 +86,7 @@ class MarkedText:
 
 def suits_relations(record: Mapping[str, Any]) -> bool:
     """Whether this is a text with two places."""
-    return all(key in record for key in KEYS)
+    return all(key in record for key in RELATION_KEYS)
 
 
 def read_relations(
@@ -99,10 +99,12 @@ def read_relations(
     noted = [] if notes is None else notes
 
     def plain(named: Named) -> Named:
-        records = [(where, _as_dict(record)) for where, record in under_names(named, options, KEYS[:1], LABEL_KEY)]
+        records = [
+            (where, _as_dict(record)) for where, record in under_names(named, options, RELATION_KEYS[:1], LABEL_KEY)
+        ]
         return OFFSETS.convert_all(records, noted)
 
-    reads = (*KEYS, LABEL_KEY)
+    reads = (*RELATION_KEYS, LABEL_KEY)
     return read_named(data, "relation", lambda r, where: _labelled(r, where, noted), plain, options, noted, reads)
 
 
@@ -112,11 +114,11 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
         return record
     record, noted = _as_dict(record), [] if notes is None else notes
     if not isinstance(record, Mapping):
-        raise ValueError(f"{where}: expected an object with {', '.join(KEYS)}, got {shorten(record)}")
-    if missing := [key for key in KEYS if key not in record]:
+        raise ValueError(f"{where}: expected an object with {', '.join(RELATION_KEYS)}, got {shorten(record)}")
+    if missing := [key for key in RELATION_KEYS if key not in record]:
         keys = ", ".join(map(str, record)) or "nothing"
         raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {keys})")
-    text = as_text(record[KEYS[0]], f"{where}: the text")
+    text = as_text(record[RELATION_KEYS[0]], f"{where}: the text")
     spans, placed = [_span(record, key, where) for key in PLACES], whole_text_once(text, document_of(record))
     head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, Unit(), where, []))
     if head == tail:
@@ -129,8 +131,8 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
 
 def _as_dict(record: Any) -> Any:
     """A tuple as the record that it stands for."""
-    keys = (*KEYS, LABEL_KEY)
-    several = isinstance(record, (list, tuple)) and len(KEYS) <= len(record) <= len(keys)
+    keys = (*RELATION_KEYS, LABEL_KEY)
+    several = isinstance(record, (list, tuple)) and len(RELATION_KEYS) <= len(record) <= len(keys)
     return dict(zip(keys, record, strict=False)) if several else record
 
 
@@ -159,10 +161,10 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
 
 def _marked(record: Any) -> dict[str, tuple[str, Span]]:
     record = _as_dict(record)
-    if not isinstance(record, Mapping) or not isinstance(record.get(KEYS[0]), str):
+    if not isinstance(record, Mapping) or not isinstance(record.get(RELATION_KEYS[0]), str):
         return {}
     with suppress(KeyError, ValueError):
-        return {key: (record[KEYS[0]], _span(record, key, "")) for key in PLACES}
+        return {key: (record[RELATION_KEYS[0]], _span(record, key, "")) for key in PLACES}
     return {}
 
 

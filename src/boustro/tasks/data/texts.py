@@ -30,7 +30,7 @@ from boustro.text.words import Placed, current_rule, split_text
 from boustro.types import Sentence, TypedLabel
 
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
-WORDLESS = "texts without a word"
+WORDLESS_TEXTS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 Gold = Literal["label", "score"]
@@ -64,7 +64,7 @@ def read_texts(
 
     def read(record: Any, where: str) -> Sentence:
         sentence = _sentence(record, where, gold, noted)
-        noted.extend([] if len(sentence) else [Note(WORDLESS, where)])
+        noted.extend([] if len(sentence) else [Note(WORDLESS_TEXTS, where)])
         return sentence
 
     reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}

@@ -181,7 +181,7 @@ def _misplaced(span: Span, text: str, unit: str) -> str:
     )
 
 
-KEYS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "entity"))
+SPAN_KEY_NAMES = (("start", "start_offset"), ("end", "end_offset"), ("label", "type", "entity"))
 """Names of an entity's start, end and label in a dict."""
 WIDENED = "entities widened to whole words"
 TRIMMED = "entities with white space at their ends, which was left out"
@@ -204,7 +204,7 @@ def parse_spans(given: Any, where: str) -> list[Span]:
     for item in as_rows(given):
         parts: Sequence[Any] = item if isinstance(item, (list, tuple)) else []
         if isinstance(item, Mapping):
-            parts = [next((item[k] for k in keys if item.get(k) is not None), None) for keys in KEYS]
+            parts = [next((item[k] for k in keys if item.get(k) is not None), None) for keys in SPAN_KEY_NAMES]
         if isinstance(item, Entity):
             parts = (item.start, item.end, item.label)
         parts = [plain_value(part) for part in parts]

@@ -19,7 +19,7 @@ from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_names
-from boustro.tasks.data.pairs import KEYS, TEXTS, Pair, make_pair
+from boustro.tasks.data.pairs import PAIR_KEYS, TEXTS, Pair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
 from boustro.text.files import Rows, open_rows
@@ -61,19 +61,19 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
     if name and not name.startswith(PREFIX) and (rows := _open(Path(name), notes)).form == "text":
         return [alone(text, place) for place, text in rows]
     reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
-    plain = partial(under_names, options=options, texts=KEYS[0], gold=SCORE_KEY)
+    plain = partial(under_names, options=options, texts=PAIR_KEYS[0], gold=SCORE_KEY)
     return read_named(data, "text or pair", _example, plain, options, notes, reads)
 
 
 def _example(record: Any, where: str) -> Pair:
     if isinstance(record, Pair):  # read before
         return record
-    if isinstance(record, Mapping) and not any(key in record for keys in KEYS for key in keys):
+    if isinstance(record, Mapping) and not any(key in record for keys in PAIR_KEYS for key in keys):
         record = next((record[key] for key in TEXT_KEYS if key in record), record)
     if not isinstance(record, (Mapping, list, tuple)):
         return alone(as_text(record, where), where)
     if isinstance(record, (list, tuple)) and len(record) == 3:
-        record = dict(zip((*KEYS[0], SCORE_KEY), record, strict=True))
+        record = dict(zip((*PAIR_KEYS[0], SCORE_KEY), record, strict=True))
     pair = make_pair(record, where)
     if not isinstance(record, Mapping) or SCORE_KEY not in record:
         return pair

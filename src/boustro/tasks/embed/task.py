@@ -31,7 +31,7 @@ from boustro.tasks.data.pairs import Pair
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
-from boustro.tasks.labellings.vectors import UNKNOWN, WORDLESS, VectorAnswer, cosines
+from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
 from boustro.tasks.plan import Plan
 from boustro.types import Sentence
 
@@ -108,7 +108,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
         return unknown
 
     def notices(self, cached: bool = False) -> dict[str, int]:
-        counts = {WORDLESS: self.num_empty, UNKNOWN: self.num_unknown}
+        counts = {ZERO_VECTORS: self.num_empty, UNKNOWN_TEXTS: self.num_unknown}
         return {**{what: count for what, count in counts.items() if count}, **super().notices(cached)}
 
     def _begin(self) -> None:

@@ -19,7 +19,7 @@ from boustro.tasks.answers import Answer
 if TYPE_CHECKING:
     from boustro.metrics.score import Score
 
-UNKNOWN = "gold labels that the head does not know, so they are never right"
+UNKNOWN_LABELS = "gold labels that the head does not know, so they are never right"
 
 
 class UnitsOf:
@@ -88,7 +88,7 @@ class Labelling(ABC):
         """Gold labels that are never answered: a message with their names, and how many there are; or nothing."""
         known = set(self.types)
         unknown = [label for label in self.gold_labels(examples) if label not in known]
-        return {f"{UNKNOWN}: {', '.join(sorted(set(unknown)))}": len(unknown)} if unknown else {}
+        return {f"{UNKNOWN_LABELS}: {', '.join(sorted(set(unknown)))}": len(unknown)} if unknown else {}
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
         """Count, by reason, what of the reference the head can never answer."""

@@ -18,7 +18,7 @@ from boustro.types import Entity, Sentence
 if TYPE_CHECKING:
     from boustro.metrics.score import Score
 
-UNSEEN = "dev entities with a label that the training data never show"
+UNSEEN_ENTITIES = "dev entities with a label that the training data never show"
 
 
 class EntityLabelling(Labelling):
@@ -54,7 +54,7 @@ class EntityLabelling(Labelling):
     def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
         known = {tag for sentence in train for tag in sentence.tags or ()}
         count = sum(not set(s.tags[e.start : e.end]) <= known for s in dev if s.tags for e in extract_spans(s.tags))
-        return {UNSEEN: count} if count else {}
+        return {UNSEEN_ENTITIES: count} if count else {}
 
     def gold(self, examples: Sequence[Sentence]) -> Gold:
         """(start, end, number of the label among `types`); -1 for a label that training never showed."""

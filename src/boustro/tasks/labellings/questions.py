@@ -48,7 +48,7 @@ NUMBERS = frozenset(
 )
 AMOUNTS = frozenset("many much long old far often large big tall high deep fast heavy".split())
 # one column each; who, whom and whose ask for a person alike
-KINDS = {"who": 0, "whom": 0, "whose": 0, "when": 1, "where": 2, "why": 3, "which": 6, "what": 7}
+QUESTION_KINDS = {"who": 0, "whom": 0, "whose": 0, "when": 1, "where": 2, "why": 3, "which": 6, "what": 7}
 HOW_MANY, HOW, OTHER = 4, 5, 8  # columns that no single word names
 ENDERS = frozenset({".", "!", "?"})
 
@@ -101,12 +101,12 @@ def read_words(words: tuple[str, ...]) -> Reading:
 
 
 def question_kind(lower: Sequence[str]) -> int:
-    """The first question word's number; see `KINDS`."""
+    """The first question word's number; see `QUESTION_KINDS`."""
     for word, following in zip(lower, [*lower[1:], ""], strict=True):
         if word == "how":
             return HOW_MANY if following in AMOUNTS else HOW
-        if word in KINDS:
-            return KINDS[word]
+        if word in QUESTION_KINDS:
+            return QUESTION_KINDS[word]
     return OTHER
 
 

@@ -18,7 +18,7 @@ from boustro.types import Entity, Sentence
 if TYPE_CHECKING:
     from boustro.metrics.labels import LabelScore
 
-UNSEEN = "dev words with a label that the training data never show"
+UNSEEN_WORDS = "dev words with a label that the training data never show"
 
 
 class TagLabelling(EntityLabelling):
@@ -88,7 +88,7 @@ class WordLabelling(TagLabelling):
     def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
         known = set(self.gold_labels(train))
         count = sum(label not in known for label in self.gold_labels(dev))
-        return {UNSEEN: count} if count else {}
+        return {UNSEEN_WORDS: count} if count else {}
 
     def gold(self, examples: Sequence[Sentence]) -> None:
         """None: nothing is an entity."""

@@ -12,12 +12,12 @@ from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
-from boustro.tasks.data.texts import WORDLESS
+from boustro.tasks.data.texts import WORDLESS_TEXTS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import LabelSetUnits, LabelUnits
 from boustro.types import Entity, label_set
 
-UNSEEN = "dev texts with a label that the training data never show"
+UNSEEN_TEXTS = "dev texts with a label that the training data never show"
 
 
 class TextLabelling(Labelling):
@@ -72,8 +72,8 @@ class TextLabelling(Labelling):
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
         known = set(self.labels)
         counts = {
-            UNSEEN: sum(any(label not in known for label in self.gold_labels([s])) for s in dev),
-            WORDLESS: sum(not len(s) for s in (*train, *dev) if hasattr(s, "words")),
+            UNSEEN_TEXTS: sum(any(label not in known for label in self.gold_labels([s])) for s in dev),
+            WORDLESS_TEXTS: sum(not len(s) for s in (*train, *dev) if hasattr(s, "words")),
         }
         return {what: count for what, count in counts.items() if count}
 

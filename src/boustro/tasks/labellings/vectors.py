@@ -29,8 +29,8 @@ from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import NumberUnits
 from boustro.types import Sentence
 
-WORDLESS = "texts without a word; their vectors are zero"
-UNKNOWN = "texts of whose words the table knows none; their vectors are zero"
+ZERO_VECTORS = "texts without a word; their vectors are zero"
+UNKNOWN_TEXTS = "texts of whose words the table knows none; their vectors are zero"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class VectorLabelling(Labelling):
 
     def unpredictable(self, train: Sequence[Pair], dev: Sequence[Pair], max_span: int) -> dict[str, int]:
         count = sum(not len(e.first) for e in (*train, *dev))
-        return {WORDLESS: count} if count else {}
+        return {ZERO_VECTORS: count} if count else {}
 
     def side(self, examples: Sequence[Pair]) -> np.ndarray:
         parts = [part for example in examples for part in (example.first, example.second)]

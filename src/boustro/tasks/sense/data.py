@@ -31,7 +31,7 @@ from boustro.tasks.sense.examples import SenseData, SenseSentence, Target, make_
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
 
-WORDS = ("wf", "instance")
+WORD_ELEMENTS = ("wf", "instance")
 
 
 class _Reader:
@@ -52,7 +52,7 @@ class _Reader:
             self.document = attributes.get("id", place)
         elif tag == "sentence":
             self.words, self.targets, self.where = [], [], place
-        elif tag in WORDS:
+        elif tag in WORD_ELEMENTS:
             if self.words is None:
                 raise ValueError(f"{place}: <{tag}> outside of a <sentence>")
             self.parts = []
@@ -76,7 +76,7 @@ class _Reader:
             self.parts.append(data)
 
     def end(self, tag: str) -> None:
-        if tag in WORDS and self.parts is not None and self.words is not None:
+        if tag in WORD_ELEMENTS and self.parts is not None and self.words is not None:
             word = " ".join("".join(self.parts).split())
             if not word:
                 raise ValueError(f"{self.path}:{self.line}: this <{tag}> has no text")

@@ -51,14 +51,14 @@ class GoldInContext:
     training: Training
 
 
-GROUPS: dict[str, Callable[[GoldInContext], bool]] = {
+ENTITY_GROUPS: dict[str, Callable[[GoldInContext], bool]] = {
     "starts the sentence": lambda p: p.entity.start == 0,
     "before “and” and another entity": lambda p: any(_joined(p.entity, e, p.words) for e in p.gold),
     "after another entity and “and”": lambda p: any(_joined(e, p.entity, p.words) for e in p.gold),
     "never seen in the training data": lambda p: p.training.seen(p.entity, p.words) == 2,
     f"long: {LONG_WORDS} words or more": lambda p: p.entity.end - p.entity.start >= LONG_WORDS,
 }
-WORD_GROUPS = {title: GROUPS[title] for title in ("starts the sentence", "never seen in the training data")}
+WORD_GROUPS = {title: ENTITY_GROUPS[title] for title in ("starts the sentence", "never seen in the training data")}
 OTHERS = "all others"
 
 
@@ -79,7 +79,7 @@ def case_study(
     others: Mapping[str, Answers],
     training: Training,
     names: tuple[str, str],
-    groups: Mapping[str, Callable[[GoldInContext], bool]] = GROUPS,
+    groups: Mapping[str, Callable[[GoldInContext], bool]] = ENTITY_GROUPS,
 ) -> list[dict[str, Any]]:
     """One dict per group: its counts, and example sentences.
 

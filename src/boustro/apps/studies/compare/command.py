@@ -19,7 +19,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
 
 # by default ten draws of few examples, 30 trials of a search, three seeds of its best
-MOST_SEEDS, DRAWS, BUDGET, BEST = 1000, 10, 30, 3
+MOST_SEEDS, NUM_DRAWS, BUDGET, BEST = 1000, 10, 30, 3
 SEARCHED = ("lr", "dropout", "batch_sentences")
 """What the search of the preset paper sets."""
 
@@ -102,7 +102,7 @@ def fewshot(
     unread += [f"--{option_name(name)}" for name, value in searched.items() if value != getattr(of_heads, name)]
     if unread:
         raise OptionError(f"{', '.join(unread)} is not read with --preset {preset}; leave it out")
-    how: dict[str, Any] = {"seeds": seeds or DRAWS, "budget": None}
+    how: dict[str, Any] = {"seeds": seeds or NUM_DRAWS, "budget": None}
     if paper:
         heads, how = ("mlp",), {"seeds": BEST, "budget": budget or BUDGET}
     how |= {"shots": shots, "title": "Few labelled examples"}

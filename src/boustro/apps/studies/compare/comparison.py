@@ -22,7 +22,7 @@ import torch
 from rich.table import Table
 
 from boustro.apps.explain import effects
-from boustro.apps.studies.compare.examples import MOST_WORDS, surest_mistakes
+from boustro.apps.studies.compare.examples import SHOWN_WORDS, surest_mistakes
 from boustro.apps.studies.compare.report import REPORT, score_table
 from boustro.apps.studies.compare.results import summarise
 from boustro.apps.studies.core.cells import Cell
@@ -223,7 +223,7 @@ class Comparison(Grid):
             return
         values = entity_counts(*([[Entity(*e) for e in row[side]] for row in rows] for side in ("gold", "entities")))
         chosen = surest_mistakes(self.units, values, [row["scores"] for row in rows])
-        chosen = [i for i in chosen if len(examples[i].words) <= MOST_WORDS]
+        chosen = [i for i in chosen if len(examples[i].words) <= SHOWN_WORDS]
         for i, word_effects in zip(chosen, effects(model, [examples[i] for i in chosen]), strict=True):
             rows[i]["effects"] = [round(effect, 4) for effect in word_effects]
 

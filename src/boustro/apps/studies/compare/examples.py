@@ -14,7 +14,7 @@ from boustro.apps.studies.compare.cases import MAX_BROKEN, MAX_FIXED, Answers
 from boustro.tasks.units import Units
 
 CHANGE = 0.25
-MOST_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6
+SHOWN_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6
 LEAST_EFFECT = 0.01  # effects are shown with two digits
 
 
@@ -79,7 +79,7 @@ def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers],
     answers = next(iter(systems.values()))
     marked = [] if units.has_labels else answers.gold[index]  # a label is of all words
     given = [*zip(answers.words[index], units.spaces(example), strict=True)]
-    shown, marked = cut(given, [(e.start, e.end) for e in marked], MOST_WORDS)
+    shown, marked = cut(given, [(e.start, e.end) for e in marked], SHOWN_WORDS)
     return {
         "number": index + 1,
         "where": example.where.rpartition("/")[2],
@@ -103,7 +103,7 @@ def show(units: Units, example: Any, index: int, systems: Mapping[str, Answers],
 
 Spaced = tuple[str, bool]
 """A word, and whether a space stands before it."""
-LEFT_OUT: Spaced = ("…", True)
+ELLIPSIS: Spaced = ("…", True)
 
 
 def cut(words: Sequence[Spaced], spans: Sequence[tuple[int, int]], most: int) -> tuple[list[Spaced], list[list[int]]]:
@@ -112,7 +112,7 @@ def cut(words: Sequence[Spaced], spans: Sequence[tuple[int, int]], most: int) ->
     if len(words) > most and spans:
         middle = sum(spans[0]) // 2
         begin = max(0, min(middle - most // 2, len(words) - most))
-    end, before = min(len(words), begin + most), [LEFT_OUT] * (begin > 0)
+    end, before = min(len(words), begin + most), [ELLIPSIS] * (begin > 0)
     inside = [(max(a, begin), min(b, end)) for a, b in spans if a < end and b > begin]
     shift = len(before) - begin
-    return [*before, *words[begin:end], *[LEFT_OUT] * (end < len(words))], [[a + shift, b + shift] for a, b in inside]
+    return [*before, *words[begin:end], *[ELLIPSIS] * (end < len(words))], [[a + shift, b + shift] for a, b in inside]

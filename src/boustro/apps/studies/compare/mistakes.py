@@ -15,7 +15,7 @@ from boustro.apps.studies.report.blocks import (
     Table,
     TableCell,
 )
-from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, KINDS, START
+from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, OUTCOMES, START
 from boustro.apps.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
 from boustro.metrics.spans import SpanCounts
 from boustro.text.words import join_words
@@ -41,7 +41,7 @@ def mistakes(results: Results) -> Section | None:
     if not task["has_scores"] or (task["has_positions"] and not task["has_spans"]):
         return None
     base = next(s for s in systems if s["name"] == results["pair"][0])
-    kinds = KINDS if task["has_positions"] else ("right", "partly right", "wrong")
+    kinds = OUTCOMES if task["has_positions"] else ("right", "partly right", "wrong")
     kinds = [kind for kind in kinds if task["has_positions"] or any(s["errors"][kind] for s in systems)]
     rows = []
     for s in systems:

@@ -20,7 +20,7 @@ from boustro.apps.studies.report.charts import score_dots
 from boustro.output import console
 
 MANY_LABELS = 10  # a table with more columns is wider than a page, and is folded
-EQUAL = 0.05
+EQUAL_POINTS = 0.05
 """Points, below which the smaller of two systems is taken."""
 DRAWN = (
     "Every seed draws K examples for each label, or K in all where there are none, and all systems get the same draws; "
@@ -89,7 +89,7 @@ def summary(results: Results) -> str:
     total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
     known = [s for s in _rivals(systems, best) if s["to_best"] is not None]
     rival = next((s for s in known if not s["to_best"]["reliable"]), known[0] if known else None)
-    equal = rival is not None and abs(rival["to_best"]["points"]) < EQUAL
+    equal = rival is not None and abs(rival["to_best"]["points"]) < EQUAL_POINTS
     used = min((best, rival), key=_parameters) if rival and equal else best
     what = does(used["figures"], used[judged]["mean"], results["task"], total)
     if rival is None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from boustro.apps.studies.compare import cases, examples
 from boustro.apps.studies.compare.cases import Answers
-from boustro.apps.studies.core.cells import KIND, Cell, reading_cells
+from boustro.apps.studies.core.cells import CELL_KIND, Cell, reading_cells
 from boustro.apps.studies.core.systems import SHOTS, System, find_name
 from boustro.apps.studies.report.buckets import (
     DIMENSIONS,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 RECORDED, SIZES = ("encoder_parameters", "head_parameters"), ("feature_bytes", "head_bytes")
 MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
 DRAWS, DRAWS_EACH = 2000, 200  # enough that a p-value multiplied by the number of comparisons can still be small
-EMPTY = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
+NO_SCORES = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Finished:
 
 def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Sequence[Sequence[Entity]]) -> Answers:
     """A cell's answers on dev or test, beside the words and references that all cells share."""
-    with read_folder(cell.folder, KIND):
+    with read_folder(cell.folder, CELL_KIND):
         rows = [json.loads(line) for _, line in read_lines(cell.folder / f"{name}.jsonl")]
         if len(rows) != len(words):
             raise ValueError(f"{len(rows)} answers for {len(words)} examples")
@@ -159,7 +159,7 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
     hidden = 0 if nested else grid.units.count_hidden(grid.data()[finished.judged])
     what = f"{grid.counted} of {finished.judged} inside or across another one, which a head over tags cannot find"
     labels = sorted({label for s in judged for label in s["per_type"]})
-    per_type = {label: [s["per_type"].get(label, EMPTY) for s in judged] for label in labels}
+    per_type = {label: [s["per_type"].get(label, NO_SCORES) for s in judged] for label in labels}
     return {
         "name": system.name,
         "encoder": system.encoder,
@@ -171,7 +171,9 @@ def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
         "seeds": finished.seeds,
         **{name: spread([s[name]["value"] for s in scores]) for name in grid.judged()},
         "figures": {name: spread([s["figures"][name] for s in judged]) for name in judged[0]["figures"]},
-        "per_type": {x: {key: statistics.fmean(r[key] for r in rows) for key in EMPTY} for x, rows in per_type.items()},
+        "per_type": {
+            x: {key: statistics.fmean(r[key] for r in rows) for key in NO_SCORES} for x, rows in per_type.items()
+        },
         **{name: record[name] for name in RECORDED},
         **{name: first["cost"][name] for name in SIZES},
         "temperatures": [calibration for s in scores if (calibration := s["record"].get("calibration"))],
@@ -253,7 +255,7 @@ def _compare_pair(
     by_label: dict[str, Callable[[Entity], bool]] = {x: lambda e, x=x: e.label == x for x in sorted(labels)}
     groups, mistakes = [], []
     if shared and units.has_positions:
-        kinds = cases.GROUPS if units.has_spans else cases.WORD_GROUPS
+        kinds = cases.ENTITY_GROUPS if units.has_spans else cases.WORD_GROUPS
         groups = cases.case_study(data, *pair, beside, training, names, kinds)
         mistakes = cases.confident_mistakes(data, names[1], pair[1][0])
     elif shared:

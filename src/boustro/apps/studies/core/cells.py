@@ -28,7 +28,7 @@ from boustro.output import keeping
 from boustro.progress import Progress, write_line
 from boustro.store import read_folder, read_json, reading, refuse_foreign, remove_folder, write_file, write_folder
 
-KIND = "cell"
+CELL_KIND = "cell"
 CELL_FORMAT = 5  # of a cell's folder; cells of an older format are computed again
 TRAINED = ("manifest.json", "config.json", "head.safetensors", "README.md")
 FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"trained/{name}" for name in TRAINED))
@@ -79,7 +79,7 @@ def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[No
 
 def is_complete(study: Cells, cell: Cell) -> bool:
     """Whether a cell is there, undamaged."""
-    with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, KIND, verify=True):
+    with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, CELL_KIND, verify=True):
         study.value(replace(cell))  # a copy, so that the scores of a damaged cell are not kept
         return True
     return False
@@ -115,7 +115,7 @@ def compute_cell(study: Cells, cell: Cell) -> None:
         if is_complete(study, cell):
             return
         remove_folder(cell.folder, FILES)  # damaged, or absent
-        refuse_foreign(cell.folder, KIND)
-        with write_folder(cell.folder, KIND) as folder:
+        refuse_foreign(cell.folder, CELL_KIND)
+        with write_folder(cell.folder, CELL_KIND) as folder:
             scores = study.compute(cell, folder)
             write_file(folder / "scores.json", json.dumps(scores, indent=1, ensure_ascii=False))

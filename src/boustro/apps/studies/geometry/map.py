@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from boustro.encoders.base import Encoder
 
 SIZE, MARGIN, RADIUS = 480, 16, 4
-OTHER = "other senses"
+OTHER_SENSES = "other senses"
 
 
 def find_occurrences(data: Path, word: str, most: int) -> list[Occurrence]:
@@ -74,7 +74,7 @@ def page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Seque
     ]
     counts = {label: n for label, n in ranked if label in shown}
     if rest := sum(n for label, n in ranked if label not in shown):
-        counts[OTHER], style[OTHER] = rest, f"s{len(shown)}"
+        counts[OTHER_SENSES], style[OTHER_SENSES] = rest, f"s{len(shown)}"
     legend = "".join(
         f'<span style="--c:var(--{style[label]})">{html.escape(label)} ({n})</span>' for label, n in counts.items()
     )

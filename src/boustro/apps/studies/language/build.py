@@ -37,7 +37,7 @@ from boustro.output import RunOptions, duration, keeping
 from boustro.pretrain.checkpoints import remove_checkpoints
 from boustro.pretrain.config import PretrainConfig
 from boustro.pretrain.run import pretrain
-from boustro.roads.backward import FILE, LEAST_STEPS, Plan, keep_plan, kept_plan, measure
+from boustro.roads.backward import LEAST_STEPS, PLAN_FILE, Plan, keep_plan, kept_plan, measure
 from boustro.roads.memory import write_memory
 from boustro.roads.options import MemoryConfig
 from boustro.store import fingerprint, hash_file, open_folder, read_json, remove_folder, write_file
@@ -105,7 +105,7 @@ def decide(
     return LanguagePlan(key, steps, steps * step, step_seconds, math.ceil(remembered * num_documents))
 
 
-SECONDS = "seconds.json"
+SECONDS_FILE = "seconds.json"
 DIRECTIONS: tuple[Direction, ...] = ("forward", "backward")
 FOLDERS = ("shards", *DIRECTIONS, "memory", "tagger")
 Sets = dict[str, Any]
@@ -118,7 +118,7 @@ class Build:
         self, text: Sequence[str], sets: Sets, out: Path, options: LanguageOptions, run: RunOptions, key: str
     ) -> None:
         self.text, self.sets, self.out, self.options, self.run, self.key = tuple(text), sets, out, options, run, key
-        self.seconds: dict[str, float] = read_json(out / SECONDS) if (out / SECONDS).is_file() else {}
+        self.seconds: dict[str, float] = read_json(out / SECONDS_FILE) if (out / SECONDS_FILE).is_file() else {}
 
     def steps(self, overwrite: bool, dry_run: bool) -> dict[str, Any]:
         """All of them; returns the figures. After a dry run only the plan."""
@@ -153,7 +153,7 @@ class Build:
 
     def _begin(self, overwrite: bool) -> LanguagePlan:
         known = None if overwrite else kept_plan(self.out, LanguagePlan, self.key)
-        if not (self.out / FILE).is_file() and self.out.is_dir() and any(self.out.iterdir()):
+        if not (self.out / PLAN_FILE).is_file() and self.out.is_dir() and any(self.out.iterdir()):
             raise FileExistsError(f"{self.out} exists and was not begun by boustro language; choose another --out")
         if known is None:
             for name in FOLDERS:  # before the plan, which would call them those of these inputs
@@ -181,7 +181,7 @@ class Build:
             yield
         finally:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 1)
-            write_file(self.out / SECONDS, json.dumps(self.seconds, indent=1))
+            write_file(self.out / SECONDS_FILE, json.dumps(self.seconds, indent=1))
 
     def _tokenize(self) -> None:
         with contextlib.redirect_stdout(sys.stderr):

@@ -10,9 +10,8 @@ The dimension `position` tests directions: where an entity starts the sentence, 
 sentence but the entity. Source: backward-LM paper, section 4.2; the other dimensions follow Fu, Liu and Neubig 2020,
 *Interpretable multi-dataset evaluation for named entity recognition*.
 
-Kinds of mistakes: every entity of the reference and every predicted one is counted once.
-
-Each predicted entity is matched with at most one of the reference, and vice versa:
+For kinds of mistakes every entity of the reference and every predicted one is counted once. Each predicted entity is
+matched with at most one of the reference, and vice versa:
 
     correct    the same words, the same type
     type       the same words, another type
@@ -119,8 +118,8 @@ def count_buckets(
     return {name: SpanCounts(*row) for name, row in zip(dimension.buckets, counts, strict=True)}
 
 
-KINDS = ("correct", "type", "boundary", "both", "missed", "spurious")
-MISTAKES = KINDS[1:]
+OUTCOMES = ("correct", "type", "boundary", "both", "missed", "spurious")
+MISTAKES = OUTCOMES[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +147,16 @@ def match_entities(gold: Sequence[Entity], predicted: Sequence[Entity]) -> list[
         if i in left and j in right:
             left.remove(i)
             right.remove(j)
-            matches.append(Match(KINDS[rank], gold[i], predicted[j]))
+            matches.append(Match(OUTCOMES[rank], gold[i], predicted[j]))
     matches += [Match("missed", gold[i], None) for i in left]
     matches += [Match("spurious", None, predicted[j]) for j in right]
     return sorted(matches, key=_place)
 
 
 def count_kinds(matches: Iterable[Match]) -> dict[str, int]:
-    """The number of matches of every kind, zeros included, in the order of `KINDS`."""
+    """The number of matches of every kind, zeros included, in the order of `OUTCOMES`."""
     counts = Counter(m.kind for m in matches)
-    return {kind: counts[kind] for kind in KINDS}
+    return {kind: counts[kind] for kind in OUTCOMES}
 
 
 def count_confusions(matches: Iterable[Match]) -> Counter[tuple[str | None, str | None]]:

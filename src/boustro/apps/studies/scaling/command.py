@@ -20,7 +20,7 @@ from boustro.store import write_file
 from boustro.text.places import Folder
 from boustro.types import Direction
 
-SIZES = ("tiny", "mini", "small")
+STUDIED_SIZES = ("tiny", "mini", "small")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ScalingOptions:
     """Output folder for cells, results and drawings. A study that stopped there is continued."""
     budgets: tuple[Count, ...]
     """Pieces to train on; every budget is a run of its own, whose learning rate falls to 0 at its end."""
-    sizes: tuple[str, ...] = SIZES
+    sizes: tuple[str, ...] = STUDIED_SIZES
     """Presets: sizes that every objective has (tiny, mini, small), or paths of transformers configs."""
     objectives: tuple[Literal["causal", "masked", "prefix-suffix", "span", "replaced"], ...] = (
         "causal",
@@ -66,15 +66,15 @@ class ScalingOptions:
         if not (self.sizes and self.budgets and self.objectives):
             raise OptionError("give at least one of --sizes, --budgets and --objectives")
         for size in self.sizes:
-            if size not in SIZES and not Path(size).exists():
-                raise OptionError(f"--sizes: {unknown(size, SIZES, 'size')}, or the path of a config.json")
+            if size not in STUDIED_SIZES and not Path(size).exists():
+                raise OptionError(f"--sizes: {unknown(size, STUDIED_SIZES, 'size')}, or the path of a config.json")
         step = self.batch_segments * self.segment_length
         if min(self.budgets) < step:
             raise OptionError(f"a step reads {step:,} pieces, more than a budget of {min(self.budgets):,}")
 
 
 NOTE = "Losses of different objectives are of different things and cannot be compared with each other."
-HEADS = ("size", "parameters", "pieces", "seed", "loss", "fitted", "seconds")
+COLUMN_HEADS = ("size", "parameters", "pieces", "seed", "loss", "fitted", "seconds")
 Results = Mapping[str, Any]
 
 
@@ -128,7 +128,7 @@ def scaling(
 def print_tables(objectives: Mapping[str, Results]) -> None:
     """On standard output."""
     for objective, results in objectives.items():
-        table = Table(*HEADS, title=objective)
+        table = Table(*COLUMN_HEADS, title=objective)
         for row in rows(results):
             table.add_row(*row)
         console(width=100).print(table)

@@ -20,7 +20,7 @@ from boustro.pretrain.config import PretrainConfig
 from boustro.store import fingerprint, remove_folder
 from boustro.text.shards import Shards
 
-DECIDING = ("direction", "segment_length", "batch_segments", "lr", "validation_pieces")
+SCALING_FACTS = ("direction", "segment_length", "batch_segments", "lr", "validation_pieces")
 """Options that decide a run's figures, besides its own."""
 
 
@@ -50,7 +50,7 @@ class ScalingStudy(Cells):
         return [self._cell(Trained(objective, size, seed), pieces, out) for objective, pieces, size, seed in kinds]
 
     def _cell(self, trained: Trained, pieces: int, out: Path) -> Cell:
-        settings = {name: getattr(self.options, name) for name in DECIDING}
+        settings = {name: getattr(self.options, name) for name in SCALING_FACTS}
         key = fingerprint(CELL_FORMAT, trained._asdict(), settings, self._data)
         size = Path(trained.size).name.removesuffix(".json")
         folder = out / "cells" / f"{trained.objective}-{size}-{pieces}-{trained.seed}-{key[:8]}"
