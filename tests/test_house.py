@@ -69,18 +69,7 @@ CLASSES: dict[str, int] = {
     "Watch": 3,
     "Words": 2,
 }
-CONSTANTS: dict[str, int] = {
-    "AUTO": 3,
-    "BATCH": 3,
-    "END": 3,
-    "GAP": 3,
-    "HELD_OUT": 3,
-    "KEPT_WORDS": 3,
-    "NEIGHBOURS": 3,
-    "ROWS": 3,
-    "WORD": 3,
-    "WORDS": 4,
-}
+CONSTANTS: dict[str, int] = {"AUTO": 3, "ROWS": 3, "WORDS": 4}
 NAMES: set[str] = set()
 OTHERS = {"write_parquet", "ProxyLogging", "async_data_generator", "SentenceTransformer", "dataset.records.to_json"}
 OTHERS |= {"from_json", "Choices", "HyperTextLabels", "hypertextlabels", "save_to_disk", "pyarrow.RecordBatch"}

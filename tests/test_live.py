@@ -229,7 +229,7 @@ def test_memory_does_not_grow(make):
     ("kind", "delay"), [("pair", 0), ("pair", 3), ("forward only", 3), ("block", 3), ("without a CRF", 3)]
 )
 def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
-    monkeypatch.setattr("boustro.apps.live.engine.KEPT_WORDS", 20)
+    monkeypatch.setattr("boustro.apps.live.engine.SENTENCE_WORDS", 20)
     tagger = deepcopy(make(kind))
     last = [m for m in tagger.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
     with torch.no_grad():

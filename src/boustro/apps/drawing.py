@@ -125,7 +125,7 @@ def standalone(svg: str) -> str:
     return f"{head}{end}<style>{style}</style>{rest}\n"
 
 
-NAME, STRIP, GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, its plot, the gap to the next row, the sides
+NAME, STRIP, ROW_GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, its plot, the gap to the next row, the sides
 AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
 NO_KEY: Mapping[str, str] = {}
 
@@ -157,7 +157,7 @@ def frame_rows(
 ) -> str:
     """Rows on one axis: each a name and a value, above a strip `strip` pixels high that `draw` fills."""
     scale = Scale(marks[0], marks[-1], MARGIN, WIDTH - MARGIN)
-    height = NAME + strip + GAP
+    height = NAME + strip + ROW_GAP
     bottom = height * len(named)
     parts = []
     for mark in marks:

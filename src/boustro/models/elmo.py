@@ -33,7 +33,7 @@ warnings.filterwarnings("ignore", "LSTM with projections is not supported with o
 
 ELMO_KIND = ELMO
 ELMO_FILE = "elmo.safetensors"
-BEGIN, END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
+BEGIN, WORD_END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
 NUM_LETTERS = 260  # 256 bytes and the four marks above
 # Peters et al. 2018: 2,048 filters, narrow windows with few
 PAPER_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
@@ -148,15 +148,15 @@ class ElmoLM(nn.Module):
 
 
 def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], int]:
-    """Words as bytes between `BEGIN` and `END`, padded, after the sentinel's row; and how many were cut.
+    """Words as bytes between `BEGIN` and `WORD_END`, padded, after the sentinel's row; and how many were cut.
 
     `["Ada"]` → `[[256, 258, 257, 259, 259], [256, 65, 100, 97, 257]]`
     """
-    spelt, num_cut = [[BEGIN, BOUNDARY, END]], 0
+    spelt, num_cut = [[BEGIN, BOUNDARY, WORD_END]], 0
     for word in words:
         letters = list(word.encode("utf-8", "surrogatepass"))
         num_cut += len(letters) > max_letters - 2
-        spelt.append([BEGIN, *letters[: max_letters - 2], END])
+        spelt.append([BEGIN, *letters[: max_letters - 2], WORD_END])
     longest = max(map(len, spelt))
     return torch.tensor([row + [PADDING] * (longest - len(row)) for row in spelt]), num_cut
 

@@ -45,7 +45,7 @@ FEWEST_WORDS, MOST_WORDS = 2, 60
 LONGEST_PART, RARE = 6, 2
 """Letters of a part of a word; how often a word without a row of its own stands in the texts, to be parted."""
 CHUNK_TEXTS = 2048
-BATCH = 256
+BATCH_TEXTS = 256
 SHARE_LEFT_OUT = 0.1  # of the words of a text in training (docs/log.md, "A table of words")
 
 
@@ -184,7 +184,7 @@ def learn(
     held, learned = usable[:apart], usable[apart:]
     bag = torch.nn.EmbeddingBag(len(table.rows), table.width, mode="sum", sparse=True)
     bag.weight.data.copy_(torch.from_numpy(np.asarray(table.vectors, np.float32)))
-    steps, weights, gold = max(1, epochs * -(-len(learned) // BATCH)), table.weights, torch.from_numpy(wanted)
+    steps, weights, gold = max(1, epochs * -(-len(learned) // BATCH_TEXTS)), table.weights, torch.from_numpy(wanted)
     optimizer = torch.optim.SparseAdam(list(bag.parameters()), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
 
@@ -205,8 +205,8 @@ def learn(
     with Progress("learning", "steps", total=steps) as bar:
         for _ in range(epochs):
             generator.shuffle(learned)
-            for start in range(0, len(learned), BATCH):
-                loss = (1 - cosines(learned[start : start + BATCH], SHARE_LEFT_OUT)).mean()
+            for start in range(0, len(learned), BATCH_TEXTS):
+                loss = (1 - cosines(learned[start : start + BATCH_TEXTS], SHARE_LEFT_OUT)).mean()
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -32,7 +32,7 @@ from boustro.types import Entity, Sentence
 ALIVE_SECONDS = 8.0
 """A page that has not asked for so long is taken for closed; it asks every two seconds."""
 UNSURE, DIFFERENCES, GROUPS = 8, 50, 12  # a screen of each; more of them is asked for again when these are answered
-NEIGHBOURS, WHOLE_WORDS = 3, 8  # words around a place that is shown, and of a text that is shown whole
+WORDS_AROUND, WHOLE_WORDS = 3, 8  # words around a place that is shown, and of a text that is shown whole
 OPEN_PATHS = ("/", "/favicon.ico")
 MOST_REQUEST_BYTES = 1 << 20  # a request of the page has one answer; more than this is no answer of a person
 
@@ -251,8 +251,8 @@ def _around(sentence: Sentence, place: int, whole: bool) -> dict[str, str]:
         return "".join(" " * (i > 0 and spaces[i]) + words[i] for i in range(max(start, 0), min(stop, len(words))))
 
     shown = written(place, place + 1)
-    before = written(place - NEIGHBOURS, place) + shown[: len(shown) - len(words[place])]
-    return {"before": before, "word": words[place], "after": written(place + 1, place + 1 + NEIGHBOURS)}
+    before = written(place - WORDS_AROUND, place) + shown[: len(shown) - len(words[place])]
+    return {"before": before, "word": words[place], "after": written(place + 1, place + 1 + WORDS_AROUND)}
 
 
 def _refusing(act: Callable[[], Any]) -> Any:

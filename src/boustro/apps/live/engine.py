@@ -39,7 +39,7 @@ from boustro.types import Entity, Sentence
 
 ROW_BLOCK_WORDS = 512
 """Words of the rows that are read at once; one row at least."""
-KEPT_WORDS = 512
+SENTENCE_WORDS = 512
 """Words of a sentence that are kept: a longer one is read by its head in what is left of it. No final part of an entity
 is longer."""
 
@@ -201,7 +201,7 @@ def make_decoder(head: Head, labelling: Any, steady: bool = False) -> Decoder:
 class Track:
     """One sentence that has words whose answer may still change; words are numbered in the stream.
 
-    An entity that goes on for more than `KEPT_WORDS` words is final in parts, so that memory and `hold` have a bound.
+    An entity of more than `SENTENCE_WORDS` words is final in parts, so that memory and `hold` have a bound.
     """
 
     def __init__(self, first: int, decoder: Decoder, nested: bool) -> None:
@@ -243,9 +243,9 @@ class Track:
         self.pending = [f for f in spans if f not in done]
         self._done = [f for f in [*self._done, *done] if f.stop > self.hold]
         self.hold = min([self.final, *(f.start for f in self.pending)]) if not self.is_done else self.stop
-        if self.final - self.hold >= KEPT_WORDS:
+        if self.final - self.hold >= SENTENCE_WORDS:
             done += self._cut()
-        self._forget(KEPT_WORDS)
+        self._forget(SENTENCE_WORDS)
         return done
 
     def _cut(self) -> list[Found]:

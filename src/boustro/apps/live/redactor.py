@@ -28,7 +28,7 @@ from boustro.store import MANIFEST
 MOST_NUMBER = 9999
 """Masks have at most four digits: longer numbers in brackets are no masks, and are not left alone as such."""
 ANY_MASK = re.compile(r"\[[^\[\]]{1,80}_\d{1,4}\]", re.ASCII)
-WORD = re.compile(r"\w+")
+WORD_RUN = re.compile(r"\w+")
 Written = Literal["mask", "label", "event"]
 """What stands for an entity: `[PER_1]`, `[PER]`, or nothing, and only a `Redaction` tells of it."""
 
@@ -333,7 +333,7 @@ def rewrite(
             masks.reserve(text[reserved - start : begin - start])  # in order, so that chunks do not change numbers
             reserved = begin
             name = text[begin - start : end - start]
-            masked += len(WORD.findall(name))
+            masked += len(WORD_RUN.findall(name))
             instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
                 region.label, name
             )
@@ -343,7 +343,7 @@ def rewrite(
             at = end
     masks.reserve(text[reserved - start :])
     return Released(
-        "".join([*parts, text[at - start :]]), tuple(redactions), WordCount(len(WORD.findall(text)), masked)
+        "".join([*parts, text[at - start :]]), tuple(redactions), WordCount(len(WORD_RUN.findall(text)), masked)
     )
 
 

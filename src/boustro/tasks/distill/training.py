@@ -39,7 +39,7 @@ from boustro.tasks.plan import Fitted, Held, make_plan
 
 ALIKE = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
-HELD_OUT, BYTES = 10, 4  # a tenth of the texts is compared on; a float32 parameter has four bytes
+COMPARED_PART, BYTES = 10, 4  # a tenth of the texts is compared on; a float32 parameter has four bytes
 AnyTask = Task[Any, Any]
 
 
@@ -77,7 +77,7 @@ def distill(
     labelling = copy.deepcopy(teacher.fitted.labelling)  # the student chooses thresholds of its own
     if unknown := labelling.unknown(train):
         raise ValueError(f"the teacher cannot teach {next(iter(unknown)).partition(': ')[2]}; leave these labels out")
-    apart = max(1, len(examples) // HELD_OUT)
+    apart = max(1, len(examples) // COMPARED_PART)
     learned, compared = examples[:-apart], examples[-apart:]
     soft, split = _soft_targets(teacher, learned), len(learned)
     taught, plan = [*learned, *train], student.plan

@@ -22,7 +22,7 @@ class StudyReport:
     summary: Callable[[Results], str]
     """The result in plain words (`plain`)."""
     verdict: Callable[[Results], str]
-    """The same with its statistics, one sentence."""
+    """Its statistics, in one sentence."""
     sections: tuple[Callable[[Results], Section | None], ...]
     """None where a section does not fit the task."""
 
@@ -33,7 +33,7 @@ class StudyReport:
         return render_page(results, (self.summary(results), self.verdict(results)), [*body, *more, last], labels)
 
     def markdown(self, results: Results) -> str:
-        """The same without the figures, whose numbers are in the tables; measured times come last."""
+        """Return the report without figures, whose numbers are in the tables; measured times come last."""
         parts = [f"# {results['title']}\n", f"{self.summary(results)}\n", f"{self.verdict(results)}\n"]
         made = filter(None, (make(results) for make in self.sections))
         for section in sorted(made, key=lambda s: s.key == "cost"):
