@@ -70,7 +70,7 @@ CLASSES: dict[str, int] = {
     "Watch": 3,
     "Words": 2,
 }
-CONSTANTS: dict[str, int] = {"AUTO": 3, "ROWS": 3, "WORDS": 4}
+CONSTANTS: dict[str, int] = {"ADVICE": 3, "AUTO": 3, "ENDINGS": 3, "FILES": 4, "LONG": 3, "ROWS": 3}
 NAMES: set[str] = set()
 ATTRIBUTES = 110
 """Docstrings of attributes that begin with a clause; help texts of options are among them."""

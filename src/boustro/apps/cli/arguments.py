@@ -417,7 +417,7 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
         if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
             return DEFAULT_TASK
         found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else _first_records(path)
-        keys = KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
+        keys = PAIR_KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
         chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
         records = [record for _, record in under_names([(str(path), one) for one in found], chosen, keys, LABEL_KEY)]
     except (OSError, ValueError):
