@@ -72,7 +72,7 @@ CLASSES: dict[str, int] = {
 }
 CONSTANTS: dict[str, int] = {"ADVICE": 3, "AUTO": 3, "ENDINGS": 3, "FILES": 4, "LONG": 3, "ROWS": 3}
 NAMES: set[str] = set()
-ATTRIBUTES = 110
+ATTRIBUTES = 111
 """Docstrings of attributes that begin with a clause; help texts of options are among them."""
 OTHERS = {"write_parquet", "ProxyLogging", "async_data_generator", "SentenceTransformer", "dataset.records.to_json"}
 OTHERS |= {"from_json", "Choices", "HyperTextLabels", "hypertextlabels", "save_to_disk", "pyarrow.RecordBatch"}

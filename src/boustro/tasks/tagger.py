@@ -68,7 +68,7 @@ class Tagger(Task[str, Entities]):
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
-    read = staticmethod(read_data)
+    read = staticmethod(read_data)  # type: ignore[assignment]  # with options of its own
 
     @staticmethod
     def is_labelled(example: Sentence) -> bool:

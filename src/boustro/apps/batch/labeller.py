@@ -160,7 +160,7 @@ class Labeller:
 
     @cached_property
     def answering(self) -> Answering:
-        """What asks the model."""
+        """The object that asks the model."""
         if self.shown.explain:
             self.model.refuse_exported("does not say what decided its answers")
         return Answering(self.model, later("boustro.apps.explain:explain") if self.shown.explain else None)
