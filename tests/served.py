@@ -42,7 +42,7 @@ def make_folders(folder: Path, encoder: str) -> dict[str, Path]:
 class Puppet(Served):
     """A model of texts that does as `act` says; by default it says each text again. `batches` are what it was given."""
 
-    task, example, model = "tag", "x", SimpleNamespace(record={})
+    task, example, model = "tag", "x", SimpleNamespace(record={}, language_note=str)
 
     def __init__(self, name: str = "puppet", act: Callable[[Sequence[str]], list[Any]] | None = None) -> None:
         self.name, self.batches = name, []

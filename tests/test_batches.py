@@ -197,14 +197,14 @@ def test_rows_that_cannot_be_read_are_written_down_and_the_rest_goes_on(folder, 
 
 
 def test_an_input_at_which_the_model_fails_is_a_row_without_an_answer(folder, tmp_path, monkeypatch):
-    original = Tagger.answer_inputs
+    original = Tagger.answer_checked
 
-    def fails(self, inputs, first=1):
+    def fails(self, inputs):
         if any("poison" in text for text in inputs):
             raise RuntimeError("too odd")
-        return original(self, inputs, first)
+        return original(self, inputs)
 
-    monkeypatch.setattr(Tagger, "answer_inputs", fails)
+    monkeypatch.setattr(Tagger, "answer_checked", fails)
     source = write_records(tmp_path / "in.jsonl", ["Ada left", "poison", "It rained"])
     run("predict", folder, source, "--out", tmp_path / "out.jsonl", "--errors", tmp_path / "bad.jsonl")
     assert [record["id"] for record in lines(tmp_path / "out.jsonl")] == [0, 2]
@@ -226,15 +226,15 @@ def killed_in_batch(number: int, fast: bool = True) -> None:
     from boustro.apps.batch import growing, predict
 
     growing.SAVE_SECONDS, predict.ROWS = 0.0, BATCH
-    original, calls = Tagger.answer_inputs, []
+    original, calls = Tagger.answer_checked, []
 
-    def fatal(self, inputs, first=1):
+    def fatal(self, inputs):
         calls.append(1)
         if len(calls) == number:
             os.kill(os.getpid(), signal.SIGKILL)
-        return original(self, inputs, first)
+        return original(self, inputs)
 
-    Tagger.answer_inputs = fatal
+    Tagger.answer_checked = fatal
 
 
 @pytest.mark.parametrize("ending", [pytest.param("jsonl", marks=pytest.mark.long), "parquet"])
@@ -296,15 +296,15 @@ def signalled_in_batch(number: int, name: str) -> None:
     from boustro.apps.batch import predict
 
     predict.ROWS = BATCH
-    original, calls = Tagger.answer_inputs, []
+    original, calls = Tagger.answer_checked, []
 
-    def signalled(self, inputs, first=1):
+    def signalled(self, inputs):
         calls.append(1)
         if len(calls) == number:
             os.kill(os.getpid(), signal.Signals[name])
-        return original(self, inputs, first)
+        return original(self, inputs)
 
-    Tagger.answer_inputs = signalled
+    Tagger.answer_checked = signalled
 
 
 @pytest.mark.parametrize(("name", "code"), [pytest.param("SIGINT", 130, marks=pytest.mark.long), ("SIGTERM", 143)])

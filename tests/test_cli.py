@@ -230,10 +230,8 @@ def test_the_format_changes_nothing_of_what_is_answered(tiny_pair, monkeypatch, 
     (tmp_path / "train").write_text("".join(format_document(DATA[i : i + 2]) for i in range(0, len(DATA), 2)))
     data = ["--train", str(tmp_path / "train"), "--out", str(tmp_path / "ner")]
     assert main(["fit", "--encoder", tiny_pair, *data, "--epochs", "5", "--cross-validate", "0"]) == 0
-    asked, answer = [], Tagger.answer
-    monkeypatch.setattr(
-        Tagger, "answer", lambda self, given, **kept: asked.append(given) or answer(self, given, **kept)
-    )
+    asked, answer = [], Tagger._answer
+    monkeypatch.setattr(Tagger, "_answer", lambda self, given, *kept: asked.append(given) or answer(self, given, *kept))
     printed = {}
     for form in ("text", "jsonl", "conll", "html"):
         assert main(["predict", str(tmp_path / "ner"), str(tmp_path / "text"), "--format", form]) == 0

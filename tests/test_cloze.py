@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from boustro.apps.cli.main import main
-from boustro.generation.both_ends.filling import surer, write
+from boustro.generation.both_ends.filling import Gap
 from boustro.generation.both_ends.pair import Ends, Pair
+from boustro.generation.options import InfillOptions
 from cloze import ClozeHead
+from gaps import surer, write_in_turn
 
 TEXTS = [[5, 7, 300, 9, 12, 44, 90], [8, 31, 21, 22, 23, 24], [61, 62, 63]]
 CONTEXTS = [([5, 7, 300], [9]), ([8], [12, 44, 90, 31]), ([21, 22], [23, 24])]
@@ -65,9 +67,12 @@ def test_it_fills_and_closes_gaps(fusion, tiny_pair):
         scores = head.closing([(left, CONTEXTS[0][1])])[0, : len(pair.writable)]
         assert piece == int(scores.masked_fill(~pair.writable, -torch.inf).argmax())
     ends = Ends(pair, CONTEXTS)
-    pick = lambda scores: scores.argmax(-1).tolist()  # noqa: E731
-    given = (ends, 3, range(3), pick, 0.75, surer, True)
-    plain, closed = write(*given), write(*given, head.closer(CONTEXTS))
+    gaps, options = [Gap(left, right) for left, right in CONTEXTS], InfillOptions(tokens_per_gap="3")
+
+    def written(close=None):
+        return [[*middle] for (middle,) in write_in_turn(surer, True, close, ends, gaps, options)]
+
+    plain, closed = written(), written(lambda ends: head.closer(ends.contexts))
     for row, (one, other) in enumerate(zip(plain, closed, strict=True)):
         differing = [n for n in range(3) if one[n] != other[n]]
         assert len(differing) <= 1, "only the last piece is chosen in another way"
@@ -77,5 +82,5 @@ def test_it_fills_and_closes_gaps(fusion, tiny_pair):
             if differing:
                 assert int(scores.argmax()) == other[place]
     assert any(one != other for one, other in zip(plain, closed, strict=True))
-    mostly_pair = write(*given, head.closer(CONTEXTS, 1e6))
+    mostly_pair = written(lambda ends: head.closer(ends.contexts, 1e6))
     assert mostly_pair == plain, "with all the weight on the pair its own choice is left"

@@ -156,9 +156,9 @@ def test_the_first_documents_come_before_the_rest_is_read(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", ["", *COMPRESSORS])
 def test_bytes_that_are_not_utf8_are_named_with_file_and_line(tmp_path, suffix):
-    content = "one\ntwo\ncaf\xe9\n".encode("latin1")
+    content = b"one\ntwo\ncaf\x81\n"  # no character of Windows-1252 either
     path = write(tmp_path / f"a.txt{suffix}", COMPRESSORS.get(suffix, bytes)(content))
-    with pytest.raises(ValueError, match=rf"{path}:3: byte 0xe9 is not UTF-8.*iconv"):
+    with pytest.raises(ValueError, match=rf"{path}:3: byte 0x81 is not UTF-8"):
         read(path)
 
 

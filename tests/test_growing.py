@@ -10,6 +10,7 @@ import pytest
 
 from boustro.apps.batch import growing, shards
 from boustro.apps.batch.growing import grow
+from boustro.apps.batch.rows import Columns
 
 PROBLEM = {"place": "a:1", "error": "none"}
 
@@ -208,7 +209,7 @@ def test_no_rows_at_all_are_a_file_too(tmp_path):
 class Echo:
     """A predictor that answers everything with nothing."""
 
-    offsets = columns = None
+    offsets, columns = None, Columns()
 
     def answer_each(self, values, places):
         return [{"seen": True} if value != "bad" else ValueError("bad") for value in values]

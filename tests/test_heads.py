@@ -11,7 +11,7 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
 import boustro
-from boustro.apps.cli.arguments import refuse_other_heads
+from boustro.apps.cli.arguments import check_heads
 from boustro.heads.bodies import BiLSTM, Block
 from boustro.heads.layout import by_length, edges, pad, restore, time_major
 from boustro.heads.options import HiddenOptions, SequenceOptions, TagOptions
@@ -146,9 +146,9 @@ def test_heads_of_one_task_have_the_same_defaults_or_are_not_trained_at_once():
         defaults = [(f.name, f.default) for kind in task.config.heads() for f in fields(HEADS[kind].options)]
         if len({*defaults}) > len({option for option, _ in defaults}):
             with pytest.raises(ValueError, match="other defaults of --standardise; train them in two runs"):
-                refuse_other_heads(name, task.config.heads(), [])
+                check_heads(name, task.config.heads())
         else:
-            refuse_other_heads(name, task.config.heads(), [])
+            check_heads(name, task.config.heads())
 
 
 def test_a_span_head_wants_entities(tiny_pair):

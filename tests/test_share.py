@@ -16,6 +16,7 @@ from boustro.encoders.base import Identity, JoinedIdentity
 from boustro.encoders.spec import Part, Spec, load_encoder
 from boustro.store import provenance
 from boustro.tasks.hub import download, model_card, upload, write_card
+from labelled import longer
 
 TRAIN = [
     ("Ada Brandt said boats cost 3 million .".split(), "B-PER I-PER O O O O O O".split()),
@@ -32,7 +33,7 @@ def pair(tiny_lm):
 
 @pytest.fixture(scope="module")
 def tagger(pair):
-    return boustro.Tagger(pair, "linear", epochs=2, lr=1e-2).fit(TRAIN, TRAIN, seed=3)
+    return boustro.Tagger(pair, "linear", epochs=2, lr=1e-2).fit(TRAIN, longer(TRAIN), seed=3)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from boustro.tasks.data.conll import format_conll
 from boustro.text.words import RULE
 from boustro.types import Sentence
 from damage import vouch
-from labelled import options_of
+from labelled import longer, options_of
 
 # The type hangs on the word after the name: what only a backward LM can see.
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
@@ -362,7 +362,7 @@ def test_files_and_lists_give_the_same_tagger(tiny_pair, tmp_path):
 
 
 def test_entities_that_training_cannot_teach_are_counted(tiny_pair):
-    dev = [*DATA, (["Rovers", "won"], ["B-ORG", "O"])]
+    dev = [*longer(DATA), (["Rovers", "won"], ["B-ORG", "O"])]
     tagger = boustro.Tagger(tiny_pair, "linear", epochs=1).fit(DATA, dev)
     assert tagger.record["notices"] == {"dev entities with a label that the training data never show": 1}
 

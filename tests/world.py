@@ -40,6 +40,7 @@ GOOD = {
     "names": "{train.conll} --encoder {lm} --epochs 1 --out {out}",
     "distill-words": "{corpus.txt} --encoder {lm} --words 20 --parts 5 --texts 4 --epochs 1 --code-bytes 0 --out {out}",
     "elmo": "{corpus.txt} --out {out} --width 8 --cells 16 --words 50 --letter-window 1",
+    "pack": "{lm} --out {out}",
     "fit": "--train {train.conll} --out {out} --encoder {lm} --head linear --epochs 1",
     "distill": "{tagger} --student {lm} --texts {corpus.jsonl} --out {out} --epochs 1",
     "language": "--text {corpus.txt} --train {train.conll} --dev {train.conll} --out {out} --vocabulary 300 --preset "

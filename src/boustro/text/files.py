@@ -354,7 +354,12 @@ def _begins_json(source: _Source, first: str, keys: Sequence[str] | None) -> boo
 
 
 def form_of(path: Path, delimiter: str | None = None, words: bool = False, bare: bool = False) -> Form:
-    """Find what a file is, see `open_rows`; text, where it cannot be read, which its reader says."""
+    """Find what a file is, see `open_rows`; text, where it cannot be read, which its reader says.
+
+    Nothing is read of a stream, which nobody could read again; it is text.
+    """
+    if is_stream(str(path)):
+        return "text"
     with contextlib.suppress(OSError, ValueError):
         return _form_of(_Source(path), delimiter, None, words, bare)
     return "text"

@@ -17,6 +17,7 @@ Which task labelled data are for is guessed from a file as a whole, or from its 
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -273,12 +274,16 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
     for number, target in enumerate(written):
         if any(_is_same(target, path) for path in (*known, *written[:number])):
             raise OptionError(f"{target} is named twice, and would be written over; name another place to write to")
-        if around := next((path for path in known if path.resolve() in target.resolve().parents), None):
+        if around := next((path for path in known if _real(path) in _real(target).parents), None):
             raise OptionError(f"{target} lies in {around}, which is read; name a place outside of it to write to")
 
 
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # `Path.resolve` raises for a loop of links
+
+
 def _is_same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
+    return _real(one) == _real(other) or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _named(value: str) -> Iterator[Path]:

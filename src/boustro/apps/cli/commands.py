@@ -23,7 +23,17 @@ from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
 from boustro.names import is_shipped
-from boustro.options import OptionError, Positional, PositiveOrZero, Range, Recall, Seed, Share, check_options
+from boustro.options import (
+    OptionError,
+    Positional,
+    PositiveOrZero,
+    Range,
+    Recall,
+    Seed,
+    Share,
+    check_options,
+    command_line,
+)
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, kept_columns, read_examples, saved_rule, task_class, task_of
@@ -321,11 +331,12 @@ def _predict_folder(
     """Predict the files of a folder; `others` are the options that it does not have."""
     source = next(file for file in files if Path(file).is_dir())
     if len(files) > 1:
-        raise OptionError(f"{source} is a folder, which is labelled alone; name no other file")
+        raise ValueError(f"{source} is a folder, which is labelled alone; name no other file")
     if given := [name for name, value in others.items() if value]:
         raise OptionError(f"--{given[0]} is not for a folder of files; leave it out")
     if output.out is None:
-        raise OptionError(f"{source} is a folder; name the folder for its answers with --out")
+        whole = command_line("predict", model, source, out="answers")
+        raise ValueError(f"{source} is a folder; name one for its answers, to label all of them: {whole}")
     if format not in (None, "jsonl", "parquet", "arrow"):
         raise OptionError(f"--format {format}: of a folder of files answers are jsonl, parquet or arrow")
     from boustro.apps.batch.shards import Predictor, predict_folder
