@@ -27,7 +27,6 @@ CLASSES: dict[str, int] = {
     "Beside": 2,
     "Candidate": 2,
     "Change": 2,
-    "Choice": 2,
     "Chunk": 2,
     "Comparison": 2,
     "Example": 2,

@@ -106,7 +106,7 @@ def estimate(
     Args:
         trained: The seconds that the training of its head took.
         seconds: How long this may take.
-        heads: By which plan each example is answered, see `Choice`; by default that of the model.
+        heads: By which plan each example is answered, see `HeadChoice`; by default that of the model.
     """
     needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
@@ -152,7 +152,7 @@ def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarra
 
 
 @dataclass(frozen=True)
-class Choice:
+class HeadChoice:
     """The plan whose head answers examples best that it has not learned, and what to say of the choice.
 
     Attributes:
@@ -164,7 +164,7 @@ class Choice:
     heads: Sequence[Plan[Any]] = ()
 
 
-def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> Choice:
+def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> HeadChoice:
     """Choose one of the plans by five parts left out in turn.
 
     Those that are solved at once are tried first, and another one while there is time for it. The plan is the first,
@@ -172,7 +172,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
     if len(plans) < 2 or not FEWEST <= len(train) < FEW_EXAMPLES or given.dev or given.weak:
-        return Choice(plans[0])
+        return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
     late, started = [], time.monotonic()
     begun, data = begin(plans[0], given, seed)
@@ -204,7 +204,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
     rest = f"; there was no time for {', '.join(late)}" if late else ""
     how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
-    return Choice(plan, f"head: {plan.head_kind}, {how}; --head takes another", heads)
+    return HeadChoice(plan, f"head: {plan.head_kind}, {how}; --head takes another", heads)
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:

@@ -112,12 +112,12 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
-            from boustro.tasks.estimate import Choice, choose_head, estimate
+            from boustro.tasks.estimate import HeadChoice, choose_head, estimate
             from boustro.tasks.fitting import fit as train_head
             from boustro.tasks.plan import Examples
 
             how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
-            given, choice = Examples(train=sentences, **how), Choice(model.plan)
+            given, choice = Examples(train=sentences, **how), HeadChoice(model.plan)
             if head is None and of_head == head_kind(chosen).options() and cross_validate:
                 others = (other for other in config.named_heads([AUTO]) if other != chosen)
                 plans = [
