@@ -52,7 +52,8 @@ def test_a_note_counts_the_texts_in_another_language():
     assert foreign_note([]) == ""
 
 
-def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tmp_path, capsys):
+def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("boustro.apps.live.redactor._opened", {})  # as in a process of its own
     (tmp_path / "a.txt").write_text(f"{GERMAN}\nThe box was broken.\n")
     (tmp_path / "e.txt").write_text("The box was broken.\n")
     said = "of 2 texts look German; the package's models read English"

@@ -543,7 +543,7 @@ def test_distilled_words_come_near_the_vectors_of_texts_and_are_an_encoder(corpu
 def test_a_table_that_was_stopped_goes_on_and_ends_with_the_same_bytes(corpus, tiny_pair, tmp_path, monkeypatch):
     spec = tiny_pair.split("+")[0]
     whole, again = tmp_path / "whole", tmp_path / "again"
-    monkeypatch.setattr(roads.table, "CHUNK", 7)
+    monkeypatch.setattr(roads.table, "CHUNK_TEXTS", 7)
     assert main(distill(corpus, spec, whole)) == 0
     read = roads.table._vectors
     left = [2]
