@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 
 from boustro import Writer
-from boustro.generation.models import CausalLM, open_lm
+from boustro.lab.generation.models import CausalLM, open_lm
 from boustro.metrics.significance import bootstrap, difference
 from boustro.text.documents import read_documents
 

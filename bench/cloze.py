@@ -19,7 +19,7 @@ from torch import Tensor
 
 from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
-from boustro.generation.both_ends.reader import Ids
+from boustro.lab.generation.both_ends.reader import Ids
 from boustro.models.fusion import CLOZE, FUSION_FILE, FUSION_KIND, Cloze, TiedHead, Towers, load_fusion
 from boustro.store import read_folder
 

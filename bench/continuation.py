@@ -7,9 +7,9 @@
 The context is `--prefix` pieces of a held-back Wikipedia article, the choices are its true continuation and three
 others of the same number of pieces, all from the start of a word on: from other articles (easy), or from later in the
 same article (hard). Files hold `question`, `choices` and `answer`, the number of the right choice from 0. Scores are
-those of `boustro.apps.judges`, their intervals from a bootstrap over questions. `--masked DIR` adds a masked LM
-over the same vocabulary, with those of `boustro.generation.scores` that `--masked-scores` names, each with and without
-PMI: one-shot takes one reading, duel and the others as many as pieces.
+those of `boustro.lab.judges`, their intervals from a bootstrap over questions. `--masked DIR` adds a masked LM
+over the same vocabulary, with those of `boustro.lab.generation.scores` that `--masked-scores` names, each with and
+without PMI: one-shot takes one reading, duel and the others as many as pieces.
 """
 
 import bz2
@@ -24,8 +24,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from boustro.apps.judges import CONTROLS, SCORES, MaskedJudge, best, weigh
-from boustro.generation.both_ends.pair import Pair, nearest_left
+from boustro.lab.generation.both_ends.pair import Pair, nearest_left
+from boustro.lab.judges import CONTROLS, SCORES, MaskedJudge, best, weigh
 from boustro.metrics.significance import Difference, bootstrap, difference
 from boustro.output import as_json, check_output
 from boustro.store import write_file

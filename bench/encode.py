@@ -17,7 +17,7 @@ from typing import Literal
 import tyro
 
 from boustro.encoders.spec import load_encoder
-from boustro.pretrain.progress import PeakMemory
+from boustro.lab.pretrain.progress import PeakMemory
 from boustro.tasks.data import read_data
 from boustro.types import Sentence
 

@@ -28,20 +28,20 @@ from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from boustro.generation.both_ends.filling import (
+from boustro.lab.generation.both_ends.filling import (
     BATCH_GAPS,
     Gap,
     Side,
     find_fillings,
     of_writers,
 )
-from boustro.generation.both_ends.pair import Ends, Pair
-from boustro.generation.both_ends.reader import Ids
-from boustro.generation.canvas import between
-from boustro.generation.draws import Draws
-from boustro.generation.models import MaskedLM, open_lm
-from boustro.generation.options import GenerationConfig, InfillOptions
-from boustro.generation.strategies import mask_predict
+from boustro.lab.generation.both_ends.pair import Ends, Pair
+from boustro.lab.generation.both_ends.reader import Ids
+from boustro.lab.generation.canvas import between
+from boustro.lab.generation.draws import Draws
+from boustro.lab.generation.models import MaskedLM, open_lm
+from boustro.lab.generation.options import GenerationConfig, InfillOptions
+from boustro.lab.generation.strategies import mask_predict
 from boustro.metrics.significance import bootstrap, difference
 from boustro.output import as_json, check_output
 from boustro.store import write_file

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 import tyro
 
-from boustro.generation.canvas import Canvas
-from boustro.generation.draws import Draws
-from boustro.generation.models import MaskedLM, open_lm
-from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies import mask_predict, repeats
+from boustro.lab.generation.canvas import Canvas
+from boustro.lab.generation.draws import Draws
+from boustro.lab.generation.models import MaskedLM, open_lm
+from boustro.lab.generation.options import GenerationConfig
+from boustro.lab.generation.strategies import mask_predict, repeats
 from boustro.text.documents import read_documents
 
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import tyro
 
 from boustro.encoders.spec import load_encoder
+from boustro.lab.pretrain.progress import PeakMemory
 from boustro.output import give
-from boustro.pretrain.progress import PeakMemory
 from boustro.tasks.data import read_data
 from boustro.tasks.tagger import Tagger
 

@@ -22,8 +22,8 @@ from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.labeller import Opened
 from boustro.apps.batch.predict import predict_files
 from boustro.apps.drawing import WIDTH, Scale, dots, path, picture, standalone, text, ticks
+from boustro.lab.pretrain.progress import PeakMemory
 from boustro.output import RunOptions, give
-from boustro.pretrain.progress import PeakMemory
 from boustro.store import write_file
 from boustro.text.words import split_text
 

@@ -32,12 +32,12 @@ from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArgu
 from transformers.trainer_callback import PrinterCallback
 
 from boustro.hardware import best_device, uses_bf16
+from boustro.lab.objectives.causal import causal
+from boustro.lab.pretrain.config import PretrainConfig
+from boustro.lab.pretrain.mixture import Corpora
+from boustro.lab.pretrain.run import build_lm, build_trainer, pretrain_arguments
+from boustro.lab.pretrain.trainer import make_optimizer
 from boustro.models.loss import LMWithLoss, lm_loss
-from boustro.objectives.causal import causal
-from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.run import build_lm, build_trainer, pretrain_arguments
-from boustro.pretrain.trainer import make_optimizer
-from boustro.text.mixture import Corpora
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards
 

@@ -32,9 +32,9 @@ from boustro.encoders.lm import RepeatedEncoder
 from boustro.encoders.loading import load_config
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import KINDS, Kind, open_encoder
-from boustro.roads import adapt
-from boustro.roads.backward import build_backward
-from boustro.roads.options import AdaptConfig, BackwardConfig, TextOptions
+from boustro.lab.adapt import adapters
+from boustro.lab.adapt.backward import build_backward
+from boustro.lab.adapt.options import AdaptConfig, BackwardConfig, TextOptions
 from boustro.store import write_file
 from boustro.text.shards import tokenize
 from llm import PLACES, SETS, gain, run
@@ -252,8 +252,8 @@ def train(llm: str, what: str, work: Path, text: Sequence[str], tokens: int, min
         blocks = "all" if learn == "hidden-pieces" else f"{depth // 4 + 1}-{depth}"
         learned = TextOptions(shards=shards, learn=learn, segment_length=64, tokens=tokens)
         reading = partial(ReadingOptions, prefix=PREFIX[what.endswith("-run-up")])  # adapt has no option for it
-        with patch.object(adapt, "ReadingOptions", reading):
-            adapt.adapt_to_text(AdaptConfig(lm=llm, out=out, blocks=blocks, lr=1e-3, dropout=0.0, text=learned))
+        with patch.object(adapters, "ReadingOptions", reading):
+            adapters.adapt_to_text(AdaptConfig(lm=llm, out=out, blocks=blocks, lr=1e-3, dropout=0.0, text=learned))
     taken.write_text(str((time.perf_counter() - began) / 60))
     return float(taken.read_text())
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from boustro.generation.models import CausalLM, open_lm
+from boustro.lab.generation.models import CausalLM, open_lm
 
 SCORES = ("rouge1", "rouge2", "rougeL", "bleu", "meteor", "distinct2", "repetition")
 STRATEGIES = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["boustro.apps.cli.main", "boustro.pretrain.run", "transformers.models.gpt2.modeling_gpt2"]
+    ["boustro.apps.cli.main", "boustro.lab.pretrain.run", "transformers.models.gpt2.modeling_gpt2"]
 )
 
 
@@ -91,7 +91,7 @@ def signalled_in_a_destructor() -> None:
 
 def signalled_in_validation() -> None:
     """SIGTERM arrives while the first validation loss is measured."""
-    from boustro.pretrain.trainer import PretrainTrainer
+    from boustro.lab.pretrain.trainer import PretrainTrainer
 
     evaluate = PretrainTrainer.evaluate
 
@@ -106,7 +106,7 @@ def interrupted_twice(number: int) -> None:
     """Ctrl-C in a micro-batch, and again when it is not over a little later."""
 
     def interrupt() -> None:
-        from boustro.pretrain import distributed as signals
+        from boustro.lab.pretrain import distributed as signals
 
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)  # at once: delivered twice by a launcher, and ignored
@@ -117,7 +117,7 @@ def interrupted_twice(number: int) -> None:
 
 
 def _in_micro_batch(number: int, act) -> None:
-    from boustro.pretrain.trainer import PretrainTrainer
+    from boustro.lab.pretrain.trainer import PretrainTrainer
 
     compute, calls = PretrainTrainer.compute_loss, []
 
@@ -136,7 +136,7 @@ def sharded_training(lm: str, out: str, checkpoint: str, steps: list[int]) -> No
     import torch.distributed as dist
     from torch.distributed.fsdp import fully_shard
 
-    from boustro.pretrain.trainer import MuonAdamW
+    from boustro.lab.pretrain.trainer import MuonAdamW
 
     dist.init_process_group("gloo")
     module = make_module(lm)
@@ -156,8 +156,8 @@ def make_module(lm: str):
     """An LM with its loss: of a masked one that of the objective prefix-suffix."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
+    from boustro.lab.masked import MaskedLMWithLoss
     from boustro.models.loss import LMWithLoss
-    from boustro.models.masked import MaskedLMWithLoss
     from boustro.models.pretrained import architecture_kind
 
     if architecture_kind(AutoConfig.from_pretrained(lm)) == "masked":
@@ -170,11 +170,11 @@ def make_batch(module, step: int) -> dict:
     import numpy as np
     import torch
 
-    from boustro.models.masked import MaskedLMWithLoss
-    from boustro.objectives.examples import collate, keyed_generator
-    from boustro.objectives.masking import Masking
-    from boustro.objectives.prefix_suffix import prefix_suffix
-    from boustro.objectives.split import Split
+    from boustro.lab.masked import MaskedLMWithLoss
+    from boustro.lab.objectives.examples import collate, keyed_generator
+    from boustro.lab.objectives.masking import Masking
+    from boustro.lab.objectives.prefix_suffix import prefix_suffix
+    from boustro.lab.objectives.split import Split
 
     if not isinstance(module, MaskedLMWithLoss):
         ids = torch.randint(400, (4, 9), generator=torch.Generator().manual_seed(step))
@@ -193,8 +193,8 @@ def train_steps(module, optimizer, out: str, checkpoint: str, steps: list[int]) 
     import torch
     from transformers import TrainerState, get_wsd_schedule
 
-    from boustro.pretrain.checkpoints import load_steps, load_weights, write_checkpoint
-    from boustro.pretrain.distributed import all_reduce_sum, num_processes, process_index
+    from boustro.lab.pretrain.checkpoints import load_steps, load_weights, write_checkpoint
+    from boustro.lab.pretrain.distributed import all_reduce_sum, num_processes, process_index
 
     scheduler = get_wsd_schedule(optimizer, num_warmup_steps=2, num_decay_steps=2, num_training_steps=6)
     if checkpoint:

@@ -32,7 +32,7 @@ from jaxtyping import install_import_hook  # noqa: E402
 settings.register_profile("short", deadline=None, max_examples=25)  # a busy machine is no failure
 settings.register_profile("long", deadline=None, max_examples=300)
 settings.load_profile("short")
-CHECKED = ["boustro.objectives", "boustro.models", "boustro.heads", "boustro.generation"]
+CHECKED = ["boustro.lab.objectives", "boustro.models", "boustro.heads", "boustro.lab.generation"]
 import boustro.heads.options  # noqa: E402, F401 (before the hook: options have rules of their own, and no tensors)
 
 install_import_hook(CHECKED, "beartype.beartype")
@@ -302,7 +302,7 @@ def _write_lm(folder: Path, kind: str, tokenizer_folder: Path, seed: int) -> Pat
 @pytest.fixture
 def stopped_before(monkeypatch):
     """`with stopped_before(5):` a training run raises `error` in place of its sixth step."""
-    from boustro.pretrain.trainer import PretrainTrainer
+    from boustro.lab.pretrain.trainer import PretrainTrainer
 
     @contextlib.contextmanager
     def at(step: int, error: Exception = RuntimeError("stopped")):  # noqa: B008
@@ -323,8 +323,8 @@ def stopped_before(monkeypatch):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Losses compute the logits of three rows at a time."""
-    for module in ("loss", "masked"):
-        monkeypatch.setattr(f"boustro.models.{module}.best_chunk_rows", lambda device: 3)
+    for module in ("models.loss", "lab.masked"):
+        monkeypatch.setattr(f"boustro.{module}.best_chunk_rows", lambda device: 3)
 
 
 def _set_config(folder: Path, direction: str, sentinel: bool | None) -> None:

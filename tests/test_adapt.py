@@ -13,10 +13,10 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 import boustro
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import Spec, load_encoder
+from boustro.lab.adapt.adapters import make_next_masking
+from boustro.lab.adapt.options import TextOptions
+from boustro.lab.objectives.masked_next import masked_next
 from boustro.models.lora import LoraShape, LoraWeights, adapter_fingerprint, add_lora, find_adaptation
-from boustro.objectives.masked_next import masked_next
-from boustro.roads.adapt import make_next_masking
-from boustro.roads.options import TextOptions
 from boustro.store import open_folder
 from boustro.tasks.data.conll import format_conll
 from boustro.text.segments import Segments
@@ -177,7 +177,7 @@ def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
 
 @pytest.mark.bf16
 def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_alone(adapted, lm, text):
-    from boustro.objectives.examples import keyed_generator
+    from boustro.lab.objectives.examples import keyed_generator
 
     merged = load_encoder(f"unmasked:{adapted}", dtype="float32")
     whole = AutoModelForCausalLM.from_pretrained(lm)

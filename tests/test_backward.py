@@ -9,8 +9,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.pretrain.trainer import PretrainTrainer
-from boustro.roads import backward as steps
+from boustro.lab.adapt import backward as steps
+from boustro.lab.pretrain.trainer import PretrainTrainer
 from conftest import SENTENCES
 
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}

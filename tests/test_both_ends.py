@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from boustro.generation.both_ends.filling import Gap, beam_search, context_room, fill_gaps, write
-from boustro.generation.both_ends.pair import Ends, Pair
-from boustro.generation.both_ends.reader import Reader
-from boustro.generation.draws import draw_pieces
-from boustro.generation.options import InfillOptions
+from boustro.lab.generation.both_ends.filling import Gap, beam_search, context_room, fill_gaps, write
+from boustro.lab.generation.both_ends.pair import Ends, Pair
+from boustro.lab.generation.both_ends.reader import Reader
+from boustro.lab.generation.draws import draw_pieces
+from boustro.lab.generation.options import InfillOptions
 from conftest import KINDS
 
 CONTEXTS = [([5, 7, 9, 300, 41], [12, 380]), ([77, 8], [6, 6, 6, 250, 90, 31]), ([], [14]), ([390] * 9, [])]

@@ -1,11 +1,11 @@
-"""boustro.generation.canvas: a batch reads as each row alone; the prefix cache changes nothing; what refuses it."""
+"""boustro.lab.generation.canvas: a batch reads as each row alone; the prefix cache changes nothing; what refuses it."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from boustro.generation.canvas import Canvas
-from boustro.generation.models import MaskedLM, open_lm
+from boustro.lab.generation.canvas import Canvas
+from boustro.lab.generation.models import MaskedLM, open_lm
 from generators import write_masked_lm
 
 PROMPTS = [[5, 9, 200, 31, 77], [7, 8], [90, 3, 3]]

@@ -1,11 +1,11 @@
-"""boustro.objectives.causal: inputs and targets of both directions, against integers worked by hand."""
+"""boustro.lab.objectives.causal: inputs and targets of both directions, against integers worked by hand."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.objectives.causal import causal
+from boustro.lab.objectives.causal import causal
 
 S = 99
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from boustro.apps.judges import CONTROLS, SCORES, Evidence, best, weigh
-from boustro.generation.both_ends.pair import Pair
+from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.judges import CONTROLS, SCORES, Evidence, best, weigh
 from test_both_ends import log_probs
 
 CONTEXTS = [[5, 7, 9], [5, 7, 9], [300, 41, 12, 90], []]
@@ -20,7 +20,7 @@ def total(reader, context, written) -> float:
 
 
 def test_evidence_is_what_the_lms_say(pair, monkeypatch):
-    monkeypatch.setattr("boustro.apps.judges.BATCH_PIECES", 12)  # several batches
+    monkeypatch.setattr("boustro.lab.judges.BATCH_PIECES", 12)  # several batches
     found = weigh(CONTEXTS, CHOICES, pair.forward, pair.backward)
     rows = list(zip(CONTEXTS, CHOICES, strict=True))
     wanted = {

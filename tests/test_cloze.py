@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from boustro.apps.cli.main import main
-from boustro.generation.both_ends.filling import Gap
-from boustro.generation.both_ends.pair import Ends, Pair
-from boustro.generation.options import InfillOptions
+from boustro.lab.generation.both_ends.filling import Gap
+from boustro.lab.generation.both_ends.pair import Ends, Pair
+from boustro.lab.generation.options import InfillOptions
 from cloze import ClozeHead
 from gaps import surer, write_in_turn
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import boustro
-from boustro.apps.cli.roads import adapt, fuse
+from boustro.apps.cli.own_lms import adapt, fuse
 from boustro.encoders.spec import load_encoder
 from boustro.heads.registry import HEADS
-from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.run import pretrain
-from boustro.pretrain.trainer import PretrainTrainer
-from boustro.roads.elmo import train_elmo
-from boustro.roads.options import AdaptConfig, ElmoConfig, FuseConfig, LabelOptions, TextOptions
+from boustro.lab.adapt.elmo import train_elmo
+from boustro.lab.adapt.options import AdaptConfig, ElmoConfig, FuseConfig, LabelOptions, TextOptions
+from boustro.lab.pretrain.config import PretrainConfig
+from boustro.lab.pretrain.run import pretrain
+from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
 from boustro.text.shards import tokenize
 from labelled import DATA, with_own
@@ -23,7 +23,7 @@ from second_device import second_device
 SMALL = {"epochs": 2, "mix_epochs": 1, "hidden": 16, "batch_sentences": 8}
 FUSED = {"fused": {}, "fused, linear": {"kind": "linear"}, "fused, trained along": {"train_lms": "both", "width": 16}}
 WORDS = [words for words, _ in DATA]
-ASKING = ("boustro.roads.fuse", "boustro.roads.elmo", "boustro.hardware")  # last what the others import from
+ASKING = ("boustro.lab.adapt.fuse", "boustro.lab.adapt.elmo", "boustro.hardware")  # last what the others import from
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from boustro.apps.studies.core.cells import find_cells
 from boustro.apps.studies.core.run import write_report
 from boustro.apps.studies.core.systems import short_specs, variant_labels
 from boustro.heads.registry import HEADS
+from boustro.lab.pretrain.progress import PeakMemory
 from boustro.metrics.significance import Difference
-from boustro.pretrain.progress import PeakMemory
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import flatten_entities, gold_entities

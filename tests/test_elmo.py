@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import boustro
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import Spec, load_encoder
+from boustro.lab.adapt.elmo import make_tensors
+from boustro.lab.adapt.options import MAX_LETTERS
+from boustro.lab.adapt.training import make_batches
 from boustro.models.elmo import PAPER_FILTERS, CharCNN, Elmo, ElmoLM, ElmoShape, load_elmo, spell
-from boustro.roads.elmo import make_tensors
-from boustro.roads.options import MAX_LETTERS
-from boustro.roads.training import make_batches
 from boustro.types import Sentence
 
 SMALL = ElmoShape(width=8, cells=16, filters=((1, 4), (3, 8)), max_letters=12)

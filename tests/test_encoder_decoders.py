@@ -8,12 +8,12 @@ from transformers import AutoConfig, BartConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from boustro.apps.cli.main import main
-from boustro.apps.judges import open_judge
 from boustro.encoders.spec import load_encoder
-from boustro.generation.both_ends.pair import Pair
-from boustro.generation.models import open_lm
+from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.models import open_lm
+from boustro.lab.judges import open_judge
+from boustro.lab.pretrain.recipes import fitting_objectives
 from boustro.models.pretrained import architecture_kind, describe
-from boustro.pretrain.recipes import fitting_objectives
 
 KINDS = ("t5", "mt5", "umt5", "longt5", "switch_transformers", "t5gemma", "m2m_100", "nllb-moe")
 ALSO_CALLED_LMS = ("bart", "mbart", "mvp", "marian", "pegasus", "blenderbot", "plbart", "prophetnet", "bigbird_pegasus")

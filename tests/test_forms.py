@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelF
 from architectures import SHAPE, write_model
 from boustro import load_encoder
 from boustro.encoders.spec import Spec
-from boustro.generation.models import open_lm
+from boustro.lab.generation.models import open_lm
 
 WORDS = [["Ada", "left", "Paris"]]
 

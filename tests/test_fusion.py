@@ -13,8 +13,8 @@ import children
 from boustro.apps.cli.main import main
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.encoders.spec import Spec, load_encoder
+from boustro.lab.adapt.training import lr_share
 from boustro.models.fusion import CLOZE, FUSIONS, READING, Cloze, FusionShape, TiedHead, load_fusion
-from boustro.roads.training import lr_share
 from boustro.store import open_folder
 from precision import tolerance
 

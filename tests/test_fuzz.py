@@ -20,7 +20,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from boustro.pretrain.trainer import PretrainTrainer
+from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.store import kind_of, open_folder
 from damage import BYSTANDER
 from fuzzing import Case, snapshot

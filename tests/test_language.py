@@ -109,8 +109,8 @@ def test_folders_of_other_inputs_are_gone_before_a_plan_calls_them_its_own(tmp_p
     """--overwrite with another text, killed in its first step: the next run must not find the old shards complete."""
     from boustro.apps.studies.language.build import Build, LanguagePlan
     from boustro.apps.studies.language.command import LanguageOptions
+    from boustro.lab.adapt.backward import keep_plan
     from boustro.output import DEFAULT_RUN
-    from boustro.roads.backward import keep_plan
     from boustro.store import write_folder
 
     keep_plan(tmp_path, LanguagePlan("old"))

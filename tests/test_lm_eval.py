@@ -11,8 +11,8 @@ from world import run
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
 
-from boustro.apps.harness.run import CUT_CONTEXTS, BoustroLM, Question, accuracy_of, answer, known_tasks, open_task
-from boustro.apps.judges import SCORES
+from boustro.lab.harness.run import CUT_CONTEXTS, BoustroLM, Question, accuracy_of, answer, known_tasks, open_task
+from boustro.lab.judges import SCORES
 
 QUESTIONS = [
     {"question": "The ferry leaves", "choices": ["at seven", "the baker", "nine boats in winter"], "answer": 0},

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from boustro.lab.objectives.causal import causal
 from boustro.models.loss import LMWithLoss, exact_loss, find_finish, inclusion, lm_loss, sampled_loss
-from boustro.objectives.causal import causal
 
 WIDTH, VOCABULARY = 6, 11
 

@@ -11,7 +11,7 @@ from transformers.masking_utils import create_bidirectional_mask, packed_sequenc
 
 import boustro
 from boustro.encoders.spec import load_encoder
-from boustro.models.masked import (
+from boustro.lab.masked import (
     MASKED_HEADS,
     MaskedLMWithLoss,
     encode,
@@ -19,10 +19,10 @@ from boustro.models.masked import (
     packed_positions,
     prediction_head,
 )
+from boustro.lab.objectives.examples import collate, keyed_generator
+from boustro.lab.objectives.masked import masked
+from boustro.lab.objectives.masking import Masking
 from boustro.models.presets import FAMILIES, make_config, make_generator_config, make_masked_config
-from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.masked import masked
-from boustro.objectives.masking import Masking
 from conftest import WORDS
 from test_masked_objective import dense_targets
 

@@ -8,13 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.generation.canvas import Canvas, between
-from boustro.generation.models import open_lm
-from boustro.objectives.examples import IGNORED, collate, document_ids, keyed_generator
-from boustro.objectives.masked import masked
-from boustro.objectives.masked_next import masked_next
-from boustro.objectives.masking import Masking, choose_words, special_pieces
-from boustro.objectives.words import sentence_ends, word_bounds, word_ids, word_starts
+from boustro.lab.generation.canvas import Canvas, between
+from boustro.lab.generation.models import open_lm
+from boustro.lab.objectives.examples import IGNORED, collate, document_ids, keyed_generator
+from boustro.lab.objectives.masked import masked
+from boustro.lab.objectives.masked_next import masked_next
+from boustro.lab.objectives.masking import Masking, choose_words, special_pieces
+from boustro.lab.objectives.words import sentence_ends, word_bounds, word_ids, word_starts
 from gaps import fill_masked
 from generators import write_masked_lm
 from tokenizer_kinds import TINY

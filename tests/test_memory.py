@@ -11,8 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import boustro
-import boustro.roads.table
-from boustro import roads
+import boustro.lab.adapt.table
 from boustro.apps.cli.commands import AROUND
 from boustro.apps.cli.main import main
 from boustro.encoders.extended import PooledEncoder, pool_mean, with_mentions
@@ -31,6 +30,7 @@ from boustro.encoders.word_means import (
 from boustro.encoders.word_table import WordTable, load_table
 from boustro.features.training import MEMORY_ONLY
 from boustro.heads.inputs import Inputs
+from boustro.lab import adapt
 from boustro.tasks.fitting import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
@@ -543,9 +543,9 @@ def test_distilled_words_come_near_the_vectors_of_texts_and_are_an_encoder(corpu
 def test_a_table_that_was_stopped_goes_on_and_ends_with_the_same_bytes(corpus, tiny_pair, tmp_path, monkeypatch):
     spec = tiny_pair.split("+")[0]
     whole, again = tmp_path / "whole", tmp_path / "again"
-    monkeypatch.setattr(roads.table, "CHUNK_TEXTS", 7)
+    monkeypatch.setattr(adapt.table, "CHUNK_TEXTS", 7)
     assert main(distill(corpus, spec, whole)) == 0
-    read = roads.table._vectors
+    read = adapt.table._vectors
     left = [2]
 
     def stop(*given):
@@ -554,9 +554,9 @@ def test_a_table_that_was_stopped_goes_on_and_ends_with_the_same_bytes(corpus, t
             os.kill(os.getpid(), signal.SIGTERM)
         return read(*given)
 
-    monkeypatch.setattr(roads.table, "_vectors", stop)
+    monkeypatch.setattr(adapt.table, "_vectors", stop)
     assert main(distill(corpus, spec, again)) == 143
-    monkeypatch.setattr(roads.table, "_vectors", read)
+    monkeypatch.setattr(adapt.table, "_vectors", read)
     assert main(distill(corpus, spec, again, "--resume")) == 0
     for name in ("words.json", "table.safetensors"):
         assert (whole / name).read_bytes() == (again / name).read_bytes()

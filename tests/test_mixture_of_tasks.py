@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.generation.models import open_lm
-from boustro.roads.options import MixtureOptions, Seq2SeqConfig
-from boustro.roads.seq2seq import Mixture, Pair, PairReader
+from boustro.lab.adapt.options import MixtureOptions, Seq2SeqConfig
+from boustro.lab.adapt.seq2seq import Mixture, Pair, PairReader
+from boustro.lab.generation.models import open_lm
 from generators import write_masked_lm
 
 SIZES = {"copy": 9, "upper": 4, "odd": 3, "even": 2}
@@ -51,7 +51,7 @@ def test_an_epoch_has_a_tasks_pairs_up_to_the_cap_drawn_anew():
 
 
 def test_one_task_without_a_cap_is_in_the_order_that_it_always_had():
-    from boustro.objectives.examples import keyed_generator
+    from boustro.lab.objectives.examples import keyed_generator
 
     mixed = Mixture.of(pairs({"": 12}), [], MixtureOptions(), 1)
     assert mixed.order(7, 3).tolist() == keyed_generator(7, 3, 0).permutation(12).tolist()

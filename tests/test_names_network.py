@@ -11,16 +11,16 @@ import boustro
 from boustro.apps.batch.labeller import model_fingerprint
 from boustro.apps.cli.check import DataReport, forgotten_names
 from boustro.apps.cli.main import main
-from boustro.apps.cli.roads import names as train
+from boustro.apps.cli.own_lms import names as train
 from boustro.apps.label.background import Source, offered_labels
 from boustro.apps.live.redactor import Redactor
 from boustro.apps.live.structured import Checker
 from boustro.apps.serve.models import name_folders
 from boustro.encoders.extended import NamesNetwork, load_names
 from boustro.encoders.spec import load_encoder, with_cache
+from boustro.lab.adapt.names import UNKNOWN, read_file
+from boustro.lab.adapt.options import NamesConfig
 from boustro.names import EXTENDED, PAIRS, SHIPPED, locate_extended
-from boustro.roads.names import UNKNOWN, read_file
-from boustro.roads.options import NamesConfig
 from boustro.text.places import _say_which
 from boustro.types import Sentence
 

@@ -1,4 +1,4 @@
-"""boustro.pretrain.trainer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts.
+"""boustro.lab.pretrain.trainer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts.
 
 boustro.heads.adamw: agreement with torch's own.
 """
@@ -12,9 +12,9 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from boustro.heads.adamw import AdamW
+from boustro.lab.pretrain.recipes import RECIPES
+from boustro.lab.pretrain.trainer import Muon, MuonAdamW, orthogonalise
 from boustro.models.presets import make_masked_config
-from boustro.pretrain.recipes import RECIPES
-from boustro.pretrain.trainer import Muon, MuonAdamW, orthogonalise
 from test_masked import VOCABULARY, make_pieces
 
 ROUNDING = {False: 1e-2, True: 4e-2}  # by whether the steps are made in bf16

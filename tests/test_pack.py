@@ -14,8 +14,8 @@ from transformers import AutoModel, T5Config
 from architectures import write_model
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
+from boustro.lab.pretrain.run import read_embeddings
 from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack
-from boustro.pretrain.run import read_embeddings
 from boustro.store import write_manifest
 from boustro.text.tokenizers import with_special_pieces
 from conftest import SENTENCES

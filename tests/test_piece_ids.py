@@ -11,14 +11,14 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.generation.both_ends.pair import Pair
-from boustro.generation.models import open_lm
-from boustro.objectives.masking import make_masking, special_pieces
-from boustro.objectives.words import sentence_ends, word_starts
-from boustro.pretrain.config import PretrainConfig, pretrain
-from boustro.pretrain.run import refuse_other_pieces
+from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.models import open_lm
+from boustro.lab.objectives.masking import make_masking, special_pieces
+from boustro.lab.objectives.words import sentence_ends, word_starts
+from boustro.lab.pretrain.config import PretrainConfig, pretrain
+from boustro.lab.pretrain.mixture import Corpora
+from boustro.lab.pretrain.run import refuse_other_pieces
 from boustro.text import shards as shards_module
-from boustro.text.mixture import Corpora
 from boustro.text.shards import Shards, tokenize
 from boustro.text.tokenizers import load_tokenizer, num_ids, with_special_pieces
 from conftest import SENTENCES

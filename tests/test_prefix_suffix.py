@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from boustro.apps.cli.main import main
-from boustro.models.masked import encode
+from boustro.lab.masked import encode
+from boustro.lab.objectives.examples import IGNORED, keyed_generator
+from boustro.lab.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
+from boustro.lab.objectives.split import Split
 from boustro.models.presets import BIGLM, make_masked_config
 from boustro.names import locate_model
-from boustro.objectives.examples import IGNORED, keyed_generator
-from boustro.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
-from boustro.objectives.split import Split
 from pretraining import pretrain_words, write_shards
 from test_masked import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces
 from test_masked_objective import Scripted, make_masking

@@ -20,12 +20,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertCo
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.lab.objectives.causal import causal
+from boustro.lab.pretrain.config import PretrainConfig
+from boustro.lab.pretrain.recipes import RECIPES
+from boustro.lab.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.models.loss import LMWithLoss
 from boustro.models.presets import PRESETS, make_config
-from boustro.objectives.causal import causal
-from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.recipes import RECIPES
-from boustro.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.store import open_folder
 from boustro.text.segments import Segments
 from boustro.text.shards import Shards

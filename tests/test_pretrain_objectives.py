@@ -14,9 +14,9 @@ import boustro
 import children
 import test_processes
 from boustro.apps.cli.main import main
-from boustro.pretrain.batches import Pairs
-from boustro.pretrain.recipes import RECIPES
-from boustro.pretrain.trainer import PretrainTrainer
+from boustro.lab.pretrain.batches import Pairs
+from boustro.lab.pretrain.recipes import RECIPES
+from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
 from boustro.text.segments import SegmentStream
 from boustro.text.shards import Shards

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import children
 from boustro.apps.cli.main import main
-from boustro.pretrain.trainer import MuonAdamW
+from boustro.lab.pretrain.trainer import MuonAdamW
 from boustro.store import open_folder
 from generators import write_masked_lm
 from pretraining import pretrain_words, write_shards

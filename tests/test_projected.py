@@ -1,4 +1,4 @@
-"""boustro.models.projected: frozen embeddings through a projection, folded into an ordinary LM when it is saved."""
+"""lab.pretrain.projected: frozen embeddings through a projection, folded into an ordinary LM when it is saved."""
 
 import json
 
@@ -7,8 +7,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from boustro.apps.cli.main import main
-from boustro.models.projected import fold, project_embeddings, standardised
-from boustro.pretrain.run import read_embeddings
+from boustro.lab.pretrain.projected import fold, project_embeddings, standardised
+from boustro.lab.pretrain.run import read_embeddings
 from pretraining import write_shards
 
 FERRY = "The ferry to Vellmar leaves at seven. " * 40

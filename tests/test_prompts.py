@@ -9,10 +9,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.apps.cli.main import main
-from boustro.apps.judges import CausalJudge, MaskedJudge
-from boustro.apps.prompting import PromptClassifier
-from boustro.generation.both_ends.reader import Reader
-from boustro.generation.templates import PromptPieces, known_templates, open_template, read_template
+from boustro.lab.generation.both_ends.reader import Reader
+from boustro.lab.generation.templates import PromptPieces, known_templates, open_template, read_template
+from boustro.lab.judges import CausalJudge, MaskedJudge
+from boustro.lab.prompting import PromptClassifier
 from boustro.text.files import open_rows
 from boustro.text.patterns import fill, text_of
 from boustro.text.tokenizers import load_tokenizer
@@ -174,7 +174,7 @@ def test_calibration_by_hand(tiny_tokenizer, monkeypatch):
     prior, text = [[-1.0, -3.0, -1.0], [-2.0, -2.0, -5.0], [-3.0, -1.0, -1.0]], [[-1.0, -2.0, -1.5]]
     judge = Fixed(prior, text, prior, text)
     judge.tokenizer = load_tokenizer(tiny_tokenizer)
-    monkeypatch.setattr("boustro.apps.prompting.open_judge", lambda *given: judge)
+    monkeypatch.setattr("boustro.lab.prompting.open_judge", lambda *given: judge)
 
     def labels(scores):
         a, b = (exp(scores[0]) + exp(scores[1])) / 2, exp(scores[2])
@@ -197,7 +197,7 @@ def test_a_text_without_content_favours_no_label_after_calibration(tiny_tokenize
     for noise in (-1e-6, 0.0, 1e-6):
         judge = Fixed(prior, [[-1.0, -3.0, -2.0 + noise]])
         judge.tokenizer = load_tokenizer(tiny_tokenizer)
-        monkeypatch.setattr("boustro.apps.prompting.open_judge", lambda *given, judge=judge: judge)
+        monkeypatch.setattr("boustro.lab.prompting.open_judge", lambda *given, judge=judge: judge)
         classifier = PromptClassifier("any", template(neutral=["N/A"]), calibrate=True)
         (answer,) = classifier.answer([{"text": "N/A"}])
         assert answer.label == "a"

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from boustro import load_encoder
 from boustro.encoders.transformer import BEYOND, PARAGRAPH
-from boustro.generation.writer import Writer
+from boustro.lab.generation.writer import Writer
 from boustro.types import Sentence
 
 pytestmark = pytest.mark.real_lm

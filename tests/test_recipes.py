@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from transformers import BertConfig, ElectraConfig, EuroBertConfig, GPT2Config, LlamaConfig, T5Config
 
-import boustro.objectives
+import boustro.lab.objectives
 from boustro.apps.cli.arguments import Line, resolved
 from boustro.apps.cli.commands import fit, predict
 from boustro.apps.cli.listed import list_options
 from boustro.apps.cli.main import main
-from boustro.apps.cli.roads import adapt, elmo
+from boustro.apps.cli.own_lms import adapt, elmo
 from boustro.apps.studies.compare.command import compare
+from boustro.lab.adapt.options import AdaptConfig, TextOptions
+from boustro.lab.objectives.masking import make_masking
+from boustro.lab.pretrain.recipes import RECIPES, check_objective, fitting_objectives
 from boustro.models.pretrained import architecture_kind
-from boustro.objectives.masking import make_masking
 from boustro.options import OptionError
-from boustro.pretrain.recipes import RECIPES, check_objective, fitting_objectives
-from boustro.roads.options import AdaptConfig, TextOptions
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA
 from test_masked import make_pieces
@@ -235,11 +235,11 @@ def test_whole_words_need_a_tokenizer_that_shows_them():
 
 def test_every_objective_has_its_recipe():
     """A function named as its file is an objective of a recipe, except the one that adapters are trained with."""
-    files = Path(str(boustro.objectives.__file__)).parent.glob("[a-z]*.py")
+    files = Path(str(boustro.lab.objectives.__file__)).parent.glob("[a-z]*.py")
     found = {
         file.stem.replace("_", "-")
         for file in files
-        if callable(getattr(importlib.import_module(f"boustro.objectives.{file.stem}"), file.stem, None))
+        if callable(getattr(importlib.import_module(f"boustro.lab.objectives.{file.stem}"), file.stem, None))
     }
     assert found == RECIPES.keys() | {"masked-next"}
 

@@ -1,4 +1,4 @@
-"""boustro.objectives.replaced and models.masked: by hand, the law of the samples, and the losses of transformers."""
+"""lab.objectives.replaced and lab.masked: by hand, the law of the samples, and the losses of transformers."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
-from boustro.models.masked import ReplacedLMWithLoss, replace, sample
+from boustro.lab.masked import ReplacedLMWithLoss, replace, sample
+from boustro.lab.objectives.examples import collate, keyed_generator
+from boustro.lab.objectives.replaced import replaced
 from boustro.models.presets import make_generator_config, make_masked_config
-from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.replaced import replaced
 from test_masked import LENGTH, VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, dense_targets, make_masking, segments
 

@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 import children
 from boustro.apps.cli.main import main
-from boustro.pretrain import trainer
-from boustro.pretrain.checkpoints import load_steps
+from boustro.lab.pretrain import trainer
+from boustro.lab.pretrain.checkpoints import load_steps
 from boustro.store import open_folder
 from boustro.text.segments import Segments, SegmentStream
 from boustro.text.shards import Shards

@@ -1,4 +1,4 @@
-"""boustro.objectives.sentence_pair, models.masked: BERT's examples by hand and over many draws, BERT's loss."""
+"""boustro.lab.objectives.sentence_pair, lab.masked: BERT's examples by hand and over many draws, BERT's loss."""
 
 from collections import Counter
 
@@ -11,10 +11,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 from transformers import AutoModelForPreTraining
 
-from boustro.models.masked import PairLMWithLoss
+from boustro.lab.masked import PairLMWithLoss
+from boustro.lab.objectives.examples import collate, keyed_generator
+from boustro.lab.objectives.sentence_pair import Frame, PairPlan, SentencePair, sentence_pair, truncate
 from boustro.models.presets import make_masked_config
-from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.sentence_pair import Frame, PairPlan, SentencePair, sentence_pair, truncate
 from test_masked import VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, Scripted, dense_targets, make_masking, table
 

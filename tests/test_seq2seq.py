@@ -9,9 +9,9 @@ from transformers import AutoConfig
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.generation.models import LengthHead, likeliest_lengths, open_lm
-from boustro.objectives.examples import IGNORED
-from boustro.roads.seq2seq import Pair, make_batch, pair_loss
+from boustro.lab.adapt.seq2seq import Pair, make_batch, pair_loss
+from boustro.lab.generation.models import LengthHead, likeliest_lengths, open_lm
+from boustro.lab.objectives.examples import IGNORED
 from generators import write_masked_lm
 
 PAIRS = [
@@ -106,8 +106,8 @@ def test_a_model_learns_its_pairs_and_writes_them(folders, tmp_path, kind, capsy
 def test_a_run_that_was_stopped_ends_in_the_same_weights(folders, tmp_path, stopped_before):
     assert main(command(folders, "prefix", tmp_path / "straight")) == 0
     with stopped_before(2), pytest.raises(RuntimeError):
-        from boustro.apps.cli.roads import seq2seq
-        from boustro.roads.options import Seq2SeqConfig
+        from boustro.apps.cli.own_lms import seq2seq
+        from boustro.lab.adapt.options import Seq2SeqConfig
 
         given = {"train": (folders["place"] / "pairs.jsonl",), "out": tmp_path / "lm", "model": str(folders["prefix"])}
         seq2seq(Seq2SeqConfig(**given, batch_pairs=3, epochs=2, save_minutes=0.0))

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from boustro.lab.pretrain.mixture import Mixture, interleave, smoothed_shares
 from boustro.store import open_folder
 from boustro.text import shards as shards_module
 from boustro.text.documents import read_documents
-from boustro.text.mixture import Mixture, interleave, smoothed_shares
 from boustro.text.segments import Example, Segments, SegmentStream
 from boustro.text.shards import Shards, tokenize, write_shards
 from boustro.text.tokenizers import (

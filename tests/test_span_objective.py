@@ -1,4 +1,4 @@
-"""boustro.objectives.span and models.masked: spans worked by hand, their lengths over many draws, the loss."""
+"""boustro.lab.objectives.span and lab.masked: spans worked by hand, their lengths over many draws, the loss."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from boustro.models.masked import SpanBoundaryHead, SpanLMWithLoss
-from boustro.objectives.examples import collate, keyed_generator
-from boustro.objectives.span import choose_spans, geometric, span
+from boustro.lab.masked import SpanBoundaryHead, SpanLMWithLoss
+from boustro.lab.objectives.examples import collate, keyed_generator
+from boustro.lab.objectives.span import choose_spans, geometric, span
 from test_masked import LENGTH, make_lm
 from test_masked_objective import END, MASK, VOCABULARY, Scripted, make_masking, segments
 

@@ -12,12 +12,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from architectures import write_model
 from boustro import load_encoder
-from boustro.apps.judges import open_judge
-from boustro.apps.prompting import PromptClassifier
 from boustro.encoders.fused import lms_of, towers_of
-from boustro.generation.both_ends.pair import Pair
-from boustro.generation.models import open_lm
-from boustro.generation.writer import Writer
+from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.models import open_lm
+from boustro.lab.generation.writer import Writer
+from boustro.lab.judges import open_judge
+from boustro.lab.prompting import PromptClassifier
 from boustro.models.fusion import load_fusion
 from boustro.models.lora import find_adaptation
 from boustro.text.start import RUN_UP, between_documents, start_pieces
@@ -283,7 +283,7 @@ def test_the_option_of_a_command_changes_what_it_prints(asked, command):
 
 def test_the_harness_takes_the_option(llama):
     pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
-    from boustro.apps.harness.run import BoustroLM
+    from boustro.lab.harness.run import BoustroLM
 
     spec, end = str(llama / "lm"), AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
     assert BoustroLM(spec, start_piece="eos").judge.forward.frame([7]) == [end, 7]

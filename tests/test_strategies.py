@@ -1,4 +1,4 @@
-"""boustro.generation.strategies: each against a plain reference, its share of places, and its random numbers."""
+"""boustro.lab.generation.strategies: each against a plain reference, its share of places, and its random numbers."""
 
 import itertools
 from random import Random
@@ -6,9 +6,17 @@ from random import Random
 import pytest
 import torch
 
-from boustro.generation.draws import Draws
-from boustro.generation.options import GenerationConfig
-from boustro.generation.strategies import STRATEGIES, blocks, find_strategy, gibbs, left_to_right, mask_predict, shares
+from boustro.lab.generation.draws import Draws
+from boustro.lab.generation.options import GenerationConfig
+from boustro.lab.generation.strategies import (
+    STRATEGIES,
+    blocks,
+    find_strategy,
+    gibbs,
+    left_to_right,
+    mask_predict,
+    shares,
+)
 from generators import SamePlaces, Table
 
 MASK = 5

@@ -1,4 +1,4 @@
-"""boustro.generation.scores: probabilities that sum to 1, each score by its definition, the bound in expectation."""
+"""lab.generation.scores: probabilities that sum to 1, each score by its definition, the bound in expectation."""
 
 from itertools import permutations, product
 
@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from boustro.apps.judges import best
-from boustro.generation import draws
-from boustro.generation.canvas import Canvas
-from boustro.generation.draws import Draws
-from boustro.generation.models import MaskedLM, open_lm
-from boustro.generation.options import ScoreConfig
-from boustro.generation.scores import SCORES
-from boustro.generation.strategies import causal_log_probs
+from boustro.lab.generation import draws
+from boustro.lab.generation.canvas import Canvas
+from boustro.lab.generation.draws import Draws
+from boustro.lab.generation.models import MaskedLM, open_lm
+from boustro.lab.generation.options import ScoreConfig
+from boustro.lab.generation.scores import SCORES
+from boustro.lab.generation.strategies import causal_log_probs
+from boustro.lab.judges import best
 from generators import SamePlaces, Table, write_masked_lm
 from test_masked import make_lm
 

@@ -24,7 +24,7 @@ from boustro.heads.options import ClassOptions, TextOptions
 from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, terms
-from boustro.roads.table import _write
+from boustro.lab.adapt.table import _write
 from boustro.tasks import fitting
 from boustro.tasks.classifier import Weighed
 from boustro.tasks.data.pairs import read_pairs

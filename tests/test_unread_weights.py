@@ -19,11 +19,11 @@ from transformers import (
 from architectures import write_model
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.generation.both_ends.pair import Pair
-from boustro.generation.models import open_lm
+from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.models import open_lm
+from boustro.lab.pretrain.run import start_from
 from boustro.models.placing import CAUSAL, MASKED
 from boustro.models.pretrained import load_pretrained, wrongly_unread
-from boustro.pretrain.run import start_from
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 
 KINDS = [*CAUSAL.split(), *MASKED.split()]

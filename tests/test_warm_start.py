@@ -1,4 +1,4 @@
-"""boustro.pretrain.run: all weights or the embeddings of another LM, and what is refused."""
+"""boustro.lab.pretrain.run: all weights or the embeddings of another LM, and what is refused."""
 
 import re
 
@@ -7,8 +7,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.apps.cli.main import main
-from boustro.pretrain import run as warm_start
-from boustro.pretrain.run import refuse_other_pieces, start_embeddings_from, start_from
+from boustro.lab.pretrain import run as warm_start
+from boustro.lab.pretrain.run import refuse_other_pieces, start_embeddings_from, start_from
 from pretraining import write_shards
 
 FERRY = "The ferry to Vellmar leaves at seven. " * 20

@@ -11,8 +11,8 @@ from transformers import AutoModelForCausalLM
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.generation import writer as writer_module
-from boustro.generation.models import open_lm
+from boustro.lab.generation import writer as writer_module
+from boustro.lab.generation.models import open_lm
 from generators import write_masked_lm
 
 PROMPTS = ["The ferry to Vellmar", "Ada", "Nobody reads the harbour bulletin, said", "Professor Ines Calloway"]
@@ -101,7 +101,7 @@ def test_of_several_lengths_the_surest_is_kept(prefix):
 
 def test_the_prefix_cache_changes_no_text(prefix, folders, monkeypatch):
     cached = [[r.text for r in boustro.Writer(prefix, length=6, **how).write(PROMPTS)] for how in STRATEGIES]
-    monkeypatch.setattr("boustro.generation.models.MaskedLM.has_prefix_cache", False)
+    monkeypatch.setattr("boustro.lab.generation.models.MaskedLM.has_prefix_cache", False)
     assert cached == [[r.text for r in boustro.Writer(prefix, length=6, **how).write(PROMPTS)] for how in STRATEGIES]
     monkeypatch.undo()
     assert boustro.Writer(str(folders / "full"), length=3).write(PROMPTS)

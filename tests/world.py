@@ -13,7 +13,7 @@ import pytest
 
 from boustro.apps.cli.known import COMMANDS
 from boustro.apps.cli.main import main
-from boustro.pretrain.trainer import PretrainTrainer
+from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import with_special_pieces
 from labelled import UD, rows

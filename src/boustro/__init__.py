@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from boustro.apps.live.watch import Watch as Watch
     from boustro.apps.runtime import load as load
     from boustro.encoders.spec import load_encoder as load_encoder
-    from boustro.generation.both_ends.infiller import Filled as Filled
-    from boustro.generation.both_ends.infiller import Infiller as Infiller
-    from boustro.generation.writer import Result as Result
-    from boustro.generation.writer import Writer as Writer
+    from boustro.lab.generation.both_ends.infiller import Filled as Filled
+    from boustro.lab.generation.both_ends.infiller import Infiller as Infiller
+    from boustro.lab.generation.writer import Result as Result
+    from boustro.lab.generation.writer import Writer as Writer
     from boustro.metrics.labels import LabelScore as LabelScore
     from boustro.metrics.questions import AnswerScore as AnswerScore
     from boustro.metrics.spans import SpanScore as SpanScore
@@ -58,10 +58,10 @@ warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub i
 __version__ = "0.1.0"
 _HOMES = {
     "load_encoder": "boustro.encoders.spec",
-    "Filled": "boustro.generation.both_ends.infiller",
-    "Infiller": "boustro.generation.both_ends.infiller",
-    "Result": "boustro.generation.writer",
-    "Writer": "boustro.generation.writer",
+    "Filled": "boustro.lab.generation.both_ends.infiller",
+    "Infiller": "boustro.lab.generation.both_ends.infiller",
+    "Result": "boustro.lab.generation.writer",
+    "Writer": "boustro.lab.generation.writer",
     "Predictor": "boustro.apps.batch.labeller",
     "from_states": "boustro.apps.live.states",
     "Live": "boustro.apps.live.stream",

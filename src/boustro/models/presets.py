@@ -9,7 +9,7 @@
 
 Masked presets have the sizes tiny, mini, small and base. With its own vocabulary of 50,304 pieces the paper's table 7
 gives 135M, 363M, 1.31B and, for "3.5B", 2.49B parameters. Any other architecture is a path to its `config.json`; the
-head of a masked one must be in `models.masked`. Sources: BERT, section 3; EuroBERT, 2.1; ELECTRA, appendix A; BiGLM,
+head of a masked one must be in `lab.masked`. Sources: BERT, section 3; EuroBERT, 2.1; ELECTRA, appendix A; BiGLM,
 table 7 and the published feed-forward widths.
 """
 

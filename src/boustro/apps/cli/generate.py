@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boustro.encoders.options import Precision
-from boustro.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig, TargetOptions
+from boustro.lab.generation.options import DEFAULT_LM, GenerationConfig, LMOptions, ScoreConfig, TargetOptions
 from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -23,7 +23,7 @@ from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
 
 if TYPE_CHECKING:
-    from boustro.generation.writer import Result, Writer
+    from boustro.lab.generation.writer import Result, Writer
 
 
 LINES = 64  # each batch is printed when it is written, so this is how long a reader waits
@@ -93,7 +93,7 @@ def score(
 
 
 def _open(model: str, options: Any, dtype: Precision, run: LMOptions) -> "Writer":
-    from boustro.generation.writer import Writer
+    from boustro.lab.generation.writer import Writer
 
     return Writer(model, dtype=dtype, device=run.device, start_piece=run.start_piece, **vars(options))
 

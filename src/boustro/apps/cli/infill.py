@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
-from boustro.generation.options import DEFAULT_LM, InfillOptions, LMOptions
+from boustro.lab.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
 from boustro.output import as_json, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
@@ -18,7 +18,7 @@ from boustro.text.files import Item, read_batches
 from boustro.text.places import LM
 
 if TYPE_CHECKING:
-    from boustro.generation.both_ends.infiller import Filled
+    from boustro.lab.generation.both_ends.infiller import Filled
 
 DEFAULT_INFILL = InfillOptions()
 INFILL_LINES = 16  # each batch is printed when it is filled; a gap costs several readings of its text
@@ -40,7 +40,7 @@ def infill(
             with the places of the gaps).
     """
     batches = _batches(text)
-    from boustro.generation.both_ends.infiller import Infiller
+    from boustro.lab.generation.both_ends.infiller import Infiller
 
     terminal = console(wrap=False)
     with (

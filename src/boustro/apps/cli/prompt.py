@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boustro.generation.options import DEFAULT_LM, LMOptions
+from boustro.lab.generation.options import DEFAULT_LM, LMOptions
 
 if TYPE_CHECKING:
-    from boustro.apps.prompting import PromptClassifier
-from boustro.generation.templates import Template, open_template, template_of
+    from boustro.lab.prompting import PromptClassifier
+from boustro.lab.generation.templates import Template, open_template, template_of
 from boustro.metrics.labels import LabelScore, score_text_labels
 from boustro.options import Count, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
@@ -69,7 +69,7 @@ def prompt(
     check_output(json)
     known = open_template(template) if template else template_of(model)
     labelled = read_labels(train, known, label_key) if train else None
-    from boustro.apps.prompting import PromptClassifier
+    from boustro.lab.prompting import PromptClassifier
 
     alone = json is not None and str(json) == "-"
     with (

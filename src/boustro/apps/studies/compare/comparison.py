@@ -31,10 +31,10 @@ from boustro.apps.studies.core.systems import SHOTS, System, find_name, name_sys
 from boustro.encoders.base import Encoder
 from boustro.encoders.cache import PROBE_SENTENCES, num_words
 from boustro.encoders.spec import Spec
+from boustro.lab.pretrain.progress import PeakMemory
 from boustro.metrics.significance import entity_counts
 from boustro.metrics.spans import score_entities
 from boustro.output import as_json
-from boustro.pretrain.progress import PeakMemory
 from boustro.store import write_file
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer

@@ -14,8 +14,8 @@ from boustro.apps.studies.core.options import StudyRun
 from boustro.encoders.cache import features_to_write, num_words, words_per_second
 from boustro.encoders.spec import Spec
 from boustro.features.reader import distinct_sentences
+from boustro.lab.pretrain.progress import PeakMemory
 from boustro.output import as_json, check_output, console, duration, give, only_errors
-from boustro.pretrain.progress import PeakMemory
 from boustro.store import check_file, provenance, read_json, write_file
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint

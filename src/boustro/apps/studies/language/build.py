@@ -32,14 +32,14 @@ from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.core.cells import compute_cells
 from boustro.apps.studies.core.run import write_report
 from boustro.apps.studies.language.command import LanguageOptions
+from boustro.lab.adapt.backward import LEAST_STEPS, PLAN_FILE, Plan, keep_plan, kept_plan, measure
+from boustro.lab.adapt.memory import write_memory
+from boustro.lab.adapt.options import MemoryConfig
+from boustro.lab.pretrain.checkpoints import remove_checkpoints
+from boustro.lab.pretrain.config import PretrainConfig
+from boustro.lab.pretrain.run import pretrain
 from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
-from boustro.pretrain.checkpoints import remove_checkpoints
-from boustro.pretrain.config import PretrainConfig
-from boustro.pretrain.run import pretrain
-from boustro.roads.backward import LEAST_STEPS, PLAN_FILE, Plan, keep_plan, kept_plan, measure
-from boustro.roads.memory import write_memory
-from boustro.roads.options import MemoryConfig
 from boustro.store import fingerprint, hash_file, open_folder, read_json, remove_folder, write_file
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.tagger import Tagger

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from boustro.apps.studies.core.cells import CELL_FORMAT, Cell, Cells, is_complete
 from boustro.apps.studies.scaling.command import ScalingOptions
 from boustro.apps.studies.scaling.curve import Run, fit_curve, refusal
+from boustro.lab.pretrain.config import PretrainConfig
 from boustro.output import duration
-from boustro.pretrain.config import PretrainConfig
 from boustro.store import fingerprint, remove_folder
 from boustro.text.shards import Shards
 
@@ -85,7 +85,7 @@ class ScalingStudy(Cells):
         )
 
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
-        from boustro.pretrain.run import pretrain
+        from boustro.lab.pretrain.run import pretrain
 
         print(f"{cell.name}:", file=sys.stderr)
         config = self.config(cell)

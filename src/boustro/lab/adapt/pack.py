@@ -1,0 +1,213 @@
+"""A frozen model in fewer bits, and its first blocks alone: `boustro pack MODEL --out DIR`.
+
+    DIR/packed.safetensors    the weights in few bits (`models.packed`); with --bits 16 an ordinary model.safetensors
+    DIR/config.json           the model's, with as many blocks as are kept; `packed` says what was changed
+    DIR/README.md             the same in words; the model's own card is README.source.md
+    DIR/...                   tokenizer, licences, notices, the parts of a sentence-transformers folder: copied
+
+The blocks that are kept compute what they did in the whole model. A final norm was learned for the states of the last
+block of all; after another block it has no scale (`without_scale`). The head of an LM is left out with its last blocks.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from boustro.encoders.loading import exact_revision, load_config
+from boustro.encoders.spec import locate
+from boustro.lab.adapt.options import PackConfig
+from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, told_change
+from boustro.models.placing import shortened
+from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
+from boustro.names import MODULES
+from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
+from boustro.text.tokenizers import load_tokenizer
+
+POST_NORM = frozenset("bert camembert distilbert electra roberta xlm-roberta".split())
+"""Architectures whose last block ends as every other."""
+OWN_FILES = ("config.json", MANIFEST, "README.md", "training.json")
+WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.gguf")
+COPIED_ENDINGS = (".json", ".txt", ".md", ".model", ".tiktoken", ".jinja", "")
+SOURCE_CARD = "README.source.md"
+LEGAL = ("LICEN[CS]E*", "NOTICE*", "COPYING*")
+LICENCE = re.compile(r"^license:[ ]*([^\s#]+)", re.MULTILINE)
+
+
+class Packed(NamedTuple):
+    """Facts of a packed file."""
+
+    spec: str
+    """Of the encoder."""
+    bytes: int
+    change: str
+    coded: int
+    """Values that are in codes, and the share of them that is exactly what it was."""
+    exact: float
+    error: float
+    """The root mean square of the others' change, beside that of all values."""
+
+
+def pack_model(config: PackConfig) -> Packed:
+    """Write the folder.
+
+    Raises as `encoders.loading.load_config` and `models.pretrained.load_pretrained`, and `ValueError` for a model that
+    is no LM, whose weights are quantised, or whose blocks cannot be cut.
+    """
+    path, revision = locate(config.model)
+    known = load_config(path, revision)
+    if architecture_kind(known) is None:
+        raise ValueError(f"{config.model} is {describe(known)}; name a causal LM, or a masked one such as MiniLM")
+    if getattr(known, "quantization_config", None) and not path.endswith(".gguf"):
+        raise ValueError(f"{config.model}: its weights are quantised already; pack those that are not")
+    tokenizer = load_tokenizer(path, revision)
+    with claim(config.out, "model", config.overwrite):
+        made, weights = _weights(config, path, revision, known)
+        tensors, facts = pack(weights, config.bits)
+        with write_folder(config.out, "model") as folder:
+            file = folder / (PLAIN_FILE if config.bits == 16 else PACKED_FILE)
+            save_file(tensors, file, facts)
+            made.save_pretrained(folder)
+            left_out = _copy(_source(path, revision), folder)
+            if not (folder / "tokenizer_config.json").is_file():
+                tokenizer.save_pretrained(folder)
+            is_words_alone = architecture_kind(known) == "masked" and not (folder / MODULES).is_file()
+            kind = "masked:" if is_words_alone else ""
+            packed = _compare(file, weights, told_change(made) or "", f"{kind}{config.out}")
+            write_file(folder / "README.md", _card(config, packed, folder, left_out))
+    return packed
+
+
+def _weights(config: PackConfig, path: str, revision: str | None, known: Any) -> tuple[Any, dict[str, Tensor]]:
+    """The config of what is packed, and its weights in float32, by the names that they have in a file."""
+    import transformers
+
+    depth, before = known.get_text_config().num_hidden_layers, getattr(known, "packed", None) or {}
+    blocks = config.blocks or depth
+    if blocks > depth:
+        raise ValueError(f"--blocks {blocks}: {config.model} has {depth} blocks; leave out --blocks to keep them all")
+    short = shortened(known, blocks)
+    if blocks < depth and short is None:
+        raise ValueError(
+            f"{config.model} is {describe(known)}, of which it is not known whether its first blocks compute the same "
+            "without the others; leave out --blocks, which packs all of it"
+        )
+    is_causal, names = architecture_kind(known) == "causal", getattr(known, "architectures", None) or []
+    make: Any = transformers.AutoModel
+    if not short:
+        named = getattr(transformers, names[0], None) if names else None
+        is_model = isinstance(named, type) and issubclass(named, transformers.PreTrainedModel)
+        make = named if is_model else causal_class(known) if is_causal else make
+    made = short or known
+    how = {"config": made, "revision": revision, "dtype": torch.float32, "num_blocks": depth}
+    model = load_pretrained(make, path, **how)
+    normed = short is not None and known.model_type not in POST_NORM
+    if normed:
+        without_scale(model, path)
+    weights = {name: weight for name, weight in model.state_dict().items() if name not in model.all_tied_weights_keys}
+    weights = {name: weight.contiguous() for name, weight in weights.items() if "pooler." not in name}
+    if is_causal and model.base_model is model:
+        weights = {f"{model.base_model_prefix}.{name}": weight for name, weight in weights.items()}
+    if short:
+        made.architectures = [type(model).__name__]
+        made.tie_word_embeddings = False
+    vars(made).pop("quantization_config", None)  # of a .gguf file, whose weights are unpacked
+    facts = {"bits": config.bits, "blocks": blocks, "of": before.get("of", depth)}
+    made.packed = before | facts | ({"norm": "without scale"} if normed else {})
+    return made, weights
+
+
+@torch.no_grad()
+def without_scale(model: nn.Module, path: str) -> None:
+    """Set the final norm of a body so that it gives states one length and no more; `ValueError` for other kinds."""
+    norm: Any = final_norm(model, path)
+    states = torch.randn(8, norm.weight.shape[-1])
+    for scale in (1.0, 0.0):  # Gemma adds 1
+        for name, parameter in norm.named_parameters():
+            parameter.fill_(scale if name == "weight" else 0)
+        # what gives any state the length 1 is the norm without its scale
+        if (norm(states).square().mean(1).sqrt() - 1).abs().max() < 1e-2:
+            return
+    raise ValueError(f"{path}: its final norm ({type(norm).__name__}) is not known here; leave out --blocks")
+
+
+def _source(path: str, revision: str | None) -> Path:
+    """The folder with the model's files: itself, that of a .gguf file, or the one of the Hub's cache."""
+    if Path(path).exists():
+        return Path(path) if Path(path).is_dir() else Path(path).parent
+    from huggingface_hub import snapshot_download
+
+    wanted = [*(f"*{suffix}" for suffix in COPIED_ENDINGS if suffix), *LEGAL]
+    return Path(snapshot_download(path, revision=exact_revision(path, revision), allow_patterns=wanted))
+
+
+def _copy(source: Path, folder: Path) -> list[str]:
+    """Copy what belongs to the model besides its weights; returns the names of what is left."""
+    modules = read_json(source / MODULES) if (source / MODULES).is_file() else []
+    parts = {part["path"] for part in modules if part.get("path")}
+    left = []
+    for file in sorted(source.iterdir()):
+        name = file.name
+        if file.is_dir() and name in parts:
+            shutil.copytree(file, folder / name, copy_function=shutil.copyfile)
+        elif file.is_file() and name not in OWN_FILES and _belongs(name):
+            shutil.copyfile(file, folder / name)
+        elif name == "README.md":
+            shutil.copyfile(file, folder / SOURCE_CARD)
+        elif name not in OWN_FILES and not any(fnmatch(name, pattern) for pattern in WEIGHT_FILES):
+            left.append(name)
+    return left
+
+
+def _belongs(name: str) -> bool:
+    if any(fnmatch(name.upper(), pattern) for pattern in LEGAL):
+        return True
+    return Path(name).suffix in COPIED_ENDINGS and not name.startswith(".") and not fnmatch(name, "*.index.json")
+
+
+def _compare(file: Path, weights: Mapping[str, Tensor], change: str, spec: str) -> Packed:
+    """Compare what the file gives back with the weights."""
+    stored = StoredWeights(file.parent)
+    coded, same, error, square = 0, 0, 0.0, 0.0
+    for name in stored.coded:
+        given, back = weights[name].float(), stored.read(name)
+        coded, same = coded + given.numel(), same + int((given == back).sum())
+        error += float((given - back).double().square().sum())
+        square += float(given.double().square().sum())
+    return Packed(spec, file.stat().st_size, change, coded, same / max(coded, 1), (error / max(square, 1e-30)) ** 0.5)
+
+
+def _card(config: PackConfig, packed: Packed, folder: Path, left_out: list[str]) -> str:
+    """README.md of the folder."""
+    card = folder / SOURCE_CARD
+    named = LICENCE.search(card.read_text("utf-8", "replace")) if card.is_file() else None
+    legal = [file.name for file in sorted(folder.iterdir()) if any(fnmatch(file.name.upper(), p) for p in LEGAL)]
+    licence = f"its card names the licence {named[1]}" if named else ""
+    terms = f"its terms are in {', '.join(legal)}" if legal else ""
+    said = "; ".join(filter(None, (licence, terms)))
+    values = f"{packed.coded:,} values in codes, {packed.exact:.1%} of them exactly what they were"
+    name = Path(config.model).resolve().name if Path(config.model).exists() else config.model
+    rows = {
+        "made from": name,
+        "changed": packed.change,
+        "in codes": f"{values}; root mean square of the change {packed.error:.2%} of that of the values",
+        "bytes of the weights": f"{packed.bytes:,}",
+        "not copied": ", ".join(left_out) or "nothing but weights",
+        "licence": said or f"that of {name}, whose folder has no text of it",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    head = f"---\nlicense: {named[1]}\n---\n" if named else ""
+    return f"""{head}# {name}, packed
+
+A changed copy of {name}, made by `boustro pack`. The vocabulary is whole.
+
+| | |
+|---|---|
+{table}
+"""
