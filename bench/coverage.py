@@ -2,10 +2,9 @@
 
     python bench/coverage.py --documents 8 15 30 60 --sets 2000
 
-A document has 1 to some hundred sentences (log-normal), a recall of its own (beta) and entities in about every second
-sentence; what is found besides is Poisson. Examples are sentences, groups are documents. The true F1 is that of all
-documents of all sets. Columns: the middle 95% of the draws of documents, the same of sentences, as if documents were
-nothing, and `metrics.significance.interval`; in parentheses their mean width in points.
+A document has 1 to some hundred sentences (log-normal) and a recall of its own (beta); entities are Poisson, and so is
+what is found besides. The true F1 is that of all sets together. Columns: the middle 95% of the draws of documents, the
+same of sentences, and `metrics.significance.interval` of documents; in parentheses their mean width in points.
 """
 
 import numpy as np
@@ -20,7 +19,7 @@ def main(
     """Print a row for each number of documents.
 
     Args:
-        documents: Numbers of documents of a set.
+        documents: How many a set has.
         sets: Simulated sets for each.
         recall: The mean recall of documents.
         alike: How alike they are: the sum of both parameters of the beta distribution.
@@ -52,10 +51,9 @@ def draw(count: int, recall: float, alike: float, generator: np.random.Generator
     return np.stack([gold, both + generator.poisson(0.8 * (1 - right)), both], 1), groups
 
 
-def middle(drawn: Drawn) -> tuple[float, float]:
+def middle(drawn: Drawn) -> np.ndarray:
     """The middle 95% of the draws."""
-    low, high = np.quantile(drawn.resampled[:, 0], [0.025, 0.975])
-    return float(low), float(high)
+    return np.quantile(drawn.resampled[:, 0], [0.025, 0.975])
 
 
 if __name__ == "__main__":
