@@ -188,6 +188,22 @@ def test_named_columns_are_read_in_every_form(write):
         assert guess_task(path, ["message"], "topic") == "classify"
 
 
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+def test_an_empty_cell_is_an_empty_text_in_every_table(write, ending):
+    path = write(f"a.{ending}", "")
+    frame = pd.DataFrame({"message": ["Ada left.", None], "topic": ["news", "weather"], "other": ["a", "b"]})
+    written = {"csv": frame.to_csv, "xlsx": frame.to_excel, "parquet": frame.to_parquet}
+    written[ending](path, index=False)
+    texts, counts = read_counted(Classifier, path, named_columns("message", "topic"))
+    assert [(len(t), t.label) for t in texts] == [(3, "news"), (0, "weather")]
+    assert counts["texts without a word"] == 1
+    pairs = PairClassifier.read(path, ("message", "other"), "topic")
+    assert [len(part) for pair in pairs for part in pair.parts] == [3, 1, 0, 1]
+    frame.assign(topic=["news", None]).to_csv(path.with_suffix(".csv"), index=False)
+    with pytest.raises(ValueError, match=r"a.csv:3: .*expected a name or a number; label it, or leave it out"):
+        Classifier.read(path.with_suffix(".csv"), "message", "topic")
+
+
 def test_the_columns_of_pairs_and_of_scores_are_named_too(write):
     path = write("a.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n")
     (pair,) = read_pairs(path, "score", options=named_columns(("left", "right"), "how"))

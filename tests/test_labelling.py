@@ -17,7 +17,7 @@ from boustro.apps.label.background import Background, Source, make_source, next_
 from boustro.apps.label.command import LabelOptions
 from boustro.apps.label.session import Session
 from boustro.apps.label.taggers import Point, is_due, session_curve
-from boustro.apps.label.texts import Text, read_to_label
+from boustro.apps.label.texts import Text, read_to_label, read_whole
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import load_encoder
 from boustro.options import OptionError
@@ -357,6 +357,14 @@ def test_a_text_is_labelled_as_a_whole(file, name, content, column, gold):
     again = Answer.parse(record, "a:1")
     assert again.to_dict() == record and again.entities == answer.entities
     assert again.sentence.words == read[0].sentence.words  # so that a session finds it again
+
+
+@pytest.mark.parametrize("read", [read_to_label, read_whole])
+def test_records_without_a_word_are_counted(file, capsys, read):
+    assert len(read(file("a.csv", "text,id\nAda left.,1\n,2\n"), "auto", DEFAULT_OPTIONS)) == 1
+    assert "note: 1 records without a word, which are not shown" in capsys.readouterr().err
+    assert len(read(file("a.txt", "Ada left.\n\nSo.\n"), "auto", DEFAULT_OPTIONS)) == 2
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

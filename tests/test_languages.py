@@ -1,14 +1,16 @@
 """The note on texts in another language, which is silent on English, names, code and lists of products."""
 
+import json
 import warnings
 
 import pytest
 
 import boustro
-from boustro import Classifier
+from boustro import Classifier, Tagger
 from boustro.apps.cli.main import main
 from boustro.apps.live.redactor import Redactor
 from boustro.text.languages import foreign_note, language_of
+from boustro.types import Sentence
 
 GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
 
@@ -75,10 +77,39 @@ def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tm
         redactor.end()
 
 
-def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path):
-    labels = ["gut", "schlecht"]
-    made = Classifier("starter-words", "ridge-pool").fit([GERMAN, "Das Paket ist nicht da und ich warte."], labels)
-    made.save_pretrained(tmp_path / "m")
+def test_a_note_counts_inputs_and_not_their_sentences(tmp_path, capsys):
+    text = tmp_path / "a.txt"
+    text.write_text(f"{GERMAN} Es kam nicht an. Bitte schicken Sie es noch einmal.\nThe box broke. It was late.\n")
+    assert main(["predict", "starter-names", str(text)]) == 0
+    assert "note: 1 of 2 texts look German" in capsys.readouterr().err
+    assert main(["embed", str(text), "--out", str(tmp_path / "v")]) == 0
+    assert "note: 1 of 2 texts look German" in capsys.readouterr().err
+    sentences = [[Sentence((*s.split(" "),), ("O",) * 3, document="d") for s in ("Ich bin zufrieden", "Das ist gut")]]
+    assert [*Tagger.running_texts(sentences[0])] == ["Ich bin zufrieden Das ist gut"]
+
+
+def test_the_predictor_of_columns_warns_once(tmp_path):
+    Classifier("starter-words", "ridge-pool").fit(["It broke.", "It works."], ["a", "b"]).save_pretrained(
+        tmp_path / "m"
+    )
+    predictor = boustro.Predictor(tmp_path / "m")
+    with pytest.warns(UserWarning, match="2 of 2 texts look German"):
+        predictor({"text": [GERMAN] * 2})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predictor({"text": [GERMAN]})
+
+
+@pytest.mark.parametrize("how", ["python", "command"])
+def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path, how):
+    texts, labels = [GERMAN, "Das Paket ist nicht da und ich warte."], ["gut", "schlecht"]
+    if how == "python":
+        Classifier("starter-words", "ridge-pool").fit(texts, labels).save_pretrained(tmp_path / "m")
+    else:
+        rows = [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)]
+        (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        options = ["--encoder", "starter-words", "--head", "ridge-pool", "--out", str(tmp_path / "m")]
+        assert main(["fit", "--train", str(tmp_path / "a.jsonl"), *options]) == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         boustro.load(tmp_path / "m").predict([GERMAN])

@@ -322,6 +322,12 @@ def test_one_name_has_one_mask_in_a_row_or_everywhere(toy, file, tmp_path, capsy
     assert (out, err) == ("text,n\n[PER_1] left.,1\n[PER_2] left.,2\n", "")
 
 
+def test_a_table_in_windows_1252_becomes_utf8_that_a_spreadsheet_reads(toy, file, tmp_path):
+    path, out = file("a.csv", "text;n\r\nOkonkwo grüßt.;5 €\r\n".encode("cp1252")), tmp_path / "b.csv"
+    assert main(["redact", str(path), "--out", str(out)]) == 0
+    assert out.read_bytes() == "\ufefftext;n\r\n[PER_1] grüßt.;5 €\r\n".encode()
+
+
 @pytest.mark.parametrize("ending", ["parquet", "xlsx"])
 def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     pandas = pytest.importorskip("pandas")

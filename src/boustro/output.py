@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from boustro.store import check_file, write_file
 
@@ -85,11 +85,20 @@ def only_errors(quiet: bool) -> contextlib.AbstractContextManager[object]:
 @contextlib.contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """A block of a command whose warnings are lines on standard error, each said once."""
-    with warnings.catch_warnings(record=True) as caught:
+    told = set[str]()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if not issubclass(category, UserWarning):
+                show(message, category, *place)
+            elif str(message) not in told:
+                told.add(str(message))
+                print(f"note: {message}", file=sys.stderr)
+
         warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = note
         yield
-    for said in dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)):
-        print(f"note: {said}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 from boustro.text.languages import ForeignTexts
-from boustro.text.words import RULE, join_words, word_rule
+from boustro.text.words import RULE, word_rule
 
 if TYPE_CHECKING:
     import torch
@@ -331,11 +331,6 @@ class Task(Contract[Input, Result]):
         then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
         self.keep_columns(reading)
-        if is_shipped(self.encoder_spec):
-            seen = ForeignTexts()
-            seen.add(join_words(part.words) for example in examples.train for part in self.parts(example))
-            if seen.languages:
-                self.fitted = replace(self.fitted, record=self.record | {"languages": seen.languages})
         return self
 
     def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
@@ -412,7 +407,7 @@ class Task(Contract[Input, Result]):
         split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(inputs)]
         examples = [part.example for parts in split for part in parts]
         if self._foreign is not None:
-            self._foreign.add(join_words(part.words) for example in examples for part in self.parts(example))
+            self._foreign.add(self.running_texts(examples))
         some = within_memory(examples, self.parts, self.encoder().bytes_per_word)
         answers = (answer for chunk in some for answer in self._answer(chunk))
         return [

@@ -7,6 +7,7 @@ running text, which may become several examples. What the head learns from examp
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -18,6 +19,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.plan import Beside, Fitted, Plan
+from boustro.text.words import join_words
 from boustro.types import Sentence
 
 Result = TypeVar("Result")
@@ -75,6 +77,16 @@ class Contract(ABC, Generic[Input, Result]):
     def parts(example: Any) -> tuple[Sentence, ...]:
         """The sentences of an example, which are encoded; as many as its heads have `parts`."""
         return (example,)
+
+    @classmethod
+    def running_texts(cls, examples: Iterable[Any]) -> Iterator[str]:
+        """The texts of examples, each with all its parts; sentences of one document that follow each other are one."""
+
+        def document(numbered: tuple[int, Any]) -> str | int:
+            return next((part.document for part in cls.parts(numbered[1]) if part.document), numbered[0])
+
+        for _, group in groupby(enumerate(examples), document):
+            yield " ".join(join_words(part.words) for _, example in group for part in cls.parts(example))
 
     @classmethod
     def shared(cls, example: Any) -> tuple[Sentence, ...]:

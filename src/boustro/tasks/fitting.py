@@ -33,11 +33,13 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import Job, Run, Solved, solve, solve_many
 from boustro.heads.training import Dev, TrainLog, predict_inputs
+from boustro.names import is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import kin, unlearned
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import Examples, Fitted, Held, Plan, Taught, Then, TrainingSet
+from boustro.text.languages import ForeignTexts
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
 LEARNED = "dev examples with a text that was learned, which no threshold, no weight and no promise is made from"
@@ -184,6 +186,7 @@ def _record(
         "train": describe(given.train) | ({"labelled": len(train)} if len(given.train) > len(train) else {}),
         "dev": describe(given.dev) if given.dev else None,
         **weak,
+        **learned_languages(plan, train),
         "encode_seconds": round(begun.encode_seconds, 2),
         "train_seconds": round(train_seconds, 2),
         **extra,
@@ -193,6 +196,14 @@ def _record(
         | labelling.unpredictable([*train, *given.weak], given.dev, head.options.longest),
         **head_facts(encoder, head, log),
     }
+
+
+def learned_languages(plan: Plan[Any], examples: Sequence[Any]) -> dict[str, list[str]]:
+    """Return the languages that a model of the package has learned, of which no note warns any more."""
+    seen = ForeignTexts()
+    if is_shipped(plan.reader.spec):
+        seen.add(plan.task.running_texts(examples))
+    return {"languages": seen.languages} if seen.languages else {}
 
 
 def _read_training(

@@ -131,6 +131,19 @@ def decode_line(path: Path, number: int, line: bytes, notes: list[Note] | None =
     return text if number > 1 and rest[:1] in ("\t", " ") else rest  # there it is a word, alone in its column
 
 
+def is_western(path: Path) -> bool:
+    """Whether a file is read in Windows-1252: it has bytes that are not UTF-8, and is not damaged."""
+    if not path.is_file():
+        return False
+    with open_binary(path) as file:
+        for line in file:
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return _western_fault(path) is None
+    return False
+
+
 def _western_fault(path: Path) -> str | None:
     """Why a file with bytes that are not UTF-8 is not taken for Windows-1252; `None` where it is."""
     facts = path.stat()

@@ -25,7 +25,7 @@ but JSON over several lines is read in constant memory.
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple
 from boustro.output import print_notices
 from boustro.text.columnar import read_record_batches, schema_of
 from boustro.text.columns import LOOKED_AT, columns_form, is_conllu
-from boustro.text.documents import BYTE_ORDER_MARK, STANDARD_INPUT, decode_line, is_stream, read_raw
+from boustro.text.documents import BYTE_ORDER_MARK, STANDARD_INPUT, decode_line, is_stream, is_western, read_raw
 from boustro.text.kinds import kind_of_file
 from boustro.text.rows import (
     COLUMN_FILES,
@@ -163,6 +163,13 @@ class Rows:
     def is_table(self) -> bool:
         """Whether the columns have names."""
         return self.form in TABULAR
+
+    @property
+    def output_dialect(self) -> Dialect:
+        """How a CSV or TSV file of these rows is written: as this one, but of Windows-1252 comes UTF-8 with a mark,
+        without which Excel would read it in Windows-1252 again."""
+        assert self.dialect is not None
+        return self.dialect if self.dialect.has_mark else replace(self.dialect, has_mark=is_western(self.path))
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """All records, once, blank rows between others too; `ValueError`, with the place, for what is no record."""

@@ -22,6 +22,7 @@ Source: OWASP, *CSV Injection*.
 import os
 import signal
 import sys
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -382,6 +383,8 @@ class Predictor:
         lists = {str(name): _as_list(columns[name]) for name in columns}
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         answers = self.answer(rows, [f"row {number}" for number in range(1, len(rows) + 1)])
+        if note := self.answering.model.language_note():
+            warnings.warn(note, stacklevel=2)
         names = dict.fromkeys(name for answer in answers for name in answer)
         free = free_names(names, lists.keys())
         return {**lists, **{free[name]: [answer.get(name) for answer in answers] for name in names}}

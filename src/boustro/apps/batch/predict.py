@@ -29,7 +29,6 @@ from boustro.output import (
     keeping,
     only_errors,
     print_notices,
-    warnings_as_notes,
 )
 from boustro.progress import Progress
 from boustro.store import fingerprint
@@ -316,7 +315,7 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
         for chunk in _texts(stream, file):
             for event in live.feed(chunk):
                 print(as_json(event.to_dict()), flush=True)
-    with only_errors(run.quiet), warnings_as_notes():
+    with only_errors(run.quiet):
         events = live.end()
     for event in events:
         print(as_json(event.to_dict()), flush=True)

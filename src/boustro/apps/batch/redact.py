@@ -22,7 +22,7 @@ from typing import IO, Any, Literal
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.names import SHIPPED_TAGGER
 from boustro.options import OptionError, Positional
-from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices, warnings_as_notes
+from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
 from boustro.tasks import kept_columns
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS
@@ -94,9 +94,8 @@ def redact(
 
         kept = kept_columns(model).get("text_column", ())
         work = Redaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
-        with warnings_as_notes():
-            for file, target in pairs:
-                work.redact(file, target)
+        for file, target in pairs:
+            work.redact(file, target)
         print_notices(Counter(note.what for note in work.notes))
         print(f"note: {work.checker.counted}", file=sys.stderr)
         print(f"note: {MISSED if str(model) in (SHIPPED_TAGGER, 'names') else MISSED_BY_OWN}", file=sys.stderr)
@@ -317,8 +316,7 @@ def _written(out: Path | None) -> Iterator[tuple[IO[bytes], Path]]:
 
 
 def _separated(work: Redaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
-    dialect = table.dialect
-    assert dialect is not None
+    dialect = table.output_dialect
     if table.keys:
         stream.write((dialect.start + dialect.format(table.heads)).encode())
     for record in _redacted(work, table, columns):

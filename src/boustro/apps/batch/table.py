@@ -10,7 +10,7 @@ read again, is in the line. Parquet and Arrow files that become one of them keep
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, Form, Row, read_rows
 from boustro.progress import Progress
 from boustro.text.columnar import Types, write_columns
-from boustro.text.documents import WESTERN, is_stream
+from boustro.text.documents import is_stream
 from boustro.text.files import TABULAR, Rows, TableRow, open_rows
 from boustro.text.rows import file_ending
 from boustro.text.separated import Dialect, no_formula
@@ -79,7 +79,6 @@ def look(
     if not can_read_again(files):
         return survey
     opened, counted, name = [_table_of(file, reads, columns) for file in files], [0], out or Path(f"answers.{output}")
-    western = False
     for file, table in zip(files, opened, strict=True):
         if table is not None:
             for key, head in zip(table.keys, table.heads, strict=True):
@@ -90,7 +89,6 @@ def look(
             survey.types.add(table)
         for some in _chunks(Progress("counting", "rows").over(records), table is None, counted):
             if table is not None:  # they are said when the rows are answered
-                western = western or any(note.what == WESTERN for note in table.notes)
                 table.notes.clear()
             for place, record in some:
                 survey.add(record, output)
@@ -103,7 +101,7 @@ def look(
     survey.rows = None if None in counted else counted[0]
     first = opened[0]
     if first is not None and first.dialect and file_ending(Path(files[0])) == f".{output}":
-        survey.dialect = replace(first.dialect, has_mark=first.dialect.has_mark or western)
+        survey.dialect = first.output_dialect
     if first is not None and all(table is not None and _is_alike(table, first) for table in opened):
         survey.alike = [table for table in opened if table is not None]
     return survey

@@ -44,7 +44,7 @@ from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import read_documents
 from boustro.text.languages import foreign_note
 from boustro.text.places import LM, Data, Model, TextSource
-from boustro.text.words import join_words, split_text, word_rule
+from boustro.text.words import split_text, word_rule
 from boustro.types import Sentence
 
 
@@ -105,8 +105,7 @@ def fit(
         from boustro.tasks.plan import plan_of
 
         model = kind.of(plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device))
-        texts = (join_words(part.words) for example in sentences for part in kind.parts(example))
-        if is_shipped(model.encoder_spec) and (note := foreign_note(texts)):
+        if is_shipped(model.encoder_spec) and (note := foreign_note(kind.running_texts(sentences))):
             print(note, file=sys.stderr)
         Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
         with claim(out, TASKS[task].folder, overwrite):

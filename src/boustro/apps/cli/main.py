@@ -24,6 +24,7 @@ from boustro.apps.cli.known import COMMANDS, usage
 from boustro.choose import suggestion
 from boustro.errors import lacks_memory, lacks_package, reason
 from boustro.options import OptionError, command_line
+from boustro.output import warnings_as_notes
 
 SAME = {"train": "fit"}
 """Words that run a command of another name."""
@@ -146,7 +147,7 @@ def run(name: str, arguments: list[str]) -> int:
             print(help_of(name, known, line.table, everything=ALL in asked))
             return 0
         values = line.values(prog, example)
-        with interruptions():
+        with interruptions(), warnings_as_notes():
             filled = line.table.call_with(values)
             check_places(line, values, example)
             call(command, filled)

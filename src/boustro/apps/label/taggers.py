@@ -36,7 +36,7 @@ from boustro.tasks import task_class
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.estimate import KEY, choose_head, estimate
-from boustro.tasks.fitting import describe, fit, head_facts
+from boustro.tasks.fitting import describe, fit, head_facts, learned_languages
 from boustro.tasks.folds import kin, left_out
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan
@@ -190,15 +190,16 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     head.body.fill(*live.linear())
     head.crf.load_state_dict(live.make_crf().state_dict())
     head.to(tagger.device)
-    tagger.fitted = Fitted(tagger.plan, labelling, head, _record(reader.encoder, head, train))
+    tagger.fitted = Fitted(tagger.plan, labelling, head, _record(tagger.plan, reader.encoder, head, train))
     return tagger
 
 
-def _record(encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
+def _record(plan: Plan[Any], encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
     """Return a training record in the form of `tasks.fitting`."""
     facts = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
     return {
         **facts,
+        **learned_languages(plan, train),
         "train": describe(train),
         "dev": None,
         "dev_scores": None,

@@ -12,7 +12,7 @@ same number of columns of which the last is a tag are CoNLL. Labels in it are ke
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -38,6 +38,7 @@ from boustro.types import Entity, Sentence, label_set
 Form = Literal["auto", "text", "jsonl", "conll"]
 FILES: dict[Form, files.Form | None] = {"auto": None, "text": "text", "jsonl": "json", "conll": "conll"}
 """What `files` calls these forms."""
+EMPTY = "records without a word, which are not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool 
         given = {} if sentences else {where: _text_of(record, options) for where, record in records}
         texts = _labelled(path, options, given)
     else:
-        texts = (text for where, record in records for text in _unlabelled(record, where, sentences))
+        texts = _counted(records, lambda record, where: _unlabelled(record, where, sentences))
     some = _some([_refuse_half_characters(_with(text, others)) for text in texts], path)
     return [*_numbered(_without_lone(some, not sentences))]
 
@@ -107,7 +108,7 @@ def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, s
     `ValueError` for CoNLL.
     """
     _, records, others = _open(path, form, options, words=False)
-    texts = [t for where, record in records for t in _whole(record, where, options, sentences) if len(t.sentence)]
+    texts = [*_counted(records, lambda record, where: _whole(record, where, options, sentences))]
     return [*_numbered(_refuse_half_characters(_with(text, others)) for text in _some(texts, path))]
 
 
@@ -168,6 +169,16 @@ def _open(
     if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
         raise no_column(str(path), [TEXT_KEY], (row for _, row in rows))
     return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
+
+
+def _counted(records: Iterable[tuple[str, Any]], texts_of: Callable[[Any, str], Iterable[Text]]) -> Iterator[Text]:
+    """The texts of records that have a word; a note counts the records without one, and no blank line of a text."""
+    num_empty = 0
+    for where, record in records:
+        texts = [text for text in texts_of(record, where) if len(text.sentence)]
+        num_empty += not texts and not isinstance(record, str)
+        yield from texts
+    print_notices({EMPTY: num_empty})
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:

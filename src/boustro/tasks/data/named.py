@@ -95,9 +95,15 @@ def _file_rows(path: Path, what: str, options: DataOptions, notes: list[Note]) -
         raise missing_file(path, f"labelled {what}s are expected, as JSON lines or a table")
     rows = open_rows(path, delimiter=options.delimiter, notes=notes, otherwise="json")
     if rows.is_table:
-        return [*rows.rows()]
+        return _with_empty_texts([*rows.rows()])
     refuse_delimiter(options, path)
     return [(f"{path}:{number}", record) for number, record in rows.numbered()]
+
+
+def _with_empty_texts(rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Rows of a table with an empty text for an empty cell of a column of texts, as a cell of CSV is read."""
+    texts = {key for _, row in rows for key, value in row.items() if isinstance(value, str)}
+    return [(where, row | {key: "" for key in texts if row[key] is None}) for where, row in rows]
 
 
 def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: str) -> list[tuple[str, Any]]:
