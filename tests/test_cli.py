@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,17 @@ def test_too_little_memory_is_no_bug_of_ours(monkeypatch, capsys):
 
     monkeypatch.setattr("boustro.apps.cli.doctor.doctor", doctor)
     assert "not enough memory (Unable to allocate 9 TiB)" in fails(capsys, "doctor")
+
+
+def test_warnings_of_a_command_are_notes_each_said_once(monkeypatch, capsys):
+    def doctor() -> None:
+        for _ in range(2):
+            warnings.warn("a.jsonl: 2 texts without a word", stacklevel=1)
+            print("then", file=sys.stderr)
+
+    monkeypatch.setattr("boustro.apps.cli.doctor.doctor", doctor)
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().err == "note: a.jsonl: 2 texts without a word\nthen\nthen\n"
 
 
 def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsys):

@@ -200,7 +200,7 @@ def test_an_empty_cell_is_an_empty_text_in_every_table(write, ending):
     pairs = PairClassifier.read(path, ("message", "other"), "topic")
     assert [len(part) for pair in pairs for part in pair.parts] == [3, 1, 0, 1]
     frame.assign(topic=["news", None]).to_csv(path.with_suffix(".csv"), index=False)
-    with pytest.raises(ValueError, match=r"a.csv:3: .*expected a name or a number; label it, or leave it out"):
+    with pytest.raises(ValueError, match=r"a.csv:3: .*expected a name or a number; label it, or remove it"):
         Classifier.read(path.with_suffix(".csv"), "message", "topic")
 
 

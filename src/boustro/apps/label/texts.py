@@ -38,7 +38,7 @@ from boustro.types import Entity, Sentence, label_set
 Form = Literal["auto", "text", "jsonl", "conll"]
 FILES: dict[Form, files.Form | None] = {"auto": None, "text": "text", "jsonl": "json", "conll": "conll"}
 """What `files` calls these forms."""
-EMPTY = "records without a word, which are not shown"
+WITHOUT_WORD = "records without a word, which are not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _counted(records: Iterable[tuple[str, Any]], texts_of: Callable[[Any, str], 
         texts = [text for text in texts_of(record, where) if len(text.sentence)]
         num_empty += not texts and not isinstance(record, str)
         yield from texts
-    print_notices({EMPTY: num_empty})
+    print_notices({WITHOUT_WORD: num_empty})
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
-        advice = "; label it, or leave it out" if label in (None, "") else ""
+        advice = "; label it, or remove it" if label in (None, "") else ""
         said = f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number"
         raise ValueError(said + advice)
     return replace(sentence, label=tidy_label(label, where, notes))
