@@ -58,6 +58,10 @@ def words_of(text):
         ("Jose\u0301,he Jose\u0301.He", "Jose\u0301 , he Jose\u0301 . He"),
         ("1,000 10:30 1/2 3.5 10:30am", "1,000 10:30 1/2 3.5 10:30am"),
         ("AT&T O'Neill U.S. Ph.D J.Smith e.g.,he node.js", "AT&T O'Neill U.S. Ph.D J.Smith e.g. , he node.js"),
+        (
+            "F/A-18,he S/4HANA/OS/2 N/A HP/IBM T/Ada A/We Mr/Mrs",
+            "F/A-18 , he S/4HANA / OS/2 N/A HP / IBM T / Ada A / We Mr / Mrs",
+        ),
         ("Mr.Tom's,he St.Petersburg", "Mr. Tom 's , he St. Petersburg"),
         ("to:Ada.Brandt@example.org,Tom@x.org.He", "to : Ada.Brandt@example.org , Tom@x.org . He"),
         ("(https://example.org/a,b?c=d#e).", "( https://example.org/a,b?c=d#e ) ."),

@@ -37,6 +37,7 @@ TEXTS = [
     "The ferry to Vellmar leaves at seven, and Ada Brandt is never on time. " * 60,
     f"Ada sent {'QmFzZTY0' * 5000} and {'𝒜b3/' * 33} to Lisse.",
     "Peter,Maria/Tom:he.He Cc:Ada.Brandt@example.org,1,000 10:30 https://example.org/a,b?c Ph.D.,1.Tom x.org:80/y",
+    "F/A-18,OS/2 T/Ada",
     f"Then data:image/png;base64,{'aB+/+c' * 40}==. {'-=' * 80}",
 ]
 

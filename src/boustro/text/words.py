@@ -3,9 +3,10 @@
     "Dr. Ana Ruiz's U.S. tour (1996-97) didn't end."
     Dr. | Ana | Ruiz | 's | U.S. | tour | ( | 1996-97 | ) | did | n't | end | .
 
-A comma, a colon and a slash join digits alone (1,000; 10:30; 1/2), and a full stop joins no small letter to a capital
-one, nor a digit to a word with a capital. Web addresses are one word, and so is an e-mail address. What was trained by
-another rule keeps it (`RULE`).
+A comma, a colon and a slash join digits alone (1,000; 10:30; 1/2), but a slash also joins one capital letter to others,
+and one or two to digits, as names of things have it (F/A-18, N/A, OS/2; neither Tom/Ada nor HP/IBM). A full stop joins
+no small letter to a capital one, nor a digit to a word with a capital. Web addresses are one word, and so is an e-mail
+address. What was trained by another rule keeps it (`RULE`).
 
     "Tom,he met Cc:Maria.She/they saw https://example.org/a,b (10:30)"
     Tom | , | he | met | Cc | : | Maria | . | She | / | they | saw | https://example.org/a,b | ( | 10:30 | )
@@ -81,7 +82,7 @@ HOST = r"(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}[a-z]{2,24}(?=/|:[0-9])"
 BEFORE_AT = rf"(?=[-\w.&’']{{1,64}}@){LETTER}+(?:[-.&’']{LETTER}+)*@(?={LETTER})"  # at most 64, by RFC 5321
 JOINING = (  # what joins letters and digits, by rule
     f"[{MARKS_INSIDE}]",
-    rf"""(?:[-&@_’']|(?<=\d)[,:/](?=\d)
+    rf"""(?:[-&@_’']|(?<=\d)[,:/](?=\d)|(?<=\b[A-Z])/(?=\d|[A-Z](?![^\W\dA-Z]))|(?<=\b[A-Z]{{2}})/(?=\d)
           |\.(?!(?<=[{LOWER}{EXTENDERS}]\.)(?:[IA]\b|[{UPPER}]{LETTER}))(?!(?<=\d\.)[{UPPER}][{LOWER}]))""",
 )
 JOINING_CODE = ("[-/.,:&@’'+=]", "[-/+=]")

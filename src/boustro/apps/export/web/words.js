@@ -11,6 +11,8 @@ export class Splitter {
     const mark = `[^${c.word}${c.space}]`;
     const joining = rule === 1 ? "[-/.,:&@_’']" : "(?:[-&@_’']|" +
       `(?<=[${c.decimal}])[,:/](?=[${c.decimal}])|` + // 1,000
+      `(?<=(?<![${c.word}])[A-Z])/(?=[${c.decimal}]|[A-Z](?!(?![${c.decimal}A-Z])[${c.word}]))|` + // F/A-18
+      `(?<=(?<![${c.word}])[A-Z]{2})/(?=[${c.decimal}])|` + // OS/2
       `\\.(?!(?<=[${c.lower}${c.extender}]\\.)(?:[IA]${ends}|[${c.upper}]${letter}))(?!(?<=[${c.decimal}]\\.)[${c.upper}][${c.lower}]))`;
     const code = rule === 1 ? "[-/.,:&@’'+=]" : "[-/+=]";
     const addresses = rule === 1 ? [] : [
