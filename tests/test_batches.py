@@ -521,6 +521,19 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     assert "would both be written to" in capsys.readouterr().err
 
 
+def test_cells_of_a_workbook_in_a_folder_are_texts_as_those_of_one_file(folder, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book, source = openpyxl.Workbook(), tmp_path / "in" / "a.xlsx"
+    for row in (("id", "message"), (1, "Ada left."), (2, None), (3, 4711)):
+        book.active.append(row)
+    source.parent.mkdir()
+    book.save(source)
+    for given, out in ((source.parent, tmp_path / "out"), (source, tmp_path / "a.jsonl")):
+        assert main(["predict", str(folder), str(given), "--text-column", "message", "--out", str(out)]) == 0
+    assert lines(tmp_path / "out" / "a.jsonl") == lines(tmp_path / "a.jsonl")
+    assert not (tmp_path / "out" / "errors.jsonl").exists()
+
+
 def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
     from boustro import SentenceEncoder
 

@@ -11,6 +11,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.live.redactor import Redactor
 from boustro.text.languages import foreign_note, language_of
 from boustro.types import Sentence
+from children import CONTEXT
 
 GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
 
@@ -98,6 +99,17 @@ def test_the_predictor_of_columns_warns_once(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         predictor({"text": [GERMAN]})
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_predict_counts_the_languages_of_all_files_of_a_folder(tmp_path, capsys, monkeypatch, workers):
+    monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
+    (tmp_path / "in").mkdir()
+    for name, text in (("a.txt", f"{GERMAN}\nIt broke.\n"), ("b.txt", f"It broke.\n{GERMAN}\n")):
+        (tmp_path / "in" / name).write_text(text)
+    words = ["predict", "starter-names", str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--workers", workers]
+    assert main(words) == 0
+    assert capsys.readouterr().err.count("note: 2 of 4 texts look German") == 1
 
 
 @pytest.mark.parametrize("how", ["python", "command"])

@@ -436,6 +436,10 @@ class Task(Contract[Input, Result]):
         self._foreign.add(texts)
         return self._foreign.say()
 
+    def take_languages(self) -> dict[str, int]:
+        """The languages of the inputs so far, see `ForeignTexts.take`; for work that several processes share."""
+        return {} if self._foreign is None else self._foreign.take()
+
     @overload
     def predict(self, given: Input) -> Result: ...
     @overload

@@ -10,7 +10,7 @@ and so are those that are English words too (die, was, man). It is for a note, n
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 FUNCTION_WORDS = {
@@ -240,6 +240,18 @@ class ForeignTexts:
             self._num += 1
             if (name := language_of(text)) is not None and name not in self._known:
                 self._counts[name] += 1
+
+    def take(self) -> Counter[str]:
+        """The texts in each language, and all texts under an empty name; begins to count anew."""
+        taken = self._counts + Counter({"": self._num})
+        self._num, self._counts = 0, Counter()
+        return taken
+
+    def merge(self, taken: Mapping[str, int]) -> None:
+        """Add what another one took."""
+        counts = Counter(taken)
+        self._num += counts.pop("", 0)
+        self._counts += counts
 
     @property
     def languages(self) -> list[str]:

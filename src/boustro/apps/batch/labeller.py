@@ -394,9 +394,9 @@ class Predictor:
         return self._outputs([self._parse(value, place) for value, place in zip(values, places, strict=True)])
 
     def answer_each(self, values: Sequence[Any], places: Sequence[str]) -> list[dict[str, Any] | Exception]:
-        """Answer values as `answer` does, with an error in place of an answer where one fails."""
+        """Answer values that `columns` has named, with an error in place of an answer where one fails."""
         items = list(zip(values, places, strict=True))
-        return answer_each(items, lambda item: self._parse(*item), self._outputs)
+        return answer_each(items, lambda item: self._parse_named(*item), self._outputs)
 
     def _outputs(self, inputs: Sequence[Any]) -> list[dict[str, Any]]:
         asked = self.answering.answer([given for given in inputs if given is not EMPTY])
@@ -408,6 +408,9 @@ class Predictor:
         """An input, or `EMPTY` for one without a text that the model is not asked for."""
         if {*self.columns.names.values()} <= (value.keys() if isinstance(value, Mapping) else {*()}):
             value = self.columns.named(value, place, table=False)
+        return self._parse_named(value, place)
+
+    def _parse_named(self, value: Any, place: str) -> Any:
         refuse_half_characters(value, place)
         model = self.answering.model
         if model.empty_answer() is not None and Columns(texts=model.texts).are_empty(value):

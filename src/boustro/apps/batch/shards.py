@@ -36,6 +36,7 @@ from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.text.documents import OPENERS
 from boustro.text.files import free_names
+from boustro.text.languages import ForeignTexts
 from boustro.text.separated import json_value
 
 SHARD_ROWS = 1024
@@ -55,6 +56,8 @@ class Done:
     process: int
     notes: Mapping[str, int] = field(default_factory=dict)
     """What was changed in the rows, counted."""
+    languages: Mapping[str, int] = field(default_factory=dict)
+    """Those of the texts, see `ForeignTexts.take`."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,8 @@ class Job:
         problems = sum(1 for _ in errors.open("rb"))
         if not problems:
             errors.unlink()
-        return Done(shard, done, problems, monotonic() - started, os.getpid(), Counter(note.what for note in notes))
+        counts, languages = Counter(note.what for note in notes), self.predictor.answering.model.take_languages()
+        return Done(shard, done, problems, monotonic() - started, os.getpid(), counts, languages)
 
     def _answer(
         self, rows: list[Row], notes: list[Note], columns: Mapping[str, Any]
@@ -280,16 +284,17 @@ def predict_folder(
         job = make_job(predictor, source, out, form)
         shards = job.shards()
         job.begin(output.resume)
-        missing, rows, notes = job.missing(), 0, Counter[str]()
+        missing, rows, notes, foreign = job.missing(), 0, Counter[str](), ForeignTexts()
         kept = "{:,} of {:,} files are answered; --resume goes on"
         told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)))
         with told, Progress("answering", "files", total=len(shards), done=len(shards) - len(missing)) as bar:
             for done in run_shards(job, output.engine, output.workers):
                 rows += done.rows
                 notes.update(done.notes)
+                foreign.merge(done.languages)
                 bar.update()
         problems = job.end()
-        print_notices({**notes, f"rows without an answer, in {out / ERRORS}": problems})
+        print_notices({**notes, **foreign.notices, f"rows without an answer, in {out / ERRORS}": problems})
         print(f"{out}: {len(missing):,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
 
 
