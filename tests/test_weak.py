@@ -296,6 +296,34 @@ def test_the_option_of_fit(tiny_pair, tmp_path, capsys, monkeypatch):
     assert main(["fit", "--train", "gold.jsonl", "--weak", "absent.jsonl", *how, "--overwrite"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "name,type\nPort Lisse,LOC\n"),
+        ("a.csv", "id;Type;Name;n\r\n1;LOC;Port Lisse;2\r\n\r\n2;LOC;Vellmar;\r\n"),
+        ("a.tsv", "text\tlabel\nPort Lisse\tLOC\n"),
+        ("a.tsv", "Port Lisse\tLOC\nLOC\tLOC\n"),
+        ("a.tsv", "LOC\tLOC\nPort Lisse\tLOC\n"),
+        ("a.jsonl", '{"name": "Port Lisse", "type": "LOC"}\n'),
+        ("a.parquet", {"label": ["LOC"], "text": ["Port Lisse"]}),
+        ("a.xlsx", {"Name": ["Port Lisse", " Vellmar"], "Label": ["LOC", "LOC"]}),
+    ],
+)
+def test_a_gazetteer_may_be_a_table_with_columns(tmp_path, name, content):
+    if isinstance(content, str):
+        (tmp_path / name).write_text(content, newline="")
+    else:
+        frame = pytest.importorskip("pandas").DataFrame(content)
+        (frame.to_excel if name == "a.xlsx" else frame.to_parquet)(tmp_path / name, index=False)
+    names = Gazetteer.read(tmp_path / name)
+    assert [e.text for e in names.entities("The type, the name, the label of Port Lisse.")] == ["Port Lisse"]
+    (tmp_path / "b.csv").write_text("who,what\nPort Lisse,LOC\n")
+    with pytest.raises(
+        ValueError, match=r"b.csv:1: expected a name and a label with a tab .* or columns text \(or name"
+    ):
+        Gazetteer.read(tmp_path / "b.csv")
+
+
 def test_a_gazetteer_and_texts_in_windows_1252_are_read_with_a_note(tmp_path, capsys):
     for name, content in (("names.tsv", "Müller\tPER\n"), ("texts.txt", "Herr Müller kommt.\n")):
         (tmp_path / name).write_bytes(content.encode("cp1252"))

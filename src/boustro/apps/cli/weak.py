@@ -5,10 +5,10 @@ Names with a label each, found in text: the longest match from left to right, ov
     Port Lisse<tab>LOC      "Ada left Port Lisse."   →   LOC [9, 19)
     Port<tab>ORG
 
-A file has a name and a label with a tab between them on each line, or JSON with `text` and `label`. A name is
-split into words as text is; it matches the same words in the same case, or in any case where that was asked for. A
-word of the text may have a full stop that the name has not (`Graematter Inc` in "… of Graematter Inc."), because it
-also ends sentences there.
+A file has a name and a label with a tab between them on each line, or is JSON or a table with `text` (or `name`) and
+`label` (or `type`). A name is split into words as text is; it matches the same words in the same case, or in any case
+where that was asked for. A word of the text may have a full stop that the name has not (`Graematter Inc` in "… of
+Graematter Inc."), because it also ends sentences there.
 
 Where in a text the entities are that were listed without offsets, as language models list them.
 
@@ -23,6 +23,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,14 @@ from boustro.output import as_json, keep_file, print_notices
 from boustro.progress import Progress
 from boustro.store import write_file
 from boustro.text.documents import Split, read_documents
-from boustro.text.files import is_separated, open_rows
+from boustro.text.files import TableRow, is_separated, open_rows
 from boustro.text.places import Corpus, TextPath
 from boustro.text.words import LINE_BREAKS, split_text
 from boustro.types import Entity, Note
 
+KEYS = (("text", "name"), ("label", "type"))
+"""The keys or columns of a name and of its label, in any case."""
+EXPECTED = "a name and a label with a tab between them, or columns text (or name) and label (or type)"
 Words = tuple[str, ...]
 Places = list[tuple[int, int]]
 
@@ -71,7 +75,7 @@ class Gazetteer:
         """A file of names; `ValueError`, with file:line, for a line without a name and a label, and for no name."""
         made = cls(_read(path), ignore_case)
         if not len(made):
-            raise ValueError(f"{path}: no names; expected a name and a label with a tab between them on each line")
+            raise ValueError(f"{path}: no names; expected {EXPECTED}")
         return made
 
     def entities(self, text: str, crossing: list[Entity] | None = None) -> list[Entity]:
@@ -127,17 +131,27 @@ def _bare(word: str) -> str:
     return word.removesuffix(".") or word
 
 
+def _has_head(path: Path) -> bool:
+    """Whether the first line of a CSV or TSV file names the columns of names and labels, and is no name itself."""
+    with suppress(ValueError):  # two equal cells, which are no head
+        heads = {key.casefold() for key in open_rows(path, notes=[]).keys}
+        return all(heads & {*keys} for keys in KEYS)
+    return False
+
+
 def _read(path: Path) -> Iterator[tuple[str, str]]:
     notes: list[Note] = []
-    for where, value in open_rows(path, "text" if is_separated(path) else None, notes=notes):
+    for where, value in open_rows(path, "text" if is_separated(path) and not _has_head(path) else None, notes=notes):
+        if (isinstance(value, str) and not value.strip()) or (isinstance(value, TableRow) and value.is_blank):
+            continue
         if isinstance(value, str):
-            if not value.strip():
-                continue
-            name, _, label = (part.strip() for part in value.partition("\t"))
+            cells: list[Any] = [*value.partition("\t")[::2]]
         else:
-            name, label = (value.get("text"), value.get("label")) if isinstance(value, Mapping) else (None, None)
-        if not (isinstance(name, str) and isinstance(label, str) and name.strip() and label.strip()):
-            raise ValueError(f"{where}: expected a name and a label with a tab between them, got {value!r}")
+            record = {str(key).casefold(): cell for key, cell in value.items()} if isinstance(value, Mapping) else {}
+            cells = [next((record[key] for key in keys if key in record), None) for keys in KEYS]
+        if not all(isinstance(cell, str) and cell.strip() for cell in cells):
+            raise ValueError(f"{where}: expected {EXPECTED}, got {shorten(value)}")
+        name, label = (cell.strip() for cell in cells)
         yield name, label
     print_notices(Counter(note.what for note in notes))
 
@@ -243,7 +257,8 @@ def weak(
             lines whose objects have a text and a list of entities, each with its text and its label, which are found
             in the text.
         out: File to write.
-        gazetteer: Names and their labels, with a tab between them on each line, or JSON with text and label. The
+        gazetteer: Names and their labels, with a tab between them on each line, or JSON or a table with the columns
+            text (or name) and label (or type). The
             longest name counts, from left to right, over whole words.
         ignore_case: Find the names of the gazetteer in any case. By default the case must be the same.
         split: What ends a text in a text file.
