@@ -1,15 +1,19 @@
 """Folders go to the Hub and come back over HTTP, by its own client; the Hub is a stand-in on this machine."""
 
+import ast
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from boustro.apps.export.folder import write_card as write_exported_card
 from boustro.store import MANIFEST
-from boustro.tasks.hub import _scores
+from boustro.tasks.hub import _scores, write_card
 from fake_hub import TOKEN, fake_hub
 
 USE = """
@@ -58,6 +62,17 @@ def test_a_tagger_goes_up_and_comes_down_over_http_and_what_the_hub_refuses_is_a
         assert json.loads(answer) == [["LOC", "Vellmar"]]
     assert "ada/other: the Hub refused the upload: " in refused
     assert "FileNotFoundError ada/other: no such folder, and not found on the Hub" in missing
+
+
+@pytest.mark.parametrize("exports", [False, True])
+def test_a_card_opens_a_folder_of_any_name(tagger_folder, exported, tmp_path, exports):
+    folder = tmp_path / 'Ada\'s "ner" \\n'
+    shutil.copytree(exported if exports else tagger_folder, folder)
+    (folder / "README.md").unlink()
+    (write_exported_card if exports else write_card)(folder, folder.name)
+    (block,) = re.findall(r"```python\n(.+?)```", (folder / "README.md").read_text(), re.DOTALL)
+    texts = [node.value for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Constant)]
+    assert folder.name in texts
 
 
 def test_a_card_without_a_development_set_has_the_cross_validated_score():

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from boustro.encoders.extended import POOLED, SPELLING
 from boustro.errors import reason
 from boustro.metrics.score import score_table
+from boustro.output import as_json
 from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
 from boustro.tasks import TASKS, task_of
 from boustro.tasks.labellings import open_labelling
@@ -136,7 +137,7 @@ def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: 
         moved = ', encoder="…"'
         note = "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
     calls = "\n".join(lines)
-    opened = f'{variable} = boustro.{cls}.from_pretrained("{name}"{moved})'
+    opened = f"{variable} = boustro.{cls}.from_pretrained({as_json(name)}{moved})"
     return f"```python\nimport boustro\n\n{opened}\n{calls}\n```{note}"
 
 

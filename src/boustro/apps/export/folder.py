@@ -53,6 +53,7 @@ from boustro.heads.base import Head
 from boustro.heads.decoding import TagDecoder
 from boustro.heads.mix import LayerConcat
 from boustro.options import command_line
+from boustro.output import as_json
 from boustro.store import read_json, write_file, write_folder, write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.base import Task
@@ -72,7 +73,7 @@ PAGE = """# {name}
 ```python
 from boustro.runtime import load
 
-model = load("{name}")
+model = load({quoted})
 model.predict({example})
 ```
 
@@ -453,6 +454,7 @@ def write_card(folder: Path, name: str) -> None:
     facts = {name: config[name] for name in ("version", "precision")}
     page = PAGE.format(
         name=name,
+        quoted=as_json(name),
         predict=command_line("predict", name, "texts.txt"),
         does=entry.does,
         labels=labels,
