@@ -24,7 +24,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from boustro.lab.generation.both_ends.pair import Pair, nearest_left
+from boustro.lab.generation.both_ends.pair import LMPair, nearest_left
 from boustro.lab.judges import CONTROLS, SCORES, MaskedJudge, best, weigh
 from boustro.metrics.significance import Difference, bootstrap, difference
 from boustro.output import as_json, check_output
@@ -74,7 +74,7 @@ def main(
         json: Write the figures to this file.
     """
     check_output(json)
-    pair, sets = Pair.load(model), {}
+    pair, sets = LMPair.load(model), {}
     for path in questions:
         sets[path.stem] = [read_questions(pair, path)]
     if data is not None:
@@ -102,7 +102,7 @@ def main(
 
 
 def draw_items(
-    pair: Pair, articles: Sequence[Sequence[int]], hard: bool, count: int, prefix: int, size: int, seed: int
+    pair: LMPair, articles: Sequence[Sequence[int]], hard: bool, count: int, prefix: int, size: int, seed: int
 ) -> list[Item]:
     """Items from random places. All choices begin with a word, do not overlap, and stand in a random order."""
     rng, items = np.random.default_rng(seed), []
@@ -132,7 +132,7 @@ def draw_items(
     return items
 
 
-def read_questions(pair: Pair, path: Path) -> list[Item]:
+def read_questions(pair: LMPair, path: Path) -> list[Item]:
     """The questions of a file; a choice follows its question after a space."""
     items = []
     for line in path.read_text("utf-8").splitlines():
@@ -145,7 +145,7 @@ def read_questions(pair: Pair, path: Path) -> list[Item]:
     return items
 
 
-def refuse_other_pieces(tokenizer: Any, pair: Pair) -> None:
+def refuse_other_pieces(tokenizer: Any, pair: LMPair) -> None:
     """`ValueError` for a masked LM over another vocabulary than the pair's, whose pieces the items are."""
     known = tokenizer.get_vocab()
     if any(known.get(piece) != number for piece, number in pair.tokenizer.get_vocab().items()):
@@ -153,7 +153,7 @@ def refuse_other_pieces(tokenizer: Any, pair: Pair) -> None:
 
 
 def measure(
-    pair: Pair, draws: Sequence[Sequence[Item]], judges: Sequence[MaskedJudge] = ()
+    pair: LMPair, draws: Sequence[Sequence[Item]], judges: Sequence[MaskedJudge] = ()
 ) -> dict[str, dict[str, float]]:
     """Accuracy of every score in percent, with its interval and its difference to the forward LM."""
     right: dict[str, list[list[bool]]] = {}

@@ -1,4 +1,4 @@
-"""Many few-shot heads trained in one `solve_many` or in one each: same heads, same steps.
+"""Many few-shot heads trained in one `train_many` or in one each: same heads, same steps.
 
     one by one    a run each, as `boustro fit --preset few` trains it; every head is compared with its twin
     at once       all runs in one call, as `boustro fewshot` trains them
@@ -18,9 +18,9 @@ import tyro
 
 import boustro
 from boustro.apps.studies.core.draws import draw_all
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.registry import HEADS
-from boustro.heads.solve import Job, Run, solve, solve_many
+from boustro.heads.solve import HeadRun, TrainingJob, train_heads, train_many
 from boustro.tasks.data import read_data
 from boustro.tasks.fitting import new_head
 from boustro.tasks.labellings import make_labelling
@@ -48,7 +48,7 @@ def main(
     data = read_data(train)
     draws = [[data[n] for n in draw] for draw in draw_all(data, [shots], heads)[shots]]
     tagger = boustro.Tagger(encoder, preset="few", context="sentence")
-    read: list[Inputs] = [tagger.plan.reader.read(draw, cached=True) for draw in draws]
+    read: list[HeadInputs] = [tagger.plan.reader.read(draw, cached=True) for draw in draws]
     rates = [1e-4 * 1.5**n for n in range(10)]
     print(f"{heads} heads, K = {shots}, {epochs} epochs of {batch_sentences}, {torch.get_num_threads()} threads")
     print("| head | runs | one by one | at once | ratio | alike |\n|---|---|---:|---:|---:|---:|")
@@ -64,12 +64,12 @@ def main(
                 )
                 plan = boustro.Tagger(encoder, kind, context="sentence").plan
                 shape = new_head(plan, labelling, draws[draw]).shape
-                jobs.append(Job(shape, read[draw], labelling.targets(draws[draw]), Run(options, m)))
-            solve_many(jobs[:2], bf16=False)  # warm up
+                jobs.append(TrainingJob(shape, read[draw], labelling.targets(draws[draw]), HeadRun(options, m)))
+            train_many(jobs[:2], bf16=False)  # warm up
             marks = [time.perf_counter()]
-            together = solve_many(jobs, bf16=False)
+            together = train_many(jobs, bf16=False)
             marks.append(time.perf_counter())
-            alone = [solve(*job[:3], [job.run], bf16=False)[0] for job in jobs]
+            alone = [train_heads(*job[:3], [job.run], bf16=False)[0] for job in jobs]
             marks.append(time.perf_counter())
             at_once, one_by_one = np.diff(marks)
             label = (kind if hidden is None else f"{kind} {hidden}") + (" + CRF" if crf else "")

@@ -35,7 +35,7 @@ from boustro.lab.generation.both_ends.filling import (
     find_fillings,
     of_writers,
 )
-from boustro.lab.generation.both_ends.pair import Ends, Pair
+from boustro.lab.generation.both_ends.pair import Ends, LMPair
 from boustro.lab.generation.both_ends.reader import Ids
 from boustro.lab.generation.canvas import between
 from boustro.lab.generation.draws import Draws
@@ -82,7 +82,7 @@ def main(
         json: Write the figures to this file.
     """
     check_output(json)
-    pair = Pair.load(model)
+    pair = LMPair.load(model)
     articles = list(_articles(pair, data / "wikipedia" / "validation.jsonl.bz2"))
     sizes = range(1, pieces + 1) if lengths else range(pieces, pieces + 1)
     draws = [draw_gaps(pair, articles, sizes, gaps, context, seed) for seed in seeds]
@@ -117,7 +117,7 @@ def main(
 
 
 def draw_gaps(
-    pair: Pair, articles: Sequence[Sequence[int]], sizes: Sequence[int], count: int, context: int, seed: int
+    pair: LMPair, articles: Sequence[Sequence[int]], sizes: Sequence[int], count: int, context: int, seed: int
 ) -> Drawn:
     """Gaps of all sizes in turn, at random places; none holds a special piece or one of white space alone."""
     rng, writable = np.random.default_rng(seed), pair.writable.cpu().numpy()
@@ -250,7 +250,7 @@ def _rankings(pieces: int) -> dict[str, System]:
     return {name: System(InfillOptions(tokens_per_gap=f"1-{pieces}"), ranking=name) for name in RANKINGS}
 
 
-def _masked(pair: Pair, name: str, pieces: int) -> dict[str, System]:
+def _masked(pair: LMPair, name: str, pieces: int) -> dict[str, System]:
     """Mask-predict by a masked LM, its drafts ranked by the pair, and together with the pair's own fillings."""
     model = open_lm(name)
     vocabulary = pair.tokenizer.get_vocab()
@@ -287,7 +287,7 @@ def fill_masked(
     return [tuple(pieces) for pieces in text.pieces.tolist()]
 
 
-def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
+def _cloze(pair: LMPair, path: Path, pieces: int) -> dict[str, System]:
     """A fusion's cloze head: alone, as what closes a gap, and as what ranks the beam's fillings.
 
     Alone it writes from the left, each piece as if it were the only one missing, so it takes as many readings as there
@@ -324,7 +324,7 @@ def _cloze(pair: Pair, path: Path, pieces: int) -> dict[str, System]:
     }
 
 
-def _unigrams(pair: Pair, data: Path, pieces: int) -> dict[str, System]:
+def _unigrams(pair: LMPair, data: Path, pieces: int) -> dict[str, System]:
     """What the LMs predict after their start piece, and counts of training text, at several weights."""
     predicted = pair.unigram
     counts = torch.ones_like(predicted)
@@ -369,7 +369,7 @@ def _show(rows: dict[str, dict[str, float]]) -> None:
     Console(width=120).print(table)
 
 
-def _articles(pair: Pair, path: Path) -> Iterator[list[int]]:
+def _articles(pair: LMPair, path: Path) -> Iterator[list[int]]:
     """The pieces of the articles of a file."""
     with bz2.open(path, "rt", encoding="utf-8") as file:
         for line in file:

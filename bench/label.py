@@ -16,8 +16,8 @@ import torch
 import tyro
 
 from boustro.apps.label.answers import AnswerFile
-from boustro.apps.label.background import Background, Source
-from boustro.apps.label.session import Session
+from boustro.apps.label.background import Background, SessionSource
+from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 
@@ -39,7 +39,7 @@ class Waits:
         )
 
 
-def measure(session: Session, work: Background, answers: int) -> Waits:
+def measure(session: LabellingSession, work: Background, answers: int) -> Waits:
     """Answer with the gold, sentence after sentence."""
     total, written, write = [], [], session.file.write
 
@@ -70,9 +70,9 @@ def main(
     to_label = read_to_label(texts, "auto", DEFAULT_OPTIONS)[:sentences]
     labels = sorted({e.label for text in to_label for e in text.gold or ()})
     with tempfile.TemporaryDirectory() as folder, AnswerFile(Path(folder) / "answers.jsonl").open() as file:
-        session = Session(to_label, file, labels)
+        session = LabellingSession(to_label, file, labels)
         started = time.perf_counter()
-        with Background(session, Source(encoder=encoder, cache=False)) as work:
+        with Background(session, SessionSource(encoder=encoder, cache=False)) as work:
             work.wait_ready()
             print(f"first sentences ready after {time.perf_counter() - started:.1f} s")
             while len(session.pool) < len(to_label):

@@ -19,7 +19,7 @@ from typing import Any
 import tyro
 
 from boustro.apps.batch.command import OutputOptions
-from boustro.apps.batch.labeller import Opened
+from boustro.apps.batch.labeller import OpenedFolder
 from boustro.apps.batch.predict import predict_files
 from boustro.apps.drawing import WIDTH, Scale, dots, path, picture, standalone, text, ticks
 from boustro.lab.pretrain.progress import PeakMemory
@@ -32,7 +32,7 @@ HEIGHT, LEFT, TOP, BETWEEN = 110, 52, 30, 66
 
 def tag(folder: Path, source: Path, out: Path) -> dict[str, Any]:
     """Seconds and bytes of one run; a short file goes first, so that imports and loading are not counted."""
-    opened, short = Opened(folder, cache=False), source.with_suffix(".short.txt")
+    opened, short = OpenedFolder(folder, cache=False), source.with_suffix(".short.txt")
     with source.open(encoding="utf-8") as lines:
         short.write_text("".join(islice(lines, 8)), "utf-8")
 

@@ -34,7 +34,7 @@ import tyro
 import boustro
 from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.incremental import Order
-from boustro.apps.label.session import Session
+from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import Point, is_due
 from boustro.apps.label.taggers import measure as measure_live
 from boustro.apps.label.texts import read_to_label
@@ -269,7 +269,11 @@ def keys(
             gold = [tuple(replace(e, label=new[e.label]) for e in text.gold or ()) for text in loaded]
             reader = VectorReader(vector_source(encoder, own := [t.sentence for t in loaded], pool_mentions=True), own)
             with tempfile.TemporaryDirectory() as folder, AnswerFile(Path(folder) / "answers.jsonl").open() as file:
-                session, points, counts = Session(loaded, file, [*new.values()], order), list[Point](), list[int]()
+                session, points, counts = (
+                    LabellingSession(loaded, file, [*new.values()], order),
+                    list[Point](),
+                    list[int](),
+                )
                 session.attach(range(len(own)), reader.train_vectors(np.arange(len(own))), None, reader.start)
                 told = tell(session, gold) if groups else 0
                 while (shown := session.view()["sentence"]) is not None:
@@ -280,7 +284,7 @@ def keys(
             print(f"{encoder}, {order}: {sum(counts) + told} keys, {told} of them for groups", flush=True)
 
 
-def tell(session: Session, gold: Sequence[Sequence[Entity]]) -> int:
+def tell(session: LabellingSession, gold: Sequence[Sequence[Entity]]) -> int:
     """Tell what groups are; how many were looked at."""
     looked, names = [group for group in session.groups() if len(group.names) > 1], Counter[tuple[str, str]]()
     for text, entities in zip(session.texts, gold, strict=True):
@@ -289,7 +293,7 @@ def tell(session: Session, gold: Sequence[Sequence[Entity]]) -> int:
         right = Counter({label: sum(names[name, label] for name in group.names) for label in session.labels})
         label, count = (right + Counter({"": group.mentions - right.total()})).most_common(1)[0]
         if count >= 0.8 * group.mentions:
-            session.tell(group.names, label)
+            session.label_group(group.names, label)
     return len(looked)
 
 

@@ -34,7 +34,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import KINDS, Kind, open_encoder
 from boustro.lab.adapt import adapters
 from boustro.lab.adapt.backward import build_backward
-from boustro.lab.adapt.options import AdaptConfig, BackwardConfig, TextOptions
+from boustro.lab.adapt.options import AdaptConfig, BackwardConfig, TextAdaptOptions
 from boustro.store import write_file
 from boustro.text.shards import tokenize
 from llm import PLACES, SETS, gain, run
@@ -250,7 +250,7 @@ def train(llm: str, what: str, work: Path, text: Sequence[str], tokens: int, min
         learn: Any = what.removesuffix("-run-up")
         depth = load_config(llm, None).get_text_config().num_hidden_layers
         blocks = "all" if learn == "hidden-pieces" else f"{depth // 4 + 1}-{depth}"
-        learned = TextOptions(shards=shards, learn=learn, segment_length=64, tokens=tokens)
+        learned = TextAdaptOptions(shards=shards, learn=learn, segment_length=64, tokens=tokens)
         reading = partial(ReadingOptions, prefix=PREFIX[what.endswith("-run-up")])  # adapt has no option for it
         with patch.object(adapters, "ReadingOptions", reading):
             adapters.adapt_to_text(AdaptConfig(lm=llm, out=out, blocks=blocks, lr=1e-3, dropout=0.0, text=learned))

@@ -39,9 +39,9 @@ from boustro.apps.drawing import (
     text,
     ticks,
 )
-from boustro.apps.label.incremental import LiveTagger, Order, Pool
-from boustro.apps.label.taggers import Given
-from boustro.apps.label.vectors import VectorReader, Vectors, vector_source
+from boustro.apps.label.incremental import LiveTagger, Order, SentencePool
+from boustro.apps.label.taggers import TrainingAnswers
+from boustro.apps.label.vectors import VectorReader, WordVectors, vector_source
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
 from boustro.metrics.score import spread
@@ -119,18 +119,18 @@ class Gold:
 
     sentences: Sequence[Sentence]
     entities: list[tuple[Entity, ...]]
-    vectors: Vectors
+    vectors: WordVectors
 
     @classmethod
-    def of(cls, sentences: Sequence[Sentence], vectors: Vectors) -> "Gold":
+    def of(cls, sentences: Sequence[Sentence], vectors: WordVectors) -> "Gold":
         """With the entities that the sentences name."""
         return cls(sentences, [gold_entities(s) for s in sentences], vectors)
 
-    def select(self, numbers: Sequence[int]) -> Vectors:
+    def select(self, numbers: Sequence[int]) -> WordVectors:
         """The vectors of some sentences, in this order."""
         starts = self.vectors.starts
         words = [self.vectors.words[starts[n] : starts[n + 1]] for n in numbers]
-        return Vectors(np.concatenate(words), np.cumsum([0, *map(len, words)]))
+        return WordVectors(np.concatenate(words), np.cumsum([0, *map(len, words)]))
 
 
 def simulate(
@@ -168,7 +168,7 @@ def run(
     squares = np.square(gold.vectors.words[:4096].astype(np.float32)).sum(1).mean()
     tagger = LiveTagger(gold.vectors.words.shape[1], float(squares), labels)
     waiting, left = [*budgets], _choices(gold, order, seed, pool)
-    ready, answered, words = Pool(), set[int](), 0
+    ready, answered, words = SentencePool(), set[int](), 0
     chooses = order in CHOOSING
     if chooses:
         ready.attach(left, gold.select(left), tagger)
@@ -203,7 +203,7 @@ def at(curve: Sequence[Mapping[str, Any]], words: float) -> float:
 
 def _point(tagger: LiveTagger, gold: Gold, judged: Gold, words: int) -> dict[str, Any]:
     known = {number: gold.entities[number] for number in tagger.learned}
-    given = Given([gold.sentences[n] for n in known], [*known])
+    given = TrainingAnswers([gold.sentences[n] for n in known], [*known])
     tagger.rescale(tagger.held_out(given.parts()), known)
     predicted = tagger.decode(tagger.scores(judged.vectors.words.astype(np.float32)), judged.sentences)
     f1 = round(score_entities(judged.entities, predicted, {}).value, 2)

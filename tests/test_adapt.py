@@ -14,7 +14,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.lab.adapt.adapters import make_next_masking
-from boustro.lab.adapt.options import TextOptions
+from boustro.lab.adapt.options import TextAdaptOptions
 from boustro.lab.objectives.masked_next import masked_next
 from boustro.models.lora import LoraShape, LoraWeights, adapter_fingerprint, add_lora, find_adaptation
 from boustro.store import open_folder
@@ -35,12 +35,12 @@ STEP_PIECES = 64
 
 def test_what_stands_for_a_hidden_piece(tiny_lm):
     tokenizer = load_encoder(str(tiny_lm("llama"))).tokenizer
-    blank = make_next_masking(tokenizer, TextOptions(), 410)
+    blank = make_next_masking(tokenizer, TextAdaptOptions(), 410)
     assert tokenizer.convert_ids_to_tokens(blank.mask_id) == "_" and blank.special[blank.mask_id]
     assert blank.special[400:].all() and blank.special.sum() == 10 + 2  # padded rows, the end of text and the blank
     tokenizer.add_special_tokens({"mask_token": "<|mask|>"})
-    assert make_next_masking(tokenizer, TextOptions(), 410).mask_id == tokenizer.mask_token_id
-    chosen = make_next_masking(tokenizer, TextOptions(mask_piece="a"), 410)
+    assert make_next_masking(tokenizer, TextAdaptOptions(), 410).mask_id == tokenizer.mask_token_id
+    chosen = make_next_masking(tokenizer, TextAdaptOptions(mask_piece="a"), 410)
     assert tokenizer.convert_ids_to_tokens(chosen.mask_id) == "a"
 
 
@@ -183,7 +183,7 @@ def test_the_validation_loss_is_that_of_the_folder_worked_out_with_transformers_
     whole = AutoModelForCausalLM.from_pretrained(lm)
     whole.model = merged.model
     segments = Segments(Shards.open(text / "validation"), 16, seed=None)
-    hide = make_next_masking(merged.tokenizer, TextOptions(), 400)
+    hide = make_next_masking(merged.tokenizer, TextAdaptOptions(), 400)
     losses = []
     for n in range(len(segments)):
         example = masked_next(segments[n], keyed_generator(1, 0, n), hide, "forward", [merged.tokenizer.eos_token_id])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from boustro.text import alignment
-from boustro.text.alignment import ENDS, LONG, MARKED, UNKNOWN_WORDS, Aligner, guess_spaces, without_mark
+from boustro.text.alignment import ENDS, LONG_WORDS, MARKED, UNKNOWN_WORDS, Aligner, guess_spaces, without_mark
 from boustro.text.shards import ALIKE, GPT2_PATTERN, LONG_TEXT, UNLIKE, ByteBPE
 from boustro.text.tokenizers import train_tokenizer
 from boustro.text.words import split_text
@@ -240,7 +240,7 @@ def test_a_long_word_is_read_by_its_ends(kind, tokenizer):
     aligner = Aligner(tokenizer)
     (pieces,) = aligner.align([([long, "a", cut], [True, True, True])])
     assert own_pieces(pieces, 0) == own_pieces(pieces, 2) and len(pieces.bounds) == 4
-    assert aligner.counts[LONG] == 1 and len(cut) == 2 * ENDS
+    assert aligner.counts[LONG_WORDS] == 1 and len(cut) == 2 * ENDS
 
 
 @pytest.mark.parametrize("kind", TOKENIZERS)

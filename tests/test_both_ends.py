@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from boustro.lab.generation.both_ends.filling import Gap, beam_search, context_room, fill_gaps, write
-from boustro.lab.generation.both_ends.pair import Ends, Pair
-from boustro.lab.generation.both_ends.reader import Reader
+from boustro.lab.generation.both_ends.pair import Ends, LMPair
+from boustro.lab.generation.both_ends.reader import EndReader
 from boustro.lab.generation.draws import draw_pieces
 from boustro.lab.generation.options import InfillOptions
 from conftest import KINDS
@@ -16,11 +16,11 @@ GAPS = [Gap(*CONTEXTS[n], spaced, (n,)) for n, spaced in enumerate([None, True, 
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_pair) -> Pair:
-    return Pair.load(tiny_pair, dtype="float32")
+def pair(tiny_pair) -> LMPair:
+    return LMPair.load(tiny_pair, dtype="float32")
 
 
-def log_probs(reader: Reader, context, written) -> torch.Tensor:
+def log_probs(reader: EndReader, context, written) -> torch.Tensor:
     """(W + 1, V) of every piece written and of the next, by one pass over everything, without padding or cache."""
     reading = [*(reversed(context) if reader.backward else context)]
     if reader.lm.config.sentinel or not reading:
@@ -33,7 +33,7 @@ def log_probs(reader: Reader, context, written) -> torch.Tensor:
 @pytest.mark.parametrize("sentinel", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cached_and_padded_reading_is_plain_reading(tiny_lm, kind, sentinel):
-    pair = Pair.load(
+    pair = LMPair.load(
         f"{tiny_lm(kind, sentinel=sentinel)}+{tiny_lm(kind, 'backward', seed=1, sentinel=sentinel)}", dtype="float32"
     )
     written = [[4], [], [3, 5, 6], [9, 9]]
@@ -49,7 +49,7 @@ def test_cached_and_padded_reading_is_plain_reading(tiny_lm, kind, sentinel):
                 torch.testing.assert_close(scores[n].sum(), own.sum(), atol=2e-4, rtol=0)
 
 
-def surer_first(pair: Pair, gap: Gap, length: int, weight: float) -> list[int]:
+def surer_first(pair: LMPair, gap: Gap, length: int, weight: float) -> list[int]:
     """One gap, one pass over everything for every decision, in the words of the definition."""
     left: list[int] = []
     right: list[int] = []
@@ -81,7 +81,7 @@ def test_surer_first_is_its_definition_and_a_beam_of_one(pair):
 
 
 def test_a_wide_beam_finds_the_best_of_all_fillings(tiny_pair):
-    pair, few = Pair.load(tiny_pair, dtype="float32"), [30, 31, 32, 33]
+    pair, few = LMPair.load(tiny_pair, dtype="float32"), [30, 31, 32, 33]
     pair.writable[:] = False
     pair.writable[few] = True
     gap = Gap(*CONTEXTS[0])

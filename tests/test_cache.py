@@ -124,7 +124,7 @@ def test_how_long_words_are_read_matters_where_there_are_any(tiny_lm, tmp_path, 
     encoder = load_encoder(str(tiny_lm("llama")), cache=tmp_path)
     short, long = [Sentence(("Ada", "left"))], [Sentence(("Ada", "x" * 300))]
     before = encoder.entry(short), encoder.entry(long)
-    monkeypatch.setattr("boustro.encoders.cache.LONG", "another way")
+    monkeypatch.setattr("boustro.encoders.cache.LONG_WORDS", "another way")
     assert encoder.entry(short) == before[0] and encoder.entry(long) != before[1]
 
 

@@ -17,7 +17,7 @@ from boustro.metrics.significance import Difference, bootstrap, difference, enti
 from boustro.metrics.spans import SpanCounts, extract_spans, score_spans
 from boustro.options import OptionError
 from boustro.tasks.calibrate import GRID, best_temperature
-from boustro.tasks.recall import RecallPromise, Watch
+from boustro.tasks.recall import DriftMonitor, RecallPromise
 from labelled import longer
 from test_crf import spans_of
 
@@ -334,13 +334,13 @@ def test_gold_entities_have_the_probability_of_their_candidate():
 
 def test_other_texts_are_noticed():
     sure, unsure = [[(0, 1, 0, 0.99)]] * 100, [[(0, 1, 0, 0.5)]] * 100
-    watch = Watch()
+    watch = DriftMonitor()
     watch.add(sure)
     assert not watch.warning(promise([0.5], watch.unsure))
-    other = Watch()
+    other = DriftMonitor()
     other.add(unsure)
     assert "unsure of them (0.50, on its development set 0.01)" in other.warning(promise([0.5], watch.unsure))
-    few = Watch()
+    few = DriftMonitor()
     few.add(unsure[:10])
     assert not few.warning(promise([0.5], watch.unsure))
 

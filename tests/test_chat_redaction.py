@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.apps.live.chat import Conversation, Stream
+from boustro.apps.live.chat import ChatStream, Conversation
 from boustro.apps.live.redactor import Masks
 from boustro.apps.live.structured import Checker, Unchecked, unescaped
 from test_redactor import MASKED, TEXT, chunked
@@ -38,7 +38,7 @@ def stream(*chunks, asked=None, **options) -> list[dict]:
     """The deltas, with their index and reason, that the client gets."""
     talk = conversation(**options)
     talk.ask(asked or user("x"))
-    made = Stream(talk)
+    made = ChatStream(talk)
     bodies = [body for one in chunks for body in made.take(one)] + made.end()
     return [own["delta"] | {"reason": own["finish_reason"], "n": own["index"]} for b in bodies for own in b["choices"]]
 
@@ -225,7 +225,7 @@ def test_what_cannot_be_checked_ends_a_stream(bad):
 
 def test_counts_of_tokens_come_last_and_unknown_fields_go():
     talk = conversation()
-    made = Stream(talk)
+    made = ChatStream(talk)
     made.take(chunk({"content": "Ada", "provider": SECRET}, "stop"))
     assert made.take({"id": "c-1", "usage": {"total_tokens": 3}, "by": SECRET}) == [
         {"id": "c-1", "usage": {"total_tokens": 3}, "choices": []}

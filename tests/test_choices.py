@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.judges import CONTROLS, SCORES, Evidence, best, weigh
 from test_both_ends import log_probs
 
@@ -10,8 +10,8 @@ CHOICES = [[21, 22], [23], [24, 25, 26, 27], [28]]
 
 
 @pytest.fixture(scope="module")
-def pair(tiny_pair) -> Pair:
-    return Pair.load(tiny_pair, dtype="float32")
+def pair(tiny_pair) -> LMPair:
+    return LMPair.load(tiny_pair, dtype="float32")
 
 
 def total(reader, context, written) -> float:

@@ -181,7 +181,7 @@ def test_a_bug_of_ours_exits_with_101_and_saves_its_traceback(monkeypatch, capsy
     monkeypatch.setattr("boustro.types.bug", lambda: 1 / 0, raising=False)
     assert main(["doctor"]) == 101
     said = capsys.readouterr().err
-    assert "a bug of ours (ZeroDivisionError: division by zero); please report it" in said and said.count("\n") == 1
+    assert "an internal error (ZeroDivisionError: division by zero); please report it" in said and said.count("\n") == 1
     log = Path(said.split()[-1])
     assert "ZeroDivisionError" in log.read_text()
     log.unlink()

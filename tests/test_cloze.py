@@ -5,7 +5,7 @@ import torch
 
 from boustro.apps.cli.main import main
 from boustro.lab.generation.both_ends.filling import Gap
-from boustro.lab.generation.both_ends.pair import Ends, Pair
+from boustro.lab.generation.both_ends.pair import Ends, LMPair
 from boustro.lab.generation.options import InfillOptions
 from cloze import ClozeHead
 from gaps import surer, write_in_turn
@@ -60,7 +60,7 @@ def test_a_piece_is_judged_by_all_others_and_never_by_itself(fusion):
 
 
 def test_it_fills_and_closes_gaps(fusion, tiny_pair):
-    head, pair = ClozeHead.load(fusion, "cpu"), Pair.load(tiny_pair, "cpu")
+    head, pair = ClozeHead.load(fusion, "cpu"), LMPair.load(tiny_pair, "cpu")
     (first, second), *_ = head.fill(CONTEXTS, 2, pair.writable)
     for place, piece in enumerate((first, second)):
         left = [*CONTEXTS[0][0], first][: 3 + place]

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import boustro
-from boustro.apps.batch.labeller import EMPTY, TABULAR, Labeller, Opened, Shown
+from boustro.apps.batch.labeller import EMPTY, TABULAR, AnswerForm, Labeller, OpenedFolder
 from boustro.apps.batch.table import Survey
 from boustro.apps.cli.main import main
 from boustro.output import as_json
@@ -247,7 +247,7 @@ def test_answers_never_take_the_name_of_a_column():
     }
     survey = Survey({"a": "a", "=2": "=2"})  # of a table
     survey.add({"a": 1, "=3": 3}, "csv")  # of JSON lines
-    labeller = Labeller(Opened(Path("x")), Shown("csv", columns=survey.heads))
+    labeller = Labeller(OpenedFolder(Path("x")), AnswerForm("csv", columns=survey.heads))
     labeller.__dict__["model"] = SimpleNamespace(columns=("=cmd|x", "a"))
     assert labeller.heads == ["a", "=2", "'=3", "'=cmd|x", "answer_a"]
 

@@ -11,7 +11,7 @@ from boustro.apps.cli.own_lms import adapt, fuse
 from boustro.encoders.spec import load_encoder
 from boustro.heads.registry import HEADS
 from boustro.lab.adapt.elmo import train_elmo
-from boustro.lab.adapt.options import AdaptConfig, ElmoConfig, FuseConfig, LabelOptions, TextOptions
+from boustro.lab.adapt.options import AdaptConfig, ElmoConfig, FuseConfig, LabelAdaptOptions, TextAdaptOptions
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.run import pretrain
 from boustro.lab.pretrain.trainer import PretrainTrainer
@@ -151,11 +151,11 @@ def make(pair, shards, train, tmp_path):
             train_elmo(WORDS, WORDS[:5], ElmoConfig(out=out, width=8, cells=16, letter_window=2, batch_words=40))
             return f"elmo:{out}"
         if kind == "adapted to text":
-            adapt(AdaptConfig(lm=forward, out=out, rank=2, text=TextOptions(shards=shards, **steps)))
+            adapt(AdaptConfig(lm=forward, out=out, rank=2, text=TextAdaptOptions(shards=shards, **steps)))
             return f"unmasked:{out}"
         if kind == "adapted to labels":
             (tmp_path / "train.conll").write_text(format_conll(DATA))
-            labels = LabelOptions(train=tmp_path / "train.conll", dev=tmp_path / "train.conll", epochs=1)
+            labels = LabelAdaptOptions(train=tmp_path / "train.conll", dev=tmp_path / "train.conll", epochs=1)
             adapt(AdaptConfig(lm=forward, out=out, rank=2, blocks="2", labels=labels))
             return f"unmasked:{out}"
         return kind.format(forward=forward, backward=backward)

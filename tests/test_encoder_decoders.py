@@ -9,7 +9,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.generation.models import open_lm
 from boustro.lab.judges import open_judge
 from boustro.lab.pretrain.recipes import fitting_objectives
@@ -54,10 +54,10 @@ def test_no_encoder_reads_one(tiny_tokenizer, tmp_path, kind, spec):
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart", "marian"])
-@pytest.mark.parametrize("load", [open_lm, Pair.load, lambda path: open_judge(path, None, None)])
+@pytest.mark.parametrize("load", [open_lm, LMPair.load, lambda path: open_judge(path, None, None)])
 def test_no_writer_filler_or_judge_takes_one(tiny_tokenizer, tmp_path, kind, load):
     path = str(write(tmp_path / "model", kind, tiny_tokenizer))
-    spec = f"{path}+backward:{path}" if load == Pair.load else path
+    spec = f"{path}+backward:{path}" if load == LMPair.load else path
     with pytest.raises(ValueError, match=rf"model is an encoder-decoder \({kind}\), n"):
         load(spec)
 

@@ -8,7 +8,7 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, explain
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.training import predict_inputs
 from served import INPUTS, RECORDS, TAGGED
 
@@ -37,7 +37,7 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
             x if i == kept else np.broadcast_to(tagger.head.mixes[i].mean.numpy(), x.shape)
             for i, x in enumerate(whole.streams)
         ]
-        wanted = tagger.read_answers(predict_inputs(tagger.head, Inputs(streams, whole.lengths)), examples)
+        wanted = tagger.read_answers(predict_inputs(tagger.head, HeadInputs(streams, whole.lengths)), examples)
         for got, expected in zip((answer for a in own for _, answer in a.parts), wanted, strict=True):
             assert got.tags == expected.tags
             np.testing.assert_allclose(got.scores, expected.scores, atol=2e-3)

@@ -165,11 +165,11 @@ def _pooled(texts, states, known):
         streams = (Stream("given", 2, 16),)
 
     encoder = PooledEncoder.__new__(PooledEncoder)
-    encoder.within, encoder.known, encoder.learned = "sentence", known, None
+    encoder.scope, encoder.known, encoder.learned = "sentence", known, None
     sentences = [Sentence(tuple(words)) for words in texts]
     features = Features.__new__(Features)
     object.__setattr__(features, "streams", [states])
-    return next(encoder.further(sentences, features))[:, 0]
+    return next(encoder.extra_streams(sentences, features))[:, 0]
 
 
 def test_the_classes_of_characters_are_those_of_python():

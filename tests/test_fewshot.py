@@ -82,8 +82,8 @@ def test_every_head_that_a_study_reports_can_be_had_from_fit():
 def test_heads_of_all_draws_are_trained_at_once(tiny_pair, monkeypatch):
     from boustro.tasks import fitting
 
-    calls, solve = [], fitting.solve_many
-    monkeypatch.setattr(fitting, "solve_many", lambda *given, **how: calls.append(1) or solve(*given, **how))
+    calls, solve = [], fitting.train_many
+    monkeypatch.setattr(fitting, "train_many", lambda *given, **how: calls.append(1) or solve(*given, **how))
     options = {**vars(TASKS["tag"].config()), "mix_epochs": 0, "epochs": 2, "hidden": 8}
     how = {"encoders": (tiny_pair,), "shots": (1, 2), "train": SENTENCES, "dev": SENTENCES, "options": options}
     grid = Comparison(heads=("mlp",), seeds=3, **how)

@@ -19,7 +19,7 @@ from boustro.metrics.significance import bootstrap, f1, interval, interval_text,
 from boustro.tasks import estimate as module
 from boustro.tasks import task_class
 from boustro.tasks.answers import Answer
-from boustro.tasks.estimate import KEY, choose_head, said
+from boustro.tasks.estimate import KEY, choose_head, format_estimate
 from boustro.tasks.fitting import LEARNED, begin, fit, train_on_part, train_on_parts
 from boustro.tasks.folds import drawn_together, kin, left_out
 from boustro.tasks.plan import Examples
@@ -251,7 +251,7 @@ def test_what_lda_chooses_by_has_no_copy_of_what_it_learned(tiny_pair):
 def test_what_cannot_be_kept_apart_is_said():
     facts = {"metric": "F1", "score": 70.0, "low": 60.0, "high": 79.0, "examples": 60, "parts": 5, "groups": 3}
     facts |= {"curve": [[12, 40.0], [24, 58.0]], "gain": {"points": 0, "low": -1, "high": 1}}
-    told = [*said(facts | {"divided": "sentences of one document"}, "sentences")]
+    told = [*format_estimate(facts | {"divided": "sentences of one document"}, "sentences")]
     assert told[1].startswith("sentences of one document stood on both sides")
     assert told[2] == "the interval is a rough one: these are 3 documents or different texts"
 
@@ -465,7 +465,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
     tagger.fit(TEXTS, NAMES, cross_validate=1)
     assert told["five"]["parts"] == 5 and told["five"]["examples"] == 16
     assert told["one"]["parts"] == 1 and 3 <= told["one"]["examples"] <= 4
-    assert [*said(told["none"], "sentences")] == [
+    assert [*format_estimate(told["none"], "sentences")] == [
         "no cross-validation: it would take about 1 seconds, and may take 1; give it more with --cross-validate"
     ]
 
@@ -480,7 +480,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
 )
 def test_what_is_said(gain, verdict):
     facts = FACTS | {"curve": CURVE, "gain": dict(zip(("points", "low", "high"), gain, strict=True))}
-    score, learned, last = said(facts, "sentences")
+    score, learned, last = format_estimate(facts, "sentences")
     assert score.startswith("cross-validated F1: 70.0 (95% interval 60.0 to 79.0) on 60 sentences")
     assert learned == "learned from 12 sentences: 40.0, 24 sentences: 58.0, 48 sentences: 70.0"
     assert last.startswith(verdict) and f"{signed(gain[0])} points" in last and "from 24 to 48" in last
@@ -489,7 +489,7 @@ def test_what_is_said(gain, verdict):
 def test_few_examples_never_say_that_labels_hardly_help_nor_a_sure_interval():
     flat = {"points": 0.0, "low": 0.0, "high": 0.0}
     facts = FACTS | {"low": 100.0, "high": 100.0, "groups": 12, "curve": CURVE, "gain": flat}
-    score, *_, last = said(facts, "texts")
+    score, *_, last = format_estimate(facts, "texts")
     assert "100.0 to 100.0" not in score and "too narrow to say from these examples" in score
     assert last.startswith("whether more labels would help cannot be told")
     assert interval_text(-0.3, 1.2, signs=True) == "95% interval −0.3 to +1.2"
@@ -497,7 +497,7 @@ def test_few_examples_never_say_that_labels_hardly_help_nor_a_sure_interval():
 
 def test_the_advice_looks_at_all_points_of_the_curve():
     facts = FACTS | {"curve": [[12, 88.9], [24, 84.1], [48, 88.4]], "gain": {"points": 4.3, "low": 0.4, "high": 9}}
-    *_, last = said(facts | {"rise": {"points": -0.5, "low": -4, "high": 3}}, "sentences")
+    *_, last = format_estimate(facts | {"rise": {"points": -0.5, "low": -4, "high": 3}}, "sentences")
     assert last.startswith("whether more labels would help cannot be told")
 
 
@@ -517,5 +517,5 @@ def test_fit_says_it_where_there_is_no_development_set(tiny_pair, tmp_path, caps
 
 def test_few_examples_say_nothing(tiny_pair):
     made = boustro.Tagger(tiny_pair, **FAST).fit(TEXTS[:4], NAMES[:4], cross_validate=1e6)
-    (line,) = said(made.record[KEY], "sentences")
+    (line,) = format_estimate(made.record[KEY], "sentences")
     assert line == "no cross-validation: 4 examples are too few; it needs 10"

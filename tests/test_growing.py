@@ -220,7 +220,7 @@ def job(tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / f"{name}.txt").write_text("one\nbad\ntwo\n")
-    made = shards.Job(Echo(), tmp_path / "in", tmp_path / "out", model="m")
+    made = shards.ShardJob(Echo(), tmp_path / "in", tmp_path / "out", model="m")
     made.begin()
     return made
 
@@ -240,13 +240,13 @@ def test_batch_answers_a_shard_again_although_its_old_problems_are_there(job):
 
 def test_batch_reads_the_answers_of_another_job_and_names_no_shard_as_its_own_files(job, tmp_path, capsys):
     assert [done.rows for done in map(job, job.missing())] == [3, 3] and job.end() == 2
-    after = shards.Job(Echo(), job.out, tmp_path / "after", model="m")
+    after = shards.ShardJob(Echo(), job.out, tmp_path / "after", model="m")
     after.begin()
     assert after.shards() == ["a.jsonl", "b.jsonl"]
     assert "note: 4 files of an earlier batch that hold no answers" in capsys.readouterr().err
     for out in (job.source, job.source / "inside" / "deep"):
         with pytest.raises(ValueError, match=r"lies in .*in, whose files are answered; name a folder outside of it"):
-            shards.Job(Echo(), job.source, out, model="m").begin()
+            shards.ShardJob(Echo(), job.source, out, model="m").begin()
         assert sorted(path.name for path in job.source.rglob("*")) == ["a.txt", "b.txt"]
     (job.source / "errors.txt").write_text("one\n")
     with pytest.raises(ValueError, match=r"in: the rows without an answer and errors\.txt would both be written to"):
@@ -256,7 +256,7 @@ def test_batch_reads_the_answers_of_another_job_and_names_no_shard_as_its_own_fi
 def test_batch_counts_problems_and_not_the_line_ends_in_them(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a\u2028b.txt").write_text("bad\nbad\n")
-    job = shards.Job(Echo(), tmp_path / "in", tmp_path / "out", model="m")
+    job = shards.ShardJob(Echo(), tmp_path / "in", tmp_path / "out", model="m")
     job.begin()
     assert [done.problems for done in map(job, job.missing())] == [2] and job.end() == 2
     found = (tmp_path / "out" / "errors.jsonl").read_text().splitlines()

@@ -12,12 +12,12 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.export.check import check_examples
-from boustro.apps.label.answers import Answer, AnswerFile
-from boustro.apps.label.background import Background, Source, make_source, next_command, offered_labels
-from boustro.apps.label.command import LabelOptions
-from boustro.apps.label.session import Session
+from boustro.apps.label.answers import Annotation, AnswerFile
+from boustro.apps.label.background import Background, SessionSource, make_source, next_command, offered_labels
+from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import Point, is_due, session_curve
-from boustro.apps.label.texts import Text, read_to_label, read_whole
+from boustro.apps.label.texts import TextToLabel, read_to_label, read_whole
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import load_encoder
 from boustro.options import OptionError
@@ -36,9 +36,9 @@ def work(request, tiny_lm, tmp_path):
     """A session over 24 sentences that a tiny LM has read, and what runs beside it."""
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         together, spelling = request.param
-        session = Session(texts(24, together), file, ["PER", "LOC"])
+        session = LabellingSession(texts(24, together), file, ["PER", "LOC"])
         how = {"spelling": spelling, "cache": False, "training": {"epochs": 2}}
-        with Background(session, Source(encoder=str(tiny_lm("llama")), **how)) as work:
+        with Background(session, SessionSource(encoder=str(tiny_lm("llama")), **how)) as work:
             assert work.wait_ready(60)
             yield work
 
@@ -124,9 +124,9 @@ def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, t
     lines, out = tmp_path / "a.txt", tmp_path / "answers.jsonl"
     made = [text.sentence.words for text in texts(16)]
     lines.write_text("".join(f"{' '.join(w[:-1])}. It rained, {w[0]}.\n" for w in made))
-    options, lm = LabelOptions(sentences=sentences, labels=("PER", "LOC")), str(tiny_lm("llama"))
+    options, lm = LabellingOptions(sentences=sentences, labels=("PER", "LOC")), str(tiny_lm("llama"))
     with AnswerFile(out).open() as file:
-        session = Session(read_to_label(lines, "auto", DEFAULT_OPTIONS, sentences), file, options.labels)
+        session = LabellingSession(read_to_label(lines, "auto", DEFAULT_OPTIONS, sentences), file, options.labels)
         with Background(session, make_source(lm, options, DEFAULT_RUN)) as work:
             work.wait_ready(60)
             answer_with_lock(work, len(session.texts))
@@ -146,8 +146,10 @@ def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, t
 
 def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = Session(texts(14), file, ["PER", "LOC"], nested=True)
-        source = Source(encoder=str(tiny_lm("llama")), cache=False, head="span", training={"epochs": 1, "hidden": 8})
+        session = LabellingSession(texts(14), file, ["PER", "LOC"], nested=True)
+        source = SessionSource(
+            encoder=str(tiny_lm("llama")), cache=False, head="span", training={"epochs": 1, "hidden": 8}
+        )
         with Background(session, source) as work:
             work.wait_ready(60)
             for _ in range(12):
@@ -161,7 +163,7 @@ def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
 def test_a_session_that_was_killed_comes_back_with_its_curve(work):
     answer_with_lock(work, 12)
     wait_for(lambda: work.points and work.points[-1].sentences >= 10)
-    again = Session(work.session.texts, work.session.file, ["PER", "LOC"])
+    again = LabellingSession(work.session.texts, work.session.file, ["PER", "LOC"])
     with Background(again, work.source) as other:
         other.wait_ready(60)
         wait_for(lambda: bool(other.points))
@@ -176,8 +178,8 @@ def test_only_a_pool_is_encoded_and_more_when_it_is_answered(tiny_lm, tmp_path, 
 
     monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = Session(texts(24), file, ["PER", "LOC"])
-        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, pool=8)) as work:
+        session = LabellingSession(texts(24), file, ["PER", "LOC"])
+        with Background(session, SessionSource(encoder=str(tiny_lm("llama")), cache=False, pool=8)) as work:
             work.wait_ready(60)
             wait_for(lambda: len(session.pool) == 8)
             time.sleep(0.3)
@@ -190,15 +192,15 @@ def test_a_document_is_encoded_at_once(tiny_lm, tmp_path, monkeypatch):
     from boustro.apps.label import background
 
     monkeypatch.setattr(background, "CHUNK_SENTENCES", 4)
-    answered, parts = Answer(texts(12)[7].sentence, ()), []
-    attach = Session.attach
+    answered, parts = Annotation(texts(12)[7].sentence, ()), []
+    attach = LabellingSession.attach
     monkeypatch.setattr(
-        Session, "attach", lambda self, numbers, *rest: (parts.append(numbers), attach(self, numbers, *rest))
+        LabellingSession, "attach", lambda self, numbers, *rest: (parts.append(numbers), attach(self, numbers, *rest))
     )
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         file.write([answered])
-        session = Session(texts(12, 3), file, ["PER", "LOC"])
-        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False)) as work:
+        session = LabellingSession(texts(12, 3), file, ["PER", "LOC"])
+        with Background(session, SessionSource(encoder=str(tiny_lm("llama")), cache=False)) as work:
             work.wait_ready(60)
             wait_for(lambda: len(session.pool) == 12)
     assert [len(part) for part in parts] == [6, 6]
@@ -209,10 +211,10 @@ def test_a_document_is_encoded_at_once(tiny_lm, tmp_path, monkeypatch):
 
 
 def test_a_start_from_examples(tiny_lm, tmp_path):
-    examples = tuple(Answer(t.sentence, tuple(right(_only(t), 0))) for t in texts(8))
+    examples = tuple(Annotation(t.sentence, tuple(right(_only(t), 0))) for t in texts(8))
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = Session(texts(12), file)
-        with Background(session, Source(encoder=str(tiny_lm("llama")), cache=False, examples=examples)) as work:
+        session = LabellingSession(texts(12), file)
+        with Background(session, SessionSource(encoder=str(tiny_lm("llama")), cache=False, examples=examples)) as work:
             work.wait_ready(60)
             assert sorted(session.labels) == ["LOC", "PER"] and len(session.tagger.learned) == 8
             assert session.suggest(session.current)
@@ -230,9 +232,9 @@ def _only(text):
 def test_a_start_from_a_tagger(tiny_lm, tmp_path):
     lm = str(tiny_lm("llama"))
     tagger = boustro.Tagger(lm, "mlp", epochs=25, cache=False).fit(GOLD)
-    source = Source(encoder=lm, tagger=tagger, cache=False, reading={})
+    source = SessionSource(encoder=lm, tagger=tagger, cache=False, reading={})
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = Session(texts(12), file, tagger.types)
+        session = LabellingSession(texts(12), file, tagger.types)
         with Background(session, source) as work:
             work.wait_ready(60)
             sentences = [t.sentence for t in session.texts]
@@ -247,12 +249,12 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
 
 def test_names_are_suggested_before_anything_is_labelled(tmp_path):
     lines = ["Ada Brandt left Vellmar .", "We saw Marie Curie in Paris .", "Nobody came .", "Marie left London ."]
-    found = [Text(Sentence(tuple(line.split(" ")))) for line in lines]
-    source = make_source(None, LabelOptions(order="in-order"), DEFAULT_RUN)
+    found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
+    source = make_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
 
     def suggested(out, labels, answers=()):
         with AnswerFile(out).open() as file:
-            session = Session(found, file, labels, "in-order", offered=offered_labels(source))
+            session = LabellingSession(found, file, labels, "in-order", offered=offered_labels(source))
             with Background(session, source) as work:
                 work.wait_ready(60)
             for entities in answers:
@@ -275,7 +277,7 @@ def test_names_are_suggested_before_anything_is_labelled(tmp_path):
     assert suggested(tmp_path / "e.jsonl", ())[0].labels == ["PERSON", "PLACE", "ORGANISATION", "OTHER"]
     session.add_label("mine", keep=True)
     with AnswerFile(tmp_path / "e.jsonl").open() as file:
-        assert "mine" in Session(found, file, offered=("PERSON",)).labels
+        assert "mine" in LabellingSession(found, file, offered=("PERSON",)).labels
 
 
 def read_names(sentences):
@@ -287,9 +289,9 @@ def read_names(sentences):
 def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     lm = str(tiny_lm("llama"))
     boustro.Tagger(lm, epochs=1, spelling=True, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
-    assert make_source(None, LabelOptions(), DEFAULT_RUN).encoder == "starter-names"
-    assert [make_source(lm, LabelOptions(spelling=s), DEFAULT_RUN).spelling for s in (False, True)] == [False, True]
-    started = LabelOptions(tagger=tmp_path / "ner")
+    assert make_source(None, LabellingOptions(), DEFAULT_RUN).encoder == "starter-names"
+    assert [make_source(lm, LabellingOptions(spelling=s), DEFAULT_RUN).spelling for s in (False, True)] == [False, True]
+    started = LabellingOptions(tagger=tmp_path / "ner")
     for given in (None, lm):
         source = make_source(given, started, DEFAULT_RUN)
         assert source.encoder == lm and source.spelling
@@ -350,11 +352,11 @@ def test_a_text_is_labelled_as_a_whole(file, name, content, column, gold):
         assert [text.gold for text in read] == [(Entity("X", 1, 4),), ()]
     else:
         assert [text.gold for text in read] == [None, None]
-    answer = Answer.of(read[0], (Entity("PER", 0, 1), Entity("X", 1, 4)), "why")
+    answer = Annotation.of(read[0], (Entity("PER", 0, 1), Entity("X", 1, 4)), "why")
     record = json.loads(answer.line)
     assert record["text"] == read[0].text and record["note"] == "why"
     assert [record["text"][e["start"] : e["end"]].split() for e in record["entities"]] == [["Ada"], ["left.", "So"]]
-    again = Answer.parse(record, "a:1")
+    again = Annotation.parse(record, "a:1")
     assert again.to_dict() == record and again.entities == answer.entities
     assert again.sentence.words == read[0].sentence.words  # so that a session finds it again
 
@@ -420,8 +422,8 @@ def test_the_tagger_is_saved_when_the_session_ends(tmp_path, tiny_lm, monkeypatc
     command += ["--out-tagger", str(tmp_path / "ner")]
     assert main(command) == 0 and not (tmp_path / "ner").exists()
     with AnswerFile(out).open() as file:
-        session = Session(read_to_label(path, "auto", DEFAULT_OPTIONS), file, ["PER", "LOC"])
-        file.write([Answer(t.sentence, t.gold or ()) for t in session.texts[:12]])
+        session = LabellingSession(read_to_label(path, "auto", DEFAULT_OPTIONS), file, ["PER", "LOC"])
+        file.write([Annotation(t.sentence, t.gold or ()) for t in session.texts[:12]])
     assert main(command) == 0
     assert "12 answers so far" in capsys.readouterr().err
     assert boustro.Tagger.from_pretrained(tmp_path / "ner").types == ["LOC", "PER"]
@@ -444,10 +446,10 @@ def test_the_next_command_has_the_settings_of_the_page(tiny_lm, tmp_path):
         (lines, {"head": "linear"}, ["--pool-mentions", "--head", "linear", "--encoder", lm]),
         (tmp_path / "b.conll", {"pool_mentions": False}, ["--encoder", lm]),
     ):
-        options = LabelOptions(**given)
+        options = LabellingOptions(**given)
         with AnswerFile(out).open() as file:
             texts = read_to_label(path, "auto", DEFAULT_OPTIONS, options.sentences)
-            session = Session(texts, file, ["PER"])
+            session = LabellingSession(texts, file, ["PER"])
             work = Background(session, make_source(lm, options, DEFAULT_RUN))
             command = shlex.split(next_command(path, options, DEFAULT_OPTIONS, session, work))
         assert command[:4] == ["boustro", "fit", "--train", str(out)] and command[4:-2] == wanted

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from boustro.apps.label import app as app_module
 from boustro.apps.label.app import LabellingApp, _around
-from boustro.apps.label.background import Background, Source
+from boustro.apps.label.background import Background, SessionSource
 from boustro.apps.serve.http import HttpOptions
 from boustro.types import Entity, Sentence
 from labelling import answer, right, session_at
@@ -20,7 +20,7 @@ class Client:
     """The page's requests."""
 
     def __init__(self, session, out_tagger=None, page="one"):
-        self.work = Background(session, Source(encoder="starter"))  # not started: all sentences are ready
+        self.work = Background(session, SessionSource(encoder="starter"))  # not started: all sentences are ready
         self.app = LabellingApp(session, self.work, out_tagger)
         self.http = TestClient(self.app.make(HttpOptions(), TOKEN), base_url="http://127.0.0.1:8080")
         self.key = ""

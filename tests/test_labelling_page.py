@@ -7,8 +7,8 @@ import pytest
 
 from boustro.apps.label.answers import TOPIC, TOPICS, AnswerFile
 from boustro.apps.label.app import LabellingApp
-from boustro.apps.label.background import Background, Source
-from boustro.apps.label.session import Session
+from boustro.apps.label.background import Background, SessionSource
+from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.texts import read_whole
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.apps.label.vectors import Start
@@ -45,7 +45,7 @@ def served(monkeypatch):
         monkeypatch.setattr(uvicorn.Server, "__init__", kept)
         http = HttpOptions(port=0, grace_seconds=1)
         listener = listen(http)
-        app = LabellingApp(session, Background(session, Source(encoder="starter"))).make(http, TOKEN)
+        app = LabellingApp(session, Background(session, SessionSource(encoder="starter"))).make(http, TOKEN)
         thread = threading.Thread(target=run_app, args=(app, http, listener), daemon=True)
         address = f"{address_of(listener)}/#{TOKEN}"
         thread.start()
@@ -75,7 +75,7 @@ def entities(page):
 
 def test_the_text_around_a_sentence_is_shown(browser, served, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
+        session = attach(LabellingSession(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
         page = open_page(browser, served(session))
         assert page.text("#before") == "" and page.text("#after") == "Okonkwo saw Vellmar ."
         page.press("Enter")
@@ -166,7 +166,7 @@ def test_suggestions_are_shown_with_confidence_and_accepted_with_enter(browser, 
 def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served, tmp_path):
     path = tmp_path / "answers.jsonl"
     with AnswerFile(path).open() as file:
-        session = Session(texts(4), file, ["PER", "LOC"], order="in-order")
+        session = LabellingSession(texts(4), file, ["PER", "LOC"], order="in-order")
         read = vectors(session.sentences)
         rows = np.vstack([read.words.T.astype(float), np.full(len(read.words), BIAS)]).T
         is_name = [w[0].isupper() for text in session.texts for w in text.sentence.words]
@@ -260,7 +260,7 @@ def test_the_page_asks_nobody_else_and_hides_its_token(browser, served, tmp_path
 def test_texts_and_labels_are_text(browser, served, tmp_path):
     hostile = "<img src=x onerror=alert(1)> </mark><script>document.title='x'</script> & \" ' \u202e"
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session([text(hostile), text("b c", 1)], file, ["<b onclick=x>"], order="in-order"))
+        session = attach(LabellingSession([text(hostile), text("b c", 1)], file, ["<b onclick=x>"], order="in-order"))
         page = open_page(browser, served(session))
         page.press("ArrowRight")
         page.press("1")
@@ -276,7 +276,7 @@ def test_texts_and_labels_are_text(browser, served, tmp_path):
 
 def test_right_to_left_text_is_read_from_the_right(browser, served, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session([text("زار أحمد القاهرة أمس")], file, ["PER"], order="in-order"))
+        session = attach(LabellingSession([text("زار أحمد القاهرة أمس")], file, ["PER"], order="in-order"))
         page = open_page(browser, served(session))
         assert page.run("getComputedStyle(document.querySelector('#sentence')).direction") == "rtl"
         places = page.run("[...document.querySelectorAll('#sentence .w')].map(w => w.getBoundingClientRect().x)")
@@ -424,7 +424,9 @@ def test_the_innermost_goes_first_and_a_drag_labels_what_was_dragged(browser, se
 def test_a_chip_stands_behind_the_last_word_whatever_the_direction(browser, served, tmp_path):
     lines = ["We saw אחמד חסן in Cairo .", "زار Ada Brandt القاهرة أمس"]
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session([text(own, n) for n, own in enumerate(lines)], file, ["PER"], order="in-order"))
+        session = attach(
+            LabellingSession([text(own, n) for n, own in enumerate(lines)], file, ["PER"], order="in-order")
+        )
         page = open_page(browser, served(session), width=1000)
         box = 'document.querySelector("{}").getBoundingClientRect()'
         page.drag(".w[data-i='2']", ".w[data-i='3']")
@@ -464,7 +466,7 @@ def test_topics_of_whole_texts(browser, served, tmp_path, manner):
     (tmp_path / "m.txt").write_text("My <b>parcel</b> is late.  Where is it?\nA wrong invoice.\nThanks!\n")
     found = read_whole(tmp_path / "m.txt", "auto")
     with AnswerFile(path, manner.answer).open() as file:
-        session = Session(found, file, ["delivery", "billing"], order="in-order", manner=manner)
+        session = LabellingSession(found, file, ["delivery", "billing"], order="in-order", manner=manner)
         session.attach([0, 1, 2], manner.vectors(vectors([own.sentence for own in found])))
         page = browser.open(served(session))
         page.wait("document.querySelector('#sentence')?.textContent && !busy")
@@ -531,7 +533,9 @@ def test_all_text_can_be_read(browser, served, tmp_path, dark):
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_is_wider_than_the_window(browser, served, tmp_path, width):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session([text("x" * 300 + " and " + "word " * 150 + "."), text("b", 1)], file, ["PER"]))
+        session = attach(
+            LabellingSession([text("x" * 300 + " and " + "word " * 150 + "."), text("b", 1)], file, ["PER"])
+        )
         page = open_page(browser, served(session), width=width)
         wide = "[...document.querySelectorAll('body *')].filter(n => n.getBoundingClientRect().right > innerWidth)"
         assert page.run(f"{wide}.map(n => n.outerHTML.slice(0, 80))") == []

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.label import answers as answers_module
-from boustro.apps.label.answers import Answer, AnswerFile, TopicAnswer
-from boustro.apps.label.groups import Group, Mention, Told, group_names
+from boustro.apps.label.answers import Annotation, AnswerFile, TopicAnswer
+from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
 from boustro.apps.label.incremental import LiveTagger
-from boustro.apps.label.session import Session, Stale
+from boustro.apps.label.session import LabellingSession, Stale
 from boustro.apps.label.taggers import measure, retrace
 from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import load_data
@@ -31,7 +31,7 @@ def spans(entities):
 
 def test_what_stands_around_a_sentence_is_shown(tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
+        session = attach(LabellingSession(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
         shown = []
         for _ in range(4):
             view = session.view()["sentence"]
@@ -39,7 +39,7 @@ def test_what_stands_around_a_sentence_is_shown(tmp_path):
             answer(session)
     whole = [" ".join(own.sentence.words) for own in texts(6)]
     assert shown == [("", whole[1]), (whole[0], whole[2]), (whole[1], ""), ("", whole[4])]
-    alone = attach(Session(texts(3), AnswerFile(tmp_path / "others.jsonl"), order="in-order"))
+    alone = attach(LabellingSession(texts(3), AnswerFile(tmp_path / "others.jsonl"), order="in-order"))
     assert alone.view()["sentence"]["after"] == ""
 
 
@@ -89,7 +89,7 @@ def test_answers_to_other_texts_are_kept_and_learned(tmp_path):
         answer(session)
         answer(session)
     with AnswerFile(path).open() as file:
-        other = attach(Session([text("Nobody reads .")], file))
+        other = attach(LabellingSession([text("Nobody reads .")], file))
         assert other.resumed == {"answers": 2, "elsewhere": 2} and set(other.tagger.learned) == {1, 2}
         other.answer(0, [])
     assert len(on_disk(path)) == 3
@@ -101,7 +101,7 @@ def test_skipped_sentences_of_other_texts_stay_skipped(tmp_path):
         session.skip(aside := session.current)
         key = session.texts[aside].key
     with AnswerFile(path).open() as file:
-        other = attach(Session([text("Nobody reads ."), text("Nobody writes .")], file, ["PER"]))
+        other = attach(LabellingSession([text("Nobody reads ."), text("Nobody writes .")], file, ["PER"]))
         other.skip(other.current)
         assert len(file.read_beside().skipped) == 2
     with session_at(path) as again:
@@ -112,25 +112,25 @@ def test_of_equal_texts_each_is_one_of_its_own(tmp_path):
     """Skipped or answered, over a restart, in the file with a line more, and as a session without places has it."""
     path, same = tmp_path / "answers.jsonl", [text("Ada left .", n) for n in range(4)]
     with AnswerFile(path).open() as file:
-        session = attach(Session(same, file, ["PER"]))
+        session = attach(LabellingSession(same, file, ["PER"]))
         session.show(2)
         session.skip(2)
         session.show(3)
         session.answer(3, [Entity("PER", 0, 1)])
     with AnswerFile(path).open() as file:
-        again = attach(Session(same, file))
+        again = attach(LabellingSession(same, file))
         assert again.skipped == {2} and [*again.answers] == [3] and not again.resumed["elsewhere"]
         again.undo()
         assert again.current == 3 and again.skipped == {2}
         again.redo()
-        moved = attach(Session([text("It rained .", 0), *(text("Ada left .", n + 5) for n in range(4))], file))
+        moved = attach(LabellingSession([text("It rained .", 0), *(text("Ada left .", n + 5) for n in range(4))], file))
         assert len(moved.skipped) == 1 and len(moved.answers) == 1 and not moved.resumed["elsewhere"]
-        other = attach(Session([text("Ada left .", 9), text("Ada left .", 3)], file))
+        other = attach(LabellingSession([text("Ada left .", 9), text("Ada left .", 3)], file))
         assert [*other.answers] == [1] and other.skipped == {0}
         beside = json.loads(file.beside_path.read_text())
         beside["skipped"] = 2 * [key.split(" ")[0] for key in beside["skipped"]]
         file.beside_path.write_text(json.dumps(beside))
-        assert attach(Session(same, file)).skipped == {0, 1}
+        assert attach(LabellingSession(same, file)).skipped == {0, 1}
 
 
 @pytest.mark.parametrize("read", [read_to_label, read_whole])
@@ -140,10 +140,10 @@ def test_equal_sentences_of_one_line_have_places_of_their_own(tmp_path, monkeypa
     wheres = [one.sentence.where.removeprefix(f"{tmp_path}/") for one in found]
     assert wheres == ["t.txt:1", "t.txt:1 (2)", "t.txt:1", "t.txt:2"]
     with AnswerFile(tmp_path / "a.jsonl").open() as file:
-        Session(found, file)._set(1, None, skipped=True)
-        assert Session(found, file).skipped == {1}
+        LabellingSession(found, file)._set(1, None, skipped=True)
+        assert LabellingSession(found, file).skipped == {1}
         monkeypatch.chdir(tmp_path)  # the same file by another path
-        assert Session(read(Path("t.txt"), "text", DEFAULT_OPTIONS, True), file).skipped == {1}
+        assert LabellingSession(read(Path("t.txt"), "text", DEFAULT_OPTIONS, True), file).skipped == {1}
 
 
 def test_answers_that_another_program_wrote_are_not_overwritten(tmp_path):
@@ -196,7 +196,7 @@ def test_any_sequence_of_steps_leaves_what_was_meant(tmp_path_factory, steps):
     path = tmp_path_factory.mktemp("session") / "answers.jsonl"
     model, used = Model(), {"PER", "LOC"}
     with session_at(path, number=6) as session:
-        fresh = Session(texts(6), AnswerFile(path.with_name("fresh.jsonl")), ("PER", "LOC"))
+        fresh = LabellingSession(texts(6), AnswerFile(path.with_name("fresh.jsonl")), ("PER", "LOC"))
         for name in steps:
             number = session.current
             if name in ("right", "none") and number is not None:
@@ -327,12 +327,14 @@ def test_right_to_left_wide_and_hostile_words_come_back(tmp_path):
         "👩‍👩‍👧 \u202eevil a\u0301",
     ]
     with AnswerFile(path).open() as file:
-        session = attach(Session([text(line, n) for n, line in enumerate(lines)], file, ["<b>"], order="in-order"))
+        session = attach(
+            LabellingSession([text(line, n) for n, line in enumerate(lines)], file, ["<b>"], order="in-order")
+        )
         for number in range(4):
             session.answer(number, [Entity("<b>", 0, 1)], note="<i>")
     assert [" ".join(s.words) for s in load_data(path).sentences] == lines
     with AnswerFile(path).open() as file:
-        assert len(Session([text(line, n) for n, line in enumerate(lines)], file).answers) == 4
+        assert len(LabellingSession([text(line, n) for n, line in enumerate(lines)], file).answers) == 4
 
 
 def test_one_label_and_no_labels(tmp_path):
@@ -356,7 +358,7 @@ def test_orders(tmp_path):
         assert session.current == 11
     odd = [*texts(12), text("Quokka zebra yak xylophone")]
     with AnswerFile(tmp_path / "b.jsonl").open() as file:
-        session = attach(Session(odd, file, ["PER", "LOC"], order="diverse"))
+        session = attach(LabellingSession(odd, file, ["PER", "LOC"], order="diverse"))
         seen = [answer(session) for _ in range(9)]
         assert session.current == 12 or 12 in seen
         with pytest.raises(ValueError, match="known are uncertain"):
@@ -443,11 +445,11 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, mess
     path = tmp_path / "answers.jsonl"
     path.write_text(f"{line}\n")
     with AnswerFile(path).open() as file, pytest.raises(ValueError, match=f"answers.jsonl:1: .*{message}"):
-        Session(texts(), file)
+        LabellingSession(texts(), file)
     assert path.read_text() == f"{line}\n"
 
 
-@pytest.mark.parametrize(("read", "kind"), [(read_to_label, Answer), (read_whole, TopicAnswer)])
+@pytest.mark.parametrize(("read", "kind"), [(read_to_label, Annotation), (read_whole, TopicAnswer)])
 def test_the_other_columns_of_a_row_stand_beside_its_answer(tmp_path, read, kind):
     """Under names that no reader of labelled data takes for labels; after a restart, too."""
     path, file = tmp_path / "a.csv", AnswerFile(tmp_path / "out.jsonl", kind)
@@ -481,7 +483,7 @@ def test_the_curve_does_not_know_a_sentence_by_its_copy(tmp_path):
         live, answers = session.tagger.snapshot(), {}
         for n in range(40):
             entities = (Entity(session.labels[n // 2 * 7 % 5 % 2], 0, 1),)
-            answers[n] = Answer(Sentence((f"name{n // 2}",)), entities)
+            answers[n] = Annotation(Sentence((f"name{n // 2}",)), entities)
         own = rng.normal(size=(20, session.pool.vectors(0).shape[1])).astype(np.float32)
         for n, given in answers.items():
             live.learn(n, own[n // 2][None], given.entities)
@@ -538,7 +540,7 @@ def test_a_prior_is_what_is_suggested_before_the_first_answer_and_corrected_afte
 def test_what_is_told_of_names_holds_wherever_they_stand(steps, expected):
     words = ("Ada", "left", "Port", "Lisse", ",", "Ada")
     suggested = [Entity("", 0, 1, score=0.5), Entity("LOC", 2, 4, score=0.9)]
-    assert {(e.label, e.start, e.end, e.score) for e in Told(steps).apply(words, suggested)} == expected
+    assert {(e.label, e.start, e.end, e.score) for e in GroupLabels(steps).apply(words, suggested)} == expected
 
 
 def test_names_are_told_in_groups_and_taken_back_also_after_a_restart(tmp_path):
@@ -551,21 +553,21 @@ def test_names_are_told_in_groups_and_taken_back_also_after_a_restart(tmp_path):
         words = Counter(w for n in left for w in session.texts[n].sentence.words if w[0].isupper())
         assert sum(group.mentions for group in session.groups()) == words.total()
         before = [spans(session.suggest(n)) for n in left]
-        session.tell(["Ada", "Brandt"], "LOC")
-        session.tell(["Vellmar"], "")
+        session.label_group(["Ada", "Brandt"], "LOC")
+        session.label_group(["Vellmar"], "")
         assert {"Ada", "Brandt", "Vellmar"}.isdisjoint(name for group in session.groups() for name in group.names)
         with pytest.raises(ValueError, match="no label 'ORG'"):
-            session.tell(["Ada"], "ORG")
+            session.label_group(["Ada"], "ORG")
     with session_at(path) as again:
         found = {again.texts[n].sentence.words[e.start]: e.label for n in left for e in again.suggest(n)}
         assert "Vellmar" not in found and {found.get(name) for name in ("Ada", "Brandt")} <= {"LOC", None}
-        again.untell()
-        again.untell()
+        again.undo_group()
+        again.undo_group()
         assert [spans(again.suggest(n)) for n in left] == before
         beside = json.loads(again.file.beside_path.read_text())
         assert beside["groups"] == []
         with pytest.raises(ValueError, match="no group"):
-            again.untell()
+            again.undo_group()
         for damaged in (None, ["PER"], [["PER", "Ada"]], [[1, ["Ada"]]]):
             again.file.beside_path.write_text(json.dumps(beside | {"groups": damaged}))
             with pytest.raises(ValueError, match="damaged; remove it"):
@@ -576,5 +578,5 @@ def test_names_that_are_alike_are_one_group():
     vectors = {"Ghent": [1, 0.1], "Utrecht": [0.9, 0.2], "Ada": [0, 1.0]}
     named = ["Utrecht", "Ghent", "Ada", "Ghent"]
     found = group_names([Mention(name, "" if name == "Ada" else "LOC", np.array(vectors[name])) for name in named])
-    assert found == [Group(["Ghent", "Utrecht"], 3, "LOC"), Group(["Ada"], 1, "")]
+    assert found == [NameGroup(["Ghent", "Utrecht"], 3, "LOC"), NameGroup(["Ada"], 1, "")]
     assert group_names([]) == []

@@ -10,8 +10,8 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, held_task, manner_of
 from boustro.apps.label.background import Background, folder_beside, make_source, next_command
-from boustro.apps.label.command import LabelOptions
-from boustro.apps.label.session import Session
+from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import measure
 from boustro.apps.label.texts import read_whole
 from boustro.options import OptionError
@@ -38,7 +38,7 @@ def right(text):
 
 def session_of(tmp_path, file, manner, labels=("delivery", "billing"), **options):
     found = read_whole(write(tmp_path / "m.txt"), "auto")
-    session = Session(found, file, labels, manner=manner, **options)
+    session = LabellingSession(found, file, labels, manner=manner, **options)
     session.attach([*range(len(found))], manner.vectors(vectors([text.sentence for text in found])))
     return session
 
@@ -180,10 +180,10 @@ def test_which_tasks_have_a_page(tmp_path):
 def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, several):
     out, messages = tmp_path / "topics.jsonl", write(tmp_path / "m.txt")
     manner = manner_of("classify", several, out)
-    options = LabelOptions(task="classify", epochs=3, labels=("delivery,billing",))
+    options = LabellingOptions(task="classify", epochs=3, labels=("delivery,billing",))
     assert options.labels == ("delivery", "billing")
     with AnswerFile(out, manner.answer).open() as file:
-        session = Session(read_whole(messages, "auto"), file, options.labels, manner=manner)
+        session = LabellingSession(read_whole(messages, "auto"), file, options.labels, manner=manner)
         source = make_source(tiny_pair, options, DEFAULT_RUN, manner)
         with Background(session, source) as work:
             assert work.wait_ready(60)
@@ -201,7 +201,7 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
                 assert time.monotonic() < until
                 time.sleep(0.05)
             assert not work.finish_problem and work.finished.sentences == 11
-            command = next_command(messages, LabelOptions(), DEFAULT_OPTIONS, session, work)
+            command = next_command(messages, LabellingOptions(), DEFAULT_OPTIONS, session, work)
     model.save(folder_beside(out, "classify"))
     assert (tmp_path / "topics-classifier").is_dir()
     assert folder_beside(out, "classify").name == "topics-classifier-2"

@@ -131,12 +131,15 @@ def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path, how)
 
 def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_path):
     from boustro.apps.label.answers import SPANS, AnswerFile
-    from boustro.apps.label.session import Session
-    from boustro.apps.label.texts import Text, whole_sentence
+    from boustro.apps.label.session import LabellingSession
+    from boustro.apps.label.texts import TextToLabel, whole_sentence
 
-    texts = [Text(whole_sentence(text, f"t:{n}"), None, text) for n, text in enumerate((GERMAN, "The box was broken."))]
+    texts = [
+        TextToLabel(whole_sentence(text, f"t:{n}"), None, text)
+        for n, text in enumerate((GERMAN, "The box was broken."))
+    ]
     with AnswerFile(tmp_path / "answers.jsonl", SPANS.answer).open() as file:
-        session = Session(texts, file, ["PER"], note="1 of 2 texts look German")
+        session = LabellingSession(texts, file, ["PER"], note="1 of 2 texts look German")
         assert session.view()["note"] == "1 of 2 texts look German"
         assert [session._is_unread(n) for n in (0, 1)] == [True, False]
         session.note = ""

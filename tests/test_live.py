@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from boustro import Tagger
 from boustro.apps.live.stream import MOST_DELAY, Live, Word
-from boustro.encoders.arriving import Row, Vectors, Words, reads_incrementally
+from boustro.encoders.arriving import RowVectors, WordBuffer, WordRange, reads_incrementally
 from boustro.encoders.spec import load_encoder
 from boustro.features.training import Versions, cut_inputs
 from boustro.text.alignment import guess_spaces
@@ -351,14 +351,14 @@ def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatc
     tagger = make(kind)
     encoder = tagger.encoder()
     cut, _ = cut_inputs(encoder, "document", sentences, tagger.inputs(sentences), seed=1)
-    words, single = Words(), []
-    vectors = Vectors(encoder, words, by_sentence=False)
+    words, single = WordBuffer(), []
+    vectors = RowVectors(encoder, words, by_sentence=False)
     spaces = [space for sentence in sentences for space in guess_spaces(sentence.words)]
     starts = {0, 4, 10}
     for number, (word, space) in enumerate(zip(flat, spaces, strict=True)):
         words.append(Word(word, 0, 0, space, number in starts))
         vectors.append(number)
-        streams = vectors.read([Row(max(number - 2, 0), number + 1, number >= 2)])
+        streams = vectors.read([WordRange(max(number - 2, 0), number + 1, number >= 2)])
         if number >= 2:
             single.append(streams)
     for number, streams in enumerate(single):

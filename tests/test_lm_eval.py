@@ -11,7 +11,15 @@ from world import run
 
 pytest.importorskip("lm_eval", reason="needs lm-evaluation-harness: pip install 'boustro[harness]'")
 
-from boustro.lab.harness.run import CUT_CONTEXTS, BoustroLM, Question, accuracy_of, answer, known_tasks, open_task
+from boustro.lab.harness.run import (
+    CUT_CONTEXTS,
+    BoustroLM,
+    HarnessQuestion,
+    accuracy_of,
+    answer,
+    known_tasks,
+    open_task,
+)
 from boustro.lab.judges import SCORES
 
 QUESTIONS = [
@@ -135,9 +143,9 @@ def test_long_contexts_are_cut_on_the_left_and_counted(tiny_pair, tmp_path):
 
 def test_accuracy_and_controls_by_hand():
     questions = [
-        Question([("q", " long one"), ("q", " b")], [-4.0, -3.0], 0, False, True),
-        Question([("q", " c"), ("q", " longer"), ("q", " d")], [-1.0, -9.0, -2.0], 0, True, True),
-        Question([("because Ada", " x"), ("because Ines", " x")], [-1.0, -2.0], 1, False, False),
+        HarnessQuestion([("q", " long one"), ("q", " b")], [-4.0, -3.0], 0, False, True),
+        HarnessQuestion([("q", " c"), ("q", " longer"), ("q", " d")], [-1.0, -9.0, -2.0], 0, True, True),
+        HarnessQuestion([("because Ada", " x"), ("because Ines", " x")], [-1.0, -2.0], 1, False, False),
     ]
     found = accuracy_of("t", questions, [[-2.0, -1.0], [-1.0, -2.0, -3.0], [-3.0, -1.0]])
     figures = (found.accuracy, found.by_length, found.longest, found.prior)

@@ -29,7 +29,7 @@ from boustro.encoders.word_means import (
 )
 from boustro.encoders.word_table import WordTable, load_table
 from boustro.features.training import MEMORY_ONLY
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.lab import adapt
 from boustro.tasks.fitting import UNREAD
 from boustro.text.words import split_text
@@ -412,7 +412,7 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False)
     monkeypatch.setattr("boustro.features.training.FORGOTTEN", 1.0)
     given = []
-    monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
+    monkeypatch.setattr(HeadInputs, "__init__", spied(HeadInputs.__init__, given))
     tagger.fit(TAGGED, TAGGED, seed=1)
     trained, scored = given[0][0], next(streams for streams, *_ in given[1:] if streams is not given[0][0])
     np.testing.assert_array_equal(trained[2][0, 0], trained[0][0, -1])  # Vellmar by itself
@@ -424,7 +424,7 @@ def test_a_training_sentence_counts_once(tiny_pair, monkeypatch, pool_mentions):
     """In training a word is the mean over the training data; it is among them, and not a mention beside them."""
     monkeypatch.setattr("boustro.features.training.FORGOTTEN", 0.0)
     given = []
-    monkeypatch.setattr(Inputs, "__init__", spied(Inputs.__init__, given))
+    monkeypatch.setattr(HeadInputs, "__init__", spied(HeadInputs.__init__, given))
     tagger = boustro.Tagger(tiny_pair, memory=True, pool_mentions=pool_mentions, epochs=1, cache=False)
     tagger.fit(TAGGED, seed=1)
     streams, words = given[0][0], [word for s in TAGGED for word in s.words]

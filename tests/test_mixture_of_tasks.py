@@ -7,7 +7,7 @@ import pytest
 
 from boustro.apps.cli.main import main
 from boustro.lab.adapt.options import MixtureOptions, Seq2SeqConfig
-from boustro.lab.adapt.seq2seq import Mixture, Pair, PairReader
+from boustro.lab.adapt.seq2seq import PairReader, PromptPair, TaskMixture
 from boustro.lab.generation.models import open_lm
 from generators import write_masked_lm
 
@@ -16,11 +16,11 @@ SIZES = {"copy": 9, "upper": 4, "odd": 3, "even": 2}
 
 def pairs(sizes=SIZES):
     numbered = ((task, n) for task, count in sizes.items() for n in range(count))
-    return [Pair([5, n, 0], [7], end=(0,), task=task, record={"task": task, "n": n}) for task, n in numbered]
+    return [PromptPair([5, n, 0], [7], end=(0,), task=task, record={"task": task, "n": n}) for task, n in numbered]
 
 
 def mixture(sizes=SIZES, seed=1, **options):
-    return Mixture.of(pairs(sizes), [], MixtureOptions(task_key="task", **options), seed)
+    return TaskMixture.of(pairs(sizes), [], MixtureOptions(task_key="task", **options), seed)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_an_epoch_has_a_tasks_pairs_up_to_the_cap_drawn_anew():
 def test_one_task_without_a_cap_is_in_the_order_that_it_always_had():
     from boustro.lab.objectives.examples import keyed_generator
 
-    mixed = Mixture.of(pairs({"": 12}), [], MixtureOptions(), 1)
+    mixed = TaskMixture.of(pairs({"": 12}), [], MixtureOptions(), 1)
     assert mixed.order(7, 3).tolist() == keyed_generator(7, 3, 0).permutation(12).tolist()
 
 
@@ -87,7 +87,7 @@ def test_of_small_tasks_at_most_half_is_held_back():
 )
 def test_mixtures_that_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
-        Mixture.of(pairs(), [], MixtureOptions(**({"task_key": "task"} | options)), 1)
+        TaskMixture.of(pairs(), [], MixtureOptions(**({"task_key": "task"} | options)), 1)
 
 
 def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, capsys):

@@ -10,7 +10,7 @@ from huggingface_hub import constants
 
 from boustro import names
 from boustro.apps.cli.main import main
-from boustro.encoders.spec import Part, Spec, load_encoder
+from boustro.encoders.spec import Spec, SpecPart, load_encoder
 from boustro.names import locate_model
 from boustro.text.tokenizers import load_tokenizer
 from pretraining import write_shards
@@ -80,7 +80,9 @@ def test_a_folder_has_no_revision(tiny_lm, use):
         for kind in ("", "backward:"):
             with pytest.raises(ValueError, match="is a folder here, which has no revision; leave out @abc123"):
                 use(f"{kind}{path}@abc123")
-    assert Part.parse("backward:some/lm@abc123") == Part("backward:some/lm@abc123", "backward:", "some/lm", "abc123")
+    assert SpecPart.parse("backward:some/lm@abc123") == SpecPart(
+        "backward:some/lm@abc123", "backward:", "some/lm", "abc123"
+    )
 
 
 def test_where_the_hub_cannot_be_reached_its_client_is_told_once(monkeypatch):

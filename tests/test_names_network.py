@@ -12,7 +12,7 @@ from boustro.apps.batch.labeller import model_fingerprint
 from boustro.apps.cli.check import DataReport, forgotten_names
 from boustro.apps.cli.main import main
 from boustro.apps.cli.own_lms import names as train
-from boustro.apps.label.background import Source, offered_labels
+from boustro.apps.label.background import SessionSource, offered_labels
 from boustro.apps.live.redactor import Redactor
 from boustro.apps.live.structured import Checker
 from boustro.apps.serve.models import name_folders
@@ -192,7 +192,7 @@ def test_what_is_the_packages_own_never_goes_through_a_folder_of_the_user(tagger
     labelled = [Sentence(("Ada", "left", "Oslo"), ("B-PER", "O", "O"), where="a:1")]
     report = DataReport(file="a", scheme="bio")
     assert forgotten_names(report, labelled) == ["a:1: 'Oslo' has no label, and is like 'Ada', PER"]
-    assert offered_labels(Source(encoder="starter-names", cache=False))[:2] == ["PERSON", "PLACE"]
+    assert offered_labels(SessionSource(encoder="starter-names", cache=False))[:2] == ["PERSON", "PLACE"]
     for name in ("starter-forward", "starter", "starter-memory", "starter-names", "starter-words"):
         assert load_encoder(name).spec.rpartition(":")[2] == name
     said = "note: starter-names is the tagger of the package, not the folder "

@@ -12,7 +12,7 @@ import boustro
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.heads.options import PairOptions
-from boustro.heads.pairs import SIDE_FEATURES, Comparison
+from boustro.heads.pairs import SIDE_FEATURES, PairBody
 from boustro.metrics.score import score_correlation
 from boustro.tasks.data.pairs import make_pair, read_pairs
 from boustro.tasks.labellings.pairs import side_features
@@ -59,7 +59,7 @@ def test_a_text_of_several_pairs_is_encoded_once(lm):
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_only_a_symmetric_head_ignores_the_order(symmetric):
     torch.manual_seed(0)
-    body = Comparison(12, 3, PairOptions(hidden=8, symmetric=symmetric)).eval()
+    body = PairBody(12, 3, PairOptions(hidden=8, symmetric=symmetric)).eval()
     first, second = torch.randn(4, 12), torch.randn(2, 12)
     one = body(torch.cat([first, second]), torch.tensor([4, 2]))
     other = body(torch.cat([second, first]), torch.tensor([2, 4]))
@@ -68,7 +68,7 @@ def test_only_a_symmetric_head_ignores_the_order(symmetric):
 
 def test_a_pair_depends_on_nothing_else_in_its_batch():
     torch.manual_seed(0)
-    body = Comparison(12, 3, PairOptions(hidden=8)).eval()
+    body = PairBody(12, 3, PairOptions(hidden=8)).eval()
     x, lengths = torch.randn(11, 12), torch.tensor([4, 2, 1, 0, 3, 1])
     together = body(x, lengths)
     for i, (start, stop) in enumerate([(0, 6), (6, 7), (7, 11)]):
@@ -80,7 +80,7 @@ def test_a_pair_depends_on_nothing_else_in_its_batch():
 def test_alignment_is_attention_over_the_other_text():
     torch.manual_seed(0)
     z, lengths = torch.randn(5, 6), torch.tensor([2, 3])
-    found = Comparison._against_other(z, lengths)
+    found = PairBody._against_other(z, lengths)
     for own, other in ((z[:2], z[2:]), (z[2:], z[:2])):
         a = (own @ other.T / 6**0.5).softmax(1) @ other
         wanted = torch.cat([(own - a).abs(), own * a], 1)

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.generation.models import open_lm
 from boustro.lab.objectives.masking import make_masking, special_pieces
 from boustro.lab.objectives.words import sentence_ends, word_starts
@@ -134,7 +134,7 @@ def test_a_model_with_a_row_for_every_piece_but_not_for_every_id_is_refused(hole
 def test_a_pair_writes_no_id_that_is_left_out(holes, tmp_path):
     forward = write_lm(tmp_path / "forward", holes, 440)
     backward = write_lm(tmp_path / "backward", holes, 440, "backward")
-    pair = Pair.load(f"{forward}+{backward}")
+    pair = LMPair.load(f"{forward}+{backward}")
     assert not pair.writable[300 : 300 + HOLES].any() and pair.writable[400:].any()
     assert pair.spaced[400:].any()
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.options import ClassOptions
 from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.registry import HEADS, make_head
@@ -97,7 +97,7 @@ def test_a_trained_head_opens_as_it_was_saved(kind, tmp_path):
     lengths[0] = 0
     features = generator.normal(size=(lengths.sum(), 1, WIDTH))
     features[np.arange(len(features)), 0, np.repeat(classes, lengths)] += 3
-    inputs = Inputs([features.astype(np.float16)], lengths)
+    inputs = HeadInputs([features.astype(np.float16)], lengths)
 
     def accuracy(answers) -> float:
         return 100 * float(np.mean([answer.argmax() == c for answer, c in zip(answers, classes, strict=True)]))
@@ -142,7 +142,7 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding(kind):
     for bf16 in (False, True):
         torch.manual_seed(1)
         head = make_head(kind, HEADS[kind].options(hidden=8, epochs=2, batch_sentences=8), ((2, WIDTH),), CLASSES)
-        log = train_head(head, Inputs([features], lengths), lambda numbers, _: targets[numbers], 1, bf16=bf16)
+        log = train_head(head, HeadInputs([features], lengths), lambda numbers, _: targets[numbers], 1, bf16=bf16)
         losses.append(log.losses)
         assert all(parameter.dtype == torch.float32 for parameter in head.parameters())
     assert losses[0] != losses[1]

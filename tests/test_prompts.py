@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from boustro.apps.cli.main import main
-from boustro.lab.generation.both_ends.reader import Reader
+from boustro.lab.generation.both_ends.reader import EndReader
 from boustro.lab.generation.templates import PromptPieces, known_templates, open_template, read_template
 from boustro.lab.judges import CausalJudge, MaskedJudge
 from boustro.lab.prompting import PromptClassifier
@@ -148,7 +148,7 @@ def test_causal_lms_score_the_word_and_what_stands_after_the_gap(tiny_pair, tiny
     words = [word for own in pieces.words.values() for word in own]
     found = judge.word_scores(gaps, words)
     lm = AutoModelForCausalLM.from_pretrained(tiny_pair.split("+")[0])
-    reader: Reader = judge.forward
+    reader: EndReader = judge.forward
     for row, (left, right) in enumerate(gaps):
         for column, word in enumerate(words):
             read = [*reader.frame(left), *word, *right]

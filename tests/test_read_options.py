@@ -68,9 +68,9 @@ def test_options_that_another_option_turns_off_are_refused(kind):
         ),
         ("--task sense --epochs 3", "epochs"),
         ("--weak-weight 0.5", "weak_weight is not read where weak is None"),
-        ("--encoder elmo:no/such --spacing always", "spacing is not read by elmo:no/such; leave it out"),
-        ("--encoder elmo:no/such --quantise int8", "quantise is not read by elmo:no/such; leave it out"),
-        ("--encoder elmo:no/such --start-piece bos", "start_piece is not read by elmo:no/such; leave it out"),
+        ("--encoder elmo:no/such --spacing always", "spacing is not read by elmo:no/such; remove it"),
+        ("--encoder elmo:no/such --quantise int8", "quantise is not read by elmo:no/such; remove it"),
+        ("--encoder elmo:no/such --start-piece bos", "start_piece is not read by elmo:no/such; remove it"),
     ],
 )
 def test_the_command_line_says_so(arguments, said, tmp_path, capsys):
@@ -102,7 +102,7 @@ def test_a_separator_is_refused_where_nothing_is_separated(task, tmp_path):
 def test_what_one_part_of_an_encoder_reads_is_taken():
     always = ReadingOptions(spacing="always", start_piece="bos")
     Spec.parse("elmo:no/such+starter-forward").refuse_unread(always)
-    with pytest.raises(OptionError, match="start_piece, spacing is not read by elmo:no/such; leave it out"):
+    with pytest.raises(OptionError, match="start_piece, spacing is not read by elmo:no/such; remove it"):
         Spec.parse("elmo:no/such").refuse_unread(always)
     with pytest.raises(OptionError, match="weak_weight is not read"):
         task_class("tag")("no/such").fit([(["Ada"], ["B-PER"])], weak_weight=0.3)

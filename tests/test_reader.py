@@ -10,7 +10,7 @@ import boustro
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions, Widening
 from boustro.features.reader import Reader, distinct_sentences, within_memory
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.tasks.fitting import fit
 from boustro.tasks.plan import Examples
 from boustro.types import Sentence
@@ -82,7 +82,7 @@ def test_marked_places_of_a_sentence_are_read_as_the_sentence_is(tiny_pair, cont
 
 def test_what_is_kept_of_examples_is_a_copy_of_their_own_sentences():
     streams = [np.arange(9.0).reshape(9, 1, 1)]
-    inputs = Inputs(streams, np.array([2, 3, 4]), np.array([[0, 1], [2, 1], [0, 2]]))
+    inputs = HeadInputs(streams, np.array([2, 3, 4]), np.array([[0, 1], [2, 1], [0, 2]]))
     kept = inputs.keep(np.array([1]))
     assert kept.streams[0].ravel().tolist() == [2, 3, 4, 5, 6, 7, 8] and kept.parts.tolist() == [[1, 0]]
     batch = kept.batch(np.array([0]))

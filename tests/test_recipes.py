@@ -16,7 +16,7 @@ from boustro.apps.cli.listed import list_options
 from boustro.apps.cli.main import main
 from boustro.apps.cli.own_lms import adapt, elmo
 from boustro.apps.studies.compare.command import compare
-from boustro.lab.adapt.options import AdaptConfig, TextOptions
+from boustro.lab.adapt.options import AdaptConfig, TextAdaptOptions
 from boustro.lab.objectives.masking import make_masking
 from boustro.lab.pretrain.recipes import RECIPES, check_objective, fitting_objectives
 from boustro.models.pretrained import architecture_kind
@@ -130,7 +130,7 @@ def test_options_of_options_are_options():
     assert known["corpus"].positional and not known["cells"].positional
     assert {"lm", "shards", "train", "scheme"} <= list_options(adapt).named.keys()
     assert "presets" not in list_options(fit).named
-    config = AdaptConfig(lm="gpt2", out=Path("a"), text=TextOptions(shards=Path("s")))
+    config = AdaptConfig(lm="gpt2", out=Path("a"), text=TextAdaptOptions(shards=Path("s")))
     assert resolved({"config": config})["shards"] == "s"
 
 

@@ -28,7 +28,7 @@ from boustro.apps.live.redactor import (
     rewrite,
     whole_characters,
 )
-from boustro.apps.live.structured import Checker, Reading
+from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
 from labelled import DATA
@@ -81,7 +81,7 @@ def test_a_word_that_may_be_in_a_name_is_left_out_whole_or_in_a_stream():
     assert not boustro.load("starter-names").predict(text)
     streamed = "".join(redactor.feed(letter).text for letter in text) + redactor.end().text
     assert "vellmar" not in streamed
-    slot = Reading().text(text, "")
+    slot = BodyTexts().text(text, "")
     (checker := Checker()).fill([slot], Masks(checker.labels))
     assert "vellmar" not in slot.result
     for counted in (redactor.counted, checker.counted):

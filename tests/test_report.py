@@ -18,7 +18,7 @@ from boustro.apps.studies.compare.report import REPORT
 from boustro.apps.studies.core import systems
 from boustro.apps.studies.core.cells import CELL_KIND, find_cells
 from boustro.apps.studies.core.run import write_report
-from boustro.apps.studies.report.blocks import MarkedText, Section
+from boustro.apps.studies.report.blocks import EntityText, Section
 from boustro.apps.studies.report.charts import score_dots
 from boustro.apps.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.metrics.spans import extract_spans, score_entities
@@ -158,7 +158,7 @@ def test_the_table_of_contents_leads_to_every_section_and_the_verdict_comes_firs
     assert targets == [value for tag, key, value in page.attributes if tag == "section" and key == "id"]
     assert len(targets) == len(REPORT.sections) - 1 and "shots" not in targets  # there is one K only
     assert text.count("<h2>") == len(targets)
-    more = Section("raw", "Raw <text>", [MarkedText("Ada spoke", [Entity("PER", 0, 3)])])
+    more = Section("raw", "Raw <text>", [EntityText("Ada spoke", [Entity("PER", 0, 3)])])
     longer = Page(REPORT.html(results, [more]))
     links, sections = (
         [v[1:] if tag == "a" else v for tag, key, v in longer.attributes if (tag, key) == wanted]

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from boustro.encoders.base import Identity
-from boustro.encoders.spec import Part, Spec, load_encoder
+from boustro.encoders.spec import Spec, SpecPart, load_encoder
 from boustro.models.blocks import find_blocks
 from boustro.types import Sentence
 
@@ -191,11 +191,13 @@ def test_each_road_joins_others_and_takes_documents(tiny_lm):
 
 def test_a_spec_is_split_into_kind_number_path_and_revision(tmp_path, monkeypatch):
     exact, local = (Identity(weights=weights, vocabulary="v", pooling="exit") for weights in ("a/b@607", "0"))
-    assert Part.parse("unmasked:3-4:a/b") == Part("unmasked:3-4:a/b", "unmasked:3-4:", "a/b", None)
-    assert Part.parse("repeated:a/b") == Part("repeated:a/b", "repeated:", "a/b", None)
-    assert Part.parse("gpt2") == Part("gpt2", "", "gpt2", None)
-    assert Part.parse("backward:3:a") == Part("backward:3:a", "backward:", "3:a", None)  # takes no number
-    assert Part.parse("repeated:3:a/b@607a30d") == Part("repeated:3:a/b@607a30d", "repeated:3:", "a/b", "607a30d")
+    assert SpecPart.parse("unmasked:3-4:a/b") == SpecPart("unmasked:3-4:a/b", "unmasked:3-4:", "a/b", None)
+    assert SpecPart.parse("repeated:a/b") == SpecPart("repeated:a/b", "repeated:", "a/b", None)
+    assert SpecPart.parse("gpt2") == SpecPart("gpt2", "", "gpt2", None)
+    assert SpecPart.parse("backward:3:a") == SpecPart("backward:3:a", "backward:", "3:a", None)  # takes no number
+    assert SpecPart.parse("repeated:3:a/b@607a30d") == SpecPart(
+        "repeated:3:a/b@607a30d", "repeated:3:", "a/b", "607a30d"
+    )
     assert Spec.parse("unmasked:3-4:a/b@main").exact(exact) == "unmasked:3-4:a/b@607"
     assert Spec.parse("repeated:starter-forward").exact(local) == "repeated:starter-forward"
     monkeypatch.chdir(tmp_path)

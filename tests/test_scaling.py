@@ -9,7 +9,7 @@ import pytest
 
 from boustro.apps.cli.main import main
 from boustro.apps.studies.scaling.command import ScalingOptions, describe
-from boustro.apps.studies.scaling.curve import Curve, Run, fit_curve
+from boustro.apps.studies.scaling.curve import Curve, FinishedRun, fit_curve
 from boustro.apps.studies.scaling.study import ScalingStudy, Trained, summarise
 from conftest import SENTENCES
 from pretraining import write_shards
@@ -20,7 +20,7 @@ SIZES, BUDGETS = (1.5e6, 5.2e6, 3e7, 1e8), (1e6, 4e6, 2e7, 1e8)
 
 def runs(sizes=SIZES, budgets=BUDGETS, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
-    return [Run(n, d, float(TRUE.loss(n, d)) * (1 + noise * rng.normal())) for n in sizes for d in budgets]
+    return [FinishedRun(n, d, float(TRUE.loss(n, d)) * (1 + noise * rng.normal())) for n in sizes for d in budgets]
 
 
 def test_a_curve_without_noise_is_found_again():
@@ -61,7 +61,7 @@ def test_too_few_runs_give_no_curve(sizes, budgets, said):
     with pytest.raises(ValueError, match=f"need at least 3 sizes, 3 budgets and 6 runs, and {said}"):
         fit_curve(runs(sizes, budgets))
     with pytest.raises(ValueError, match="not positive and finite"):
-        fit_curve([*runs(), Run(1e6, 1e6, float("nan"))])
+        fit_curve([*runs(), FinishedRun(1e6, 1e6, float("nan"))])
 
 
 def test_an_exponent_that_the_runs_do_not_determine_is_said():

@@ -9,8 +9,8 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.cli.weak import Gazetteer
 from boustro.apps.label.answers import AnswerFile
-from boustro.apps.label.session import Session
-from boustro.apps.label.texts import Text
+from boustro.apps.label.session import LabellingSession
+from boustro.apps.label.texts import TextToLabel
 from boustro.tasks.render import as_html, word_entities
 from boustro.text.alignment import Aligner, guess_spaces
 from boustro.text.tokenizers import load_tokenizer, save_tokenizer, train_tokenizer
@@ -113,9 +113,9 @@ def test_a_tagger_its_pages_and_its_report(language, tiny_pair, tmp_path, capsys
 
 def test_the_labelling_page_gets_words_as_they_are_written(tmp_path):
     given = [text(" ".join(words)) for words in ([*"艾达在"], ["نعم", "،", "ليسة"])]
-    given.append(Text(Sentence(tuple("艾达"), spaces=(True, True))))
+    given.append(TextToLabel(Sentence(tuple("艾达"), spaces=(True, True))))
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
-        session = attach(Session(given, file, ["PER"], order="in-order"))
+        session = attach(LabellingSession(given, file, ["PER"], order="in-order"))
         for gaps in ([" ", "", ""], [" ", " ", " "], [" ", " "]):
             number = session.current
             assert session.view()["sentence"]["gaps"] == gaps

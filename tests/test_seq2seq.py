@@ -9,7 +9,7 @@ from transformers import AutoConfig
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.lab.adapt.seq2seq import Pair, make_batch, pair_loss
+from boustro.lab.adapt.seq2seq import PromptPair, make_batch, pair_loss
 from boustro.lab.generation.models import LengthHead, likeliest_lengths, open_lm
 from boustro.lab.objectives.examples import IGNORED
 from generators import write_masked_lm
@@ -41,7 +41,7 @@ def command(folders, kind: str, out, *options) -> list[str]:
 def test_a_masked_batch_by_hand(folders):
     """Prompts end with the end-of-text piece; padding is no document; hidden places ask for their piece."""
     model = open_lm(str(folders["prefix"]))
-    pairs = [(Pair([5, 9, 0], [7, 8]), (1, 1, 0)), (Pair([6, 0], [4]), (1, 1, 1))]
+    pairs = [(PromptPair([5, 9, 0], [7, 8]), (1, 1, 0)), (PromptPair([6, 0], [4]), (1, 1, 1))]
     batch, mask = make_batch(model, pairs), model.mask_id
     assert batch["documents"].tolist() == [[0, 0, 0, 0, 0], [0, 0, 0, -1, -1]]
     assert batch["suffix"].long().tolist() == [[0, 0, 0, 1, 1], [0, 0, 1, 0, 0]]
@@ -58,7 +58,7 @@ def test_shares_of_hidden_pieces_are_uniform(folders):
     model = open_lm(str(folders["prefix"]))
     counts = torch.zeros(11)
     for index in range(1000):
-        found = make_batch(model, [(Pair([5, 0], list(range(1, 11))), (0, 0, index))])
+        found = make_batch(model, [(PromptPair([5, 0], list(range(1, 11))), (0, 0, index))])
         counts[int((found["wanted"] != IGNORED).sum())] += 1
     assert counts[0] == 0 and counts[1:].min() > 30, "at least one, and every number of them"
     assert abs((counts * torch.arange(11)).sum() / 1000 / 10 - 0.5) < 0.04
@@ -66,7 +66,10 @@ def test_shares_of_hidden_pieces_are_uniform(folders):
 
 def test_a_causal_batch_is_transformers_own_loss(folders):
     model = open_lm(str(folders["causal"]))
-    pairs = [(Pair([0, 5, 9, 0], [7, 8, 3], end=(0,)), (1, 1, 0)), (Pair([0, 6, 0], [4], end=(0,)), (1, 1, 1))]
+    pairs = [
+        (PromptPair([0, 5, 9, 0], [7, 8, 3], end=(0,)), (1, 1, 0)),
+        (PromptPair([0, 6, 0], [4], end=(0,)), (1, 1, 1)),
+    ]
     found = pair_loss(model, None, make_batch(model, pairs))
     labels = [[-100, -100, -100, -100, 7, 8, 3, 0], [-100, -100, -100, 4, 0, -100, -100, -100]]
     ids = [[0, 5, 9, 0, 7, 8, 3, 0], [0, 6, 0, 4, 0, 0, 0, 0]]
@@ -172,8 +175,8 @@ def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
         ("[]", "expected a JSON object"),
         ('{"text": "a"}', "no text under the key 'target' (found: text)"),
         ('{"text": "a", "target": []}', "no text under the key 'target'"),
-        ('{"text": "a", "target": ["b", " "]}', "a target under the key 'target' is empty; leave it out"),
-        ('{"text": "a", "target": ""}', "a target under the key 'target' is empty; leave it out"),
+        ('{"text": "a", "target": ["b", " "]}', "a target under the key 'target' is empty; remove it"),
+        ('{"text": "a", "target": ""}', "a target under the key 'target' is empty; remove it"),
         ("x", "not a JSON object"),
     ],
 )

@@ -18,7 +18,7 @@ from boustro.lab.pretrain.mixture import Mixture, interleave, smoothed_shares
 from boustro.store import open_folder
 from boustro.text import shards as shards_module
 from boustro.text.documents import read_documents
-from boustro.text.segments import Example, Segments, SegmentStream
+from boustro.text.segments import SegmentExample, Segments, SegmentStream
 from boustro.text.shards import Shards, tokenize, write_shards
 from boustro.text.tokenizers import (
     CUT_TO_TRAIN,
@@ -309,8 +309,8 @@ class Numbers:
     def __len__(self) -> int:
         return self.size
 
-    def example(self, epoch: int, index: int) -> Example:
-        return Example(epoch, index, np.array([100 * self.corpus + index]))
+    def example(self, epoch: int, index: int) -> SegmentExample:
+        return SegmentExample(epoch, index, np.array([100 * self.corpus + index]))
 
 
 def mixture(sizes, shares, length=60):

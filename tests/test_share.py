@@ -13,7 +13,7 @@ from huggingface_hub.utils import filter_repo_objects
 
 import boustro
 from boustro.encoders.base import Identity, JoinedIdentity
-from boustro.encoders.spec import Part, Spec, load_encoder
+from boustro.encoders.spec import Spec, SpecPart, load_encoder
 from boustro.store import provenance
 from boustro.tasks.hub import download, model_card, upload, write_card
 from labelled import longer
@@ -230,12 +230,12 @@ def test_a_tagger_opens_with_the_commit_it_was_trained_on(cached_lm, tiny_lm, tm
 
 def test_a_part_of_a_spec_may_name_a_revision(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Part.parse("gpt2@607a30d") == Part("gpt2@607a30d", "", "gpt2", "607a30d")
-    assert Part.parse("backward:some/lm@v1.0") == Part("backward:some/lm@v1.0", "backward:", "some/lm", "v1.0")
-    assert Part.parse("gpt2") == Part("gpt2", "", "gpt2", None)
+    assert SpecPart.parse("gpt2@607a30d") == SpecPart("gpt2@607a30d", "", "gpt2", "607a30d")
+    assert SpecPart.parse("backward:some/lm@v1.0") == SpecPart("backward:some/lm@v1.0", "backward:", "some/lm", "v1.0")
+    assert SpecPart.parse("gpt2") == SpecPart("gpt2", "", "gpt2", None)
     Path("lm@home").mkdir()
-    assert Part.parse("lm@home") == Part("lm@home", "", "lm@home", None)
-    assert Part.parse("backward:lm@home") == Part("backward:lm@home", "backward:", "lm@home", None)
+    assert SpecPart.parse("lm@home") == SpecPart("lm@home", "", "lm@home", None)
+    assert SpecPart.parse("backward:lm@home") == SpecPart("backward:lm@home", "backward:", "lm@home", None)
 
 
 def identity(*weights: str) -> JoinedIdentity:

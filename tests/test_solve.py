@@ -6,10 +6,10 @@ import torch
 
 from boustro.heads import solve as module
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.lockstep.train import CACHE_BYTES
 from boustro.heads.registry import HEADS, HeadShape
-from boustro.heads.solve import Job, Run, solve, solve_many
+from boustro.heads.solve import HeadRun, TrainingJob, train_heads, train_many
 from boustro.heads.training import Dev
 from labelled import options_of
 
@@ -31,19 +31,19 @@ OWN = [  # sentences, seed, options
     ((1, 2, 13), 1, {"dropout": 0.0, "epochs": 6, "batch_sentences": 32}),
     (tuple(range(14)), 7, {"lr": 0.02, "epochs": 2, "batch_sentences": 4}),
 ]
-INPUTS = Inputs([VECTORS[:, None, :7], VECTORS[:, None, 7:]], LENGTHS)
-LAYERED = Inputs([np.stack([VECTORS[:, :7], VECTORS[:, 7:14] * 3], 1), VECTORS[:, None, 7:]], LENGTHS)
+INPUTS = HeadInputs([VECTORS[:, None, :7], VECTORS[:, None, 7:]], LENGTHS)
+LAYERED = HeadInputs([np.stack([VECTORS[:, :7], VECTORS[:, 7:14] * 3], 1), VECTORS[:, None, 7:]], LENGTHS)
 
 
-def runs(kind: str, hidden: int | None, crf: bool) -> list[Run]:
+def runs(kind: str, hidden: int | None, crf: bool) -> list[HeadRun]:
     common = {"hidden": hidden, "crf": crf, "standardise": False, "dropout": 0.1, **LR}
-    return [Run(options_of(kind, **common | own), seed, np.array(some)) for some, seed, own in OWN]
+    return [HeadRun(options_of(kind, **common | own), seed, np.array(some)) for some, seed, own in OWN]
 
 
-def train(kind: str, own: list[Run], inputs: Inputs = INPUTS) -> list[Head]:
+def train(kind: str, own: list[HeadRun], inputs: HeadInputs = INPUTS) -> list[Head]:
     streams = tuple(stream.shape[1:] for stream in inputs.streams)
     targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
-    return [found.head for found in solve(HeadShape(kind, streams, LABELS), inputs, targets, own, bf16=False)]
+    return [found.head for found in train_heads(HeadShape(kind, streams, LABELS), inputs, targets, own, bf16=False)]
 
 
 def refuse_one_by_one(monkeypatch):
@@ -95,7 +95,7 @@ def test_a_body_with_other_names_and_layers_between_is_trained_all_the_same(monk
 )
 def test_what_cannot_be_trained_together_is_trained_one_by_one(kind, change):
     options = HEADS[kind].options(**{"epochs": 1, "hidden": 5} | change)
-    own = [Run(options, seed, np.array([0, 3, 5, 2])) for seed in (1, 2)]
+    own = [HeadRun(options, seed, np.array([0, 3, 5, 2])) for seed in (1, 2)]
     alone = [head for run in own for head in train(kind, [run], LAYERED)]
     for found, head in zip(train(kind, own, LAYERED), alone, strict=True):
         torch.testing.assert_close(found.state_dict(), head.state_dict(), rtol=0, atol=0)
@@ -106,25 +106,27 @@ def test_each_run_has_inputs_of_its_own_and_mixes_their_layers(how, monkeypatch)
     """Standardised by those inputs alone; runs over the same inputs read the same words."""
     targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
     options = [HEADS["mlp"].options(**{"hidden": 5, "epochs": 2, "lr": lr} | how) for lr in (0.01, 0.003)]
-    parts = [LAYERED, Inputs([s[: STARTS[6]] for s in LAYERED.streams], LENGTHS[:6])]
+    parts = [LAYERED, HeadInputs([s[: STARTS[6]] for s in LAYERED.streams], LENGTHS[:6])]
     shape = HeadShape("mlp", ((2, 7), (1, WIDTH - 7)), LABELS)
-    jobs = [Job(shape, own, targets, Run(each, seed)) for own in parts for each in options for seed in (1, 2)]
-    alone = [solve(*job[:3], [job.run], bf16=False)[0].head for job in jobs]
+    jobs = [
+        TrainingJob(shape, own, targets, HeadRun(each, seed)) for own in parts for each in options for seed in (1, 2)
+    ]
+    alone = [train_heads(*job[:3], [job.run], bf16=False)[0].head for job in jobs]
     refuse_one_by_one(monkeypatch)
-    for found, head in zip(solve_many(iter(jobs), bf16=False), alone, strict=True):
+    for found, head in zip(train_many(iter(jobs), bf16=False), alone, strict=True):
         torch.testing.assert_close(found.head.state_dict(), head.state_dict(), rtol=1e-4, atol=1e-5)
 
 
 def test_the_epoch_is_chosen_for_each_head_and_a_head_goes_on():
     options = HEADS["linear"].options(epochs=2, standardise=False)
     best = iter([2.0, 1.0, 1.0, 2.0])
-    own = [Run(options, seed, dev=Dev(INPUTS, lambda answers: next(best))) for seed in (1, 2)]
+    own = [HeadRun(options, seed, dev=Dev(INPUTS, lambda answers: next(best))) for seed in (1, 2)]
     targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
     shape = HeadShape("linear", ((1, 7), (1, WIDTH - 7)), LABELS)
-    first, second = solve(shape, INPUTS, targets, own)
+    first, second = train_heads(shape, INPUTS, targets, own)
     assert (first.log.best_epoch, second.log.best_epoch) == (1, 2)
     before = first.head.state_dict()["body.1.weight"].clone()
-    (further,) = solve(shape, INPUTS, targets, [Run(options, 1, head=first.head)])
+    (further,) = train_heads(shape, INPUTS, targets, [HeadRun(options, 1, head=first.head)])
     assert further.head is first.head and not torch.equal(before, further.head.state_dict()["body.1.weight"])
 
 
@@ -157,21 +159,21 @@ def test_what_cannot_be_trained_is_refused():
     with pytest.raises(ValueError, match="`runs` is empty"):
         train("linear", [])
     with pytest.raises(ValueError, match="at least one example"):
-        train("linear", [Run(HEADS["linear"].options(), 1, np.array([], int))])
+        train("linear", [HeadRun(HEADS["linear"].options(), 1, np.array([], int))])
 
 
 @pytest.mark.parametrize("crf", [False, True])
 def test_heads_that_do_not_stay_finite_are_refused(crf):
     options = HEADS["mlp"].options(hidden=4, crf=crf, standardise=False, lr=1e38, epochs=4, batch_sentences=1)
     with pytest.raises(ValueError, match=r"not finite after its training; try a lower --lr"):
-        train("mlp", [Run(options, seed, np.array([0, 3, 5])) for seed in (1, 2)])
+        train("mlp", [HeadRun(options, seed, np.array([0, 3, 5])) for seed in (1, 2)])
 
 
 @pytest.mark.parametrize("crf", [False, True])
 def test_a_batch_without_words_teaches_nothing_alone_or_together(crf):
     options = HEADS["linear"].options(crf=crf, standardise=False, epochs=2, batch_sentences=1, dropout=0.0)
-    inputs = Inputs([VECTORS[:4, None]], np.array([0, 4, 0]))
-    own = [Run(options, seed) for seed in (1, 2)]
+    inputs = HeadInputs([VECTORS[:4, None]], np.array([0, 4, 0]))
+    own = [HeadRun(options, seed) for seed in (1, 2)]
     for found, alone in zip(train("linear", own, inputs), [train("linear", [run], inputs) for run in own], strict=True):
         torch.testing.assert_close(found.state_dict(), alone[0].state_dict(), rtol=1e-4, atol=1e-5)
         assert all(parameter.isfinite().all() for parameter in found.parameters())

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from architectures import write_model
 from boustro import load_encoder
 from boustro.encoders.fused import lms_of, towers_of
-from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.generation.models import open_lm
 from boustro.lab.generation.writer import Writer
 from boustro.lab.judges import open_judge
@@ -154,7 +154,7 @@ def test_all_that_reads_with_an_lm_begins_as_it_was_trained(llama):
     pair = load_encoder(f"{path}+{backward}", dtype="float32")
     assert [part.start for part in pair.parts] == [start, end], "ours keeps what its config records"
     assert towers_of(*lms_of(pair)).starts == (start, end)
-    ends = Pair.load(f"{path}+{backward}")
+    ends = LMPair.load(f"{path}+{backward}")
     assert ends.forward.frame([7]) == [*start, 7] and ends.backward.frame([7, 8]) == [*end, 8, 7]
     assert open_lm(str(path)).before == tuple(start)
     judge = open_judge(f"{path}+{backward}", None, None)

@@ -289,7 +289,7 @@ def judged(units, examples, answers):
         [[Entity(e.label, e.start, e.end) for e in own] for own in found],
         [[e.score for e in own] for own in found],
         units.values(examples, answers),
-        [units.said(e, a) for e, a in zip(examples, answers, strict=True)],
+        [units.describe_answer(e, a) for e, a in zip(examples, answers, strict=True)],
     )
 
 
@@ -351,7 +351,7 @@ def test_answers_to_questions_are_judged_by_their_mean_f1():
     wanted = score_answers([q.answers for q in QUESTIONS], ["Ada", "May", ""])
     assert score(units, QUESTIONS, answers) == pytest.approx(wanted.f1)
     assert units.values(QUESTIONS, answers)[:, 3].mean() * 100 == pytest.approx(wanted.exact_match)
-    assert [units.said(q, a) for q, a in zip(QUESTIONS, answers, strict=True)] == ["Ada", "May", "no answer"]
+    assert [units.describe_answer(q, a) for q, a in zip(QUESTIONS, answers, strict=True)] == ["Ada", "May", "no answer"]
     found = judged(units, QUESTIONS, answers)
     assert units.reference(QUESTIONS[1]) == "May / in May" and units.reference(QUESTIONS[2]) == "no answer"
     assert units.right(found.gold, found.predicted, found.values) == [[False], [True], []]

@@ -13,7 +13,7 @@ import torch
 import boustro
 from boustro.encoders.spec import load_encoder
 from boustro.heads.bodies import Dropout
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.mix import MIXES, LayerMix
 from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import make_head
@@ -318,8 +318,8 @@ def test_the_best_epoch_is_kept_and_not_the_last():
 
     features = np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float16)
     lengths, tags = np.array([8, 12]), torch.arange(20) % 2
-    dev = Dev(Inputs([features], lengths), score)
-    log = train_head(head, Inputs([features], lengths), lambda _, rows: tags[rows], 1, dev)
+    dev = Dev(HeadInputs([features], lengths), score)
+    log = train_head(head, HeadInputs([features], lengths), lambda _, rows: tags[rows], 1, dev)
     assert log.best_epoch == 2
     assert all(torch.equal(head.state_dict()[k], states[1][k]) for k in states[1])
 
@@ -335,7 +335,7 @@ def test_losses_in_bf16_are_those_in_fp32_but_for_rounding_and_weights_stay_fp32
         torch.manual_seed(1)
         chosen = options_of(kind, hidden=32, crf=crf, epochs=2, batch_sentences=8)
         head = make_head(kind, chosen, ((2, 16),), ("O", "B-X"))
-        inputs = Inputs([features], lengths)
+        inputs = HeadInputs([features], lengths)
         losses.append(train_head(head, inputs, lambda _, rows: tags[rows], 1, bf16=bf16).losses)
         assert all(parameter.dtype == torch.float32 for parameter in head.parameters())
         vectors = torch.randn(4, 16)

@@ -69,7 +69,7 @@ def test_white_space_around_a_word_is_left_out_and_noted(form, given):
 def test_a_blank_word_is_an_error_with_its_place(form, blank, given):
     with pytest.raises(
         ValueError,
-        match=r"word 2 is .*, which is blank; leave it out|(:2|row 2 of the given table): expected a word and",
+        match=r"word 2 is .*, which is blank; remove it|(:2|row 2 of the given table): expected a word and",
     ):
         load_data(given(form, ["Ada", blank, "left"]))
 
@@ -77,7 +77,7 @@ def test_a_blank_word_is_an_error_with_its_place(form, blank, given):
 @pytest.mark.parametrize("words", [["Jordan "], ("Jordan ",), Sentence(("Jordan ",), spaces=(True,))])
 def test_sentences_from_python_follow_the_same_rule(words):
     assert as_sentences([words])[0].words == ("Jordan",)
-    with pytest.raises(ValueError, match=r"sentence 1, word 2 is '', which is blank; leave it out"):
+    with pytest.raises(ValueError, match=r"sentence 1, word 2 is '', which is blank; remove it"):
         as_sentences([["a", ""]])
 
 

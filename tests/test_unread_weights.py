@@ -19,7 +19,7 @@ from transformers import (
 from architectures import write_model
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
-from boustro.lab.generation.both_ends.pair import Pair
+from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.generation.models import open_lm
 from boustro.lab.pretrain.run import start_from
 from boustro.models.placing import CAUSAL, MASKED
@@ -184,7 +184,7 @@ def test_bert_as_it_was_pretrained_is_read(tiny_tokenizer, tmp_path):
 @pytest.mark.parametrize("found", [{"quant_method": "strange"}, {"bits": 8}])
 def test_an_unknown_quantisation_is_refused_by_name(lm, found):
     change_config(lm, quantization_config=found)
-    for read in (load_encoder, open_lm, lambda path: Pair.load(f"{path}+backward:{path}")):
+    for read in (load_encoder, open_lm, lambda path: LMPair.load(f"{path}+backward:{path}")):
         with pytest.raises(ValueError, match=rf"quantised by {found.get('quant_method')!r}, which transformers cannot"):
             read(str(lm))
 
@@ -209,7 +209,7 @@ def test_a_head_that_the_config_ties_and_the_file_has_is_scored_in_no_way(untied
     new = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tiny_lm("llama")))
     for read in (
         lambda: open_lm(spec),
-        lambda: Pair.load(f"{spec}+{back}"),
+        lambda: LMPair.load(f"{spec}+{back}"),
         lambda: load_encoder(spec).language_model(),
         lambda: start_from(new, spec),
     ):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.apps.label.updated_ridge import BIAS, UpdatedRidge, times, with_bias
+from boustro.apps.label.updated_ridge import BIAS, OnlineRidge, times, with_bias
 
 WIDTH, OUTPUTS = 6, 3
 
@@ -26,7 +26,7 @@ def solved(groups, strength):
 def test_updates_give_what_solving_for_the_rest_gives(sizes, seed, data):
     groups = examples(sizes, seed)
     gone = data.draw(st.sets(st.integers(0, len(groups) - 1)))
-    ridge = UpdatedRidge(WIDTH, OUTPUTS, 0.5)
+    ridge = OnlineRidge(WIDTH, OUTPUTS, 0.5)
     for x, y in groups:
         ridge.add(x, y)
     for number in gone:
@@ -37,7 +37,7 @@ def test_updates_give_what_solving_for_the_rest_gives(sizes, seed, data):
 
 
 def test_a_change_says_what_it_does_to_scores_and_leverage():
-    ridge, seen = UpdatedRidge(WIDTH, OUTPUTS, 2.0), np.random.default_rng(1).normal(size=(9, WIDTH))
+    ridge, seen = OnlineRidge(WIDTH, OUTPUTS, 2.0), np.random.default_rng(1).normal(size=(9, WIDTH))
     for act, (x, y) in ((ridge.add, examples([3])[0]), (ridge.remove, examples([3])[0])):
         scores, leverage = times(seen, ridge.weight), ridge.leverage(seen)
         change = act(x, y)
@@ -47,7 +47,7 @@ def test_a_change_says_what_it_does_to_scores_and_leverage():
 
 def test_leaving_out_is_training_without():
     groups = examples([2, 4, 1])
-    ridge = UpdatedRidge(WIDTH, OUTPUTS, 0.5)
+    ridge = OnlineRidge(WIDTH, OUTPUTS, 0.5)
     for x, y in groups:
         ridge.add(x, y)
     before = ridge.weight.copy()
@@ -58,7 +58,7 @@ def test_leaving_out_is_training_without():
 @pytest.mark.parametrize("start", [None, np.arange(WIDTH + 1.0)])
 def test_a_new_output_starts_where_training_with_zeros_would_be(start):
     x, y = examples([5])[0]
-    late, early = UpdatedRidge(WIDTH, OUTPUTS, 0.5), UpdatedRidge(WIDTH, OUTPUTS, 0.5)
+    late, early = OnlineRidge(WIDTH, OUTPUTS, 0.5), OnlineRidge(WIDTH, OUTPUTS, 0.5)
     late.add(x, y)
     late.widen(start)
     early.widen(start)
@@ -69,7 +69,7 @@ def test_a_new_output_starts_where_training_with_zeros_would_be(start):
 def test_it_stays_near_to_where_it_starts():
     """Least squares with |W - W0|² is least squares of y - x W0, plus W0."""
     (x, y), start = examples([5])[0], np.arange(WIDTH + 1.0)
-    ridge = UpdatedRidge(WIDTH, 0, 0.5)
+    ridge = OnlineRidge(WIDTH, 0, 0.5)
     ridge.widen(start)
     ridge.add(x, y[:, :1])
     rest = solved([(x, y[:, :1] - with_bias(x) @ start[:, None])], 0.5)[0]
@@ -78,11 +78,11 @@ def test_it_stays_near_to_where_it_starts():
 
 def test_the_bias_is_hardly_penalised():
     x, y = np.random.default_rng(0).normal(size=(400, WIDTH)), np.full((400, OUTPUTS), 7.0)
-    ridge = UpdatedRidge(WIDTH, OUTPUTS, 100.0)
+    ridge = OnlineRidge(WIDTH, OUTPUTS, 100.0)
     ridge.add(x, y)
     np.testing.assert_allclose(ridge.weight[-1] * BIAS, 7, rtol=0.01)
 
 
 def test_a_strength_of_zero_is_refused():
     with pytest.raises(ValueError, match="must be above 0"):
-        UpdatedRidge(WIDTH, OUTPUTS, 0.0)
+        OnlineRidge(WIDTH, OUTPUTS, 0.0)

@@ -37,7 +37,7 @@ def choose(name: str, table: Mapping[str, Value], what: str) -> Value:
     return table[name]
 
 
-def later(name: str, **given: Any) -> Callable[..., Any]:
+def lazy(name: str, **given: Any) -> Callable[..., Any]:
     """The function or class `module:name`, with these arguments, which is imported when it is called."""
     return partial(_call, name, **given)
 

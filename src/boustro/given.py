@@ -74,7 +74,7 @@ def tidy_words(words: Sequence[Any], place: str) -> tuple[str, ...]:
     tidy = tuple(word.strip() for word in words)
     if "" in tidy:
         number = tidy.index("")
-        raise ValueError(f"{place} {number + 1} is {shorten(words[number])}, which is blank; leave it out")
+        raise ValueError(f"{place} {number + 1} is {shorten(words[number])}, which is blank; remove it")
     return tidy
 
 
@@ -222,7 +222,7 @@ def as_text(value: Any, place: str) -> str:
     if isinstance(value, bytes):
         hint = "; decode it first, for example with .decode()"
     elif isinstance(value, float) or is_missing(value):
-        hint = " (a missing value?); leave it out, or replace it by a string"
+        hint = " (a missing value?); remove it, or replace it by a string"
     raise ValueError(f"{place} is {shorten(value)}, which is not a string{hint}")
 
 

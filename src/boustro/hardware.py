@@ -8,7 +8,7 @@ import os
 
 import torch
 
-BF16, AUTO = "BOUSTRO_BF16", "auto"
+BF16, BY_PROCESSOR = "BOUSTRO_BF16", "auto"
 
 
 def _after_fork() -> None:
@@ -42,7 +42,7 @@ def find_device(name: str | torch.device | None) -> torch.device:
 
 def is_spread(name: str | torch.device | None) -> bool:
     """Whether a device is "auto": a frozen model may then be on several (`models.placing`), its inputs on the best."""
-    return name == AUTO
+    return name == BY_PROCESSOR
 
 
 def has_fast_bf16(device: torch.device) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from boustro.tasks.answers import InputAnswer, Label, Part
+from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.config import TextConfig
 from boustro.tasks.data.named import read_named
@@ -79,8 +79,8 @@ class Agreement(Task[Any, Label]):
         return mark_words(parse_record(line, place), place)
 
     @staticmethod
-    def split(given: MarkedWords, name: str) -> Iterable[Part]:
-        return [Part(given)]
+    def split(given: MarkedWords, name: str) -> Iterable[InputPart]:
+        return [InputPart(given)]
 
     def result(self, answer: InputAnswer[Any]) -> Label:
         return Label.of(answer.parts[0][1])

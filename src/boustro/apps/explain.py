@@ -19,7 +19,7 @@ import torch
 
 from boustro.choose import choose
 from boustro.heads.training import mix_all, predict_mixed
-from boustro.tasks.answers import Answer, InputAnswer, Part
+from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
 
@@ -109,7 +109,7 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
     return explanations
 
 
-def refuse_long(parts: Sequence[Part], model: Task[Any, Any], place: str = "the input") -> None:
+def refuse_long(parts: Sequence[InputPart], model: Task[Any, Any], place: str = "the input") -> None:
     """`ValueError` for an example with more words than are left out one by one, where the task needs that."""
     longest = max((len(part.example) for part in parts), default=0)
     if longest > LONGEST_EXPLAINED and any(model.without_each(part.example) is not None for part in parts):
@@ -129,7 +129,7 @@ def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
     return replace(answer, parts=tuple((part, next(answers)) for part, _ in answer.parts))
 
 
-def _placed(model: Task[Any, Any], part: Part, by_word: Sequence[float]) -> list[dict[str, Any]]:
+def _placed(model: Task[Any, Any], part: InputPart, by_word: Sequence[float]) -> list[dict[str, Any]]:
     """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
     example, texts = part.example, model.parts(part.example)
     pairs = zip(by_word, model.without_each(example) or (), strict=True)

@@ -145,7 +145,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WordRange:
     """A row of pieces to read; `fixes` says whether the first word becomes final with it."""
 
     first: int
@@ -156,7 +156,7 @@ class Row:
         return self.stop - self.first
 
 
-class Words:
+class WordBuffer:
     """The words from number `base` on, each with the number of its sentence."""
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class Words:
             number -= 1
         return number
 
-    def parts(self, row: Row) -> list[tuple[int, int]]:
+    def parts(self, row: WordRange) -> list[tuple[int, int]]:
         """A row cut where sentences begin."""
         cuts = [n for n in range(row.first + 1, row.stop) if self[n].begins]
         return list(zip([row.first, *cuts], [*cuts, row.stop], strict=True))
@@ -219,13 +219,13 @@ class States(Protocol):
         ...
 
 
-class Source(Protocol):
+class VectorSource(Protocol):
     """The vectors of words by an encoder."""
 
     def append(self, words: Sequence[Word]) -> None:
         """The next words of the text, which rows will name."""
 
-    def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         """For each stream the vectors (W, L, width) of the words of rows, end to end."""
         ...
 
@@ -268,7 +268,7 @@ class ForwardSource:
             raise ValueError(f"the states given are {shape}, and the tagger reads {wanted} (words x layers x width)")
         self._kept.extend(given)
 
-    def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         return [np.stack([self._kept[n - self._base] for row in rows for n in range(row.first, row.stop)])]
 
     def drop(self, before: int) -> None:
@@ -281,13 +281,13 @@ class ForwardSource:
 class RowSource:
     """A row is read by itself, as a text."""
 
-    def __init__(self, encoder: Encoder, words: Words) -> None:
+    def __init__(self, encoder: Encoder, words: WordBuffer) -> None:
         self._encoder, self._words = encoder, words
 
     def append(self, words: Sequence[Word]) -> None:
         return None
 
-    def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         texts = [as_text(self._words.between(row.first, row.stop)) for row in rows]
         return list(self._encoder.read_all(texts).streams)
 
@@ -298,11 +298,11 @@ class RowSource:
 class WindowSource(RowSource):
     """A row is read with words before it, of its sentence or of the whole text."""
 
-    def __init__(self, encoder: Encoder, words: Words, by_sentence: bool) -> None:
+    def __init__(self, encoder: Encoder, words: WordBuffer, by_sentence: bool) -> None:
         super().__init__(encoder, words)
         self._by_sentence = by_sentence
 
-    def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         texts, kept, end = [], [], 0
         for row in rows:
             first = max(row.first - LEFT_WORDS, self._words.base)
@@ -316,7 +316,7 @@ class WindowSource(RowSource):
         return [stream[chosen] for stream in self._encoder.read_all(texts).streams]
 
 
-def make_source(encoder: Encoder, words: Words, by_sentence: bool, states: States | None = None) -> Source:
+def make_source(encoder: Encoder, words: WordBuffer, by_sentence: bool, states: States | None = None) -> VectorSource:
     """The source of an encoder that has no further encoders inside."""
     shape = encoder.streams[0].num_layers, encoder.streams[0].width
     if states is not None:
@@ -329,13 +329,13 @@ def make_source(encoder: Encoder, words: Words, by_sentence: bool, states: State
     return WindowSource(encoder, words, by_sentence)
 
 
-class Vectors:
+class RowVectors:
     """All streams of an encoder for the rows of a stream of words."""
 
-    def __init__(self, encoder: Encoder, words: Words, by_sentence: bool, states: States | None = None) -> None:
+    def __init__(self, encoder: Encoder, words: WordBuffer, by_sentence: bool, states: States | None = None) -> None:
         """`states` stand in the place of the first LM's own."""
         self._words, self._mentions = words, {}
-        self._sources: dict[int, Source] = {}
+        self._sources: dict[int, VectorSource] = {}
         self._encoder = encoder
         self._prepare(encoder, by_sentence, [states])
 
@@ -351,7 +351,7 @@ class Vectors:
             self._sources[id(encoder)] = make_source(encoder, self._words, by_sentence, given)
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[VectorSource]:
         """One for each LM."""
         return list(self._sources.values())
 
@@ -376,23 +376,23 @@ class Vectors:
         widest = MENTION_WORDS if self._mentions else 0
         return max(widest, *(0 if isinstance(source, ForwardSource) else 64 for source in self.sources))
 
-    def read(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         """For each stream the vectors (W, L, width) of the words of rows, end to end."""
         return self._read(self._encoder, rows)
 
-    def read_first(self, rows: Sequence[Row]) -> list[np.ndarray]:
+    def read_first(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         """For each stream the vectors (R, L, width) of the first word of each row, as `read` gives them."""
         starts, encoder = np.cumsum([0, *map(len, rows)])[:-1], self._encoder
         base = self._read(encoder.base if isinstance(encoder, ExtendedEncoder) else encoder, rows)
         streams = [stream[starts] for stream in base]
         if isinstance(encoder, ExtendedEncoder):
-            streams += self._mentions[id(encoder)].further(rows, base, most=1)
+            streams += self._mentions[id(encoder)].extra_streams(rows, base, most=1)
         return streams
 
-    def _read(self, encoder: Encoder, rows: Sequence[Row]) -> list[np.ndarray]:
+    def _read(self, encoder: Encoder, rows: Sequence[WordRange]) -> list[np.ndarray]:
         if isinstance(encoder, ExtendedEncoder):
             base = self._read(encoder.base, rows)
-            return base + self._mentions[id(encoder)].further(rows, base)
+            return base + self._mentions[id(encoder)].extra_streams(rows, base)
         if isinstance(encoder, ConcatEncoder):
             return [stream for part in encoder.parts for stream in self._read(part, rows)]
         return self._sources[id(encoder)].read(rows)
@@ -417,13 +417,15 @@ class Mentions:
     Of the other streams the highest layer counts, as for `encoders.extended`; nothing else is kept.
     """
 
-    def __init__(self, encoder: ExtendedEncoder, words: Words) -> None:
+    def __init__(self, encoder: ExtendedEncoder, words: WordBuffer) -> None:
         self._encoder, self._words = encoder, words
-        self._by_sentence = encoder.within == "sentence"
+        self._by_sentence = encoder.scope == "sentence"
         self._final: dict[int, list[np.ndarray]] = {}
         self._places: dict[str, list[int]] = defaultdict(list)
 
-    def further(self, rows: Sequence[Row], base: list[np.ndarray], most: int | None = None) -> list[np.ndarray]:
+    def extra_streams(
+        self, rows: Sequence[WordRange], base: list[np.ndarray], most: int | None = None
+    ) -> list[np.ndarray]:
         """The further streams of the words of rows, whose other streams are given; of each row at most the first."""
         starts = np.cumsum([0, *map(len, rows)])[:-1].tolist()
         highest = [stream[:, -1:] for stream in base]
@@ -448,7 +450,7 @@ class Mentions:
                 total += len(here)
         streams = tuple(self._gather(total, current, earlier, stream, k) for k, stream in enumerate(highest))
         features = Features(streams, np.array([len(s) for s in sentences]))
-        return [stream[taken] for stream in self._encoder.further(sentences, features)]
+        return [stream[taken] for stream in self._encoder.extra_streams(sentences, features)]
 
     def _gather(
         self, total: int, current: list[tuple[int, int]], earlier: list[tuple[int, int]], stream: np.ndarray, k: int

@@ -216,10 +216,10 @@ class ConcatEncoder(Encoder):
         return Features(tuple(s for f in features for s in f.streams), features[0].lengths)
 
 
-def innermost_parts(encoder: Encoder) -> list[Encoder]:
+def base_parts(encoder: Encoder) -> list[Encoder]:
     """Return the encoders that read the text, also of parts that have parts themselves."""
     parts = getattr(encoder, "parts", None)
-    return [encoder] if parts is None else [one for part in parts for one in innermost_parts(part)]
+    return [encoder] if parts is None else [one for part in parts for one in base_parts(part)]
 
 
 def check_vocabularies(names: Sequence[str], vocabularies: Sequence[dict[str, int]]) -> None:

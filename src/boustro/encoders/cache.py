@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder, Features, Identity, WordList, innermost_parts
+from boustro.encoders.base import Encoder, Features, Identity, WordList, base_parts
 from boustro.encoders.reading import group_sentences
 from boustro.given import chunk_by_size
 from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
 from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
-from boustro.text.alignment import LONG
+from boustro.text.alignment import LONG_WORDS
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
 
@@ -143,7 +143,7 @@ class CachedEncoder(Encoder):
         groups = group_sentences(sentences, self._identity.context or "sentence")
         texts = [[(s.words, s.spaces) for s in group] for group in groups]
         long = any(len(word) > LONGEST for text in texts for words, _ in text for word in words)
-        key = fingerprint(self._facts, texts, *([LONG] if long else []))
+        key = fingerprint(self._facts, texts, *([LONG_WORDS] if long else []))
         return self.folder / key[:2] / key
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
@@ -228,7 +228,7 @@ Missing = dict[Path, tuple[CachedEncoder, Sequence[Sentence]]]
 
 
 def _missing(encoder: Encoder, data: Iterable[Sequence[Sentence]]) -> Missing:
-    parts = [part for part in innermost_parts(encoder) if isinstance(part, CachedEncoder)]
+    parts = [part for part in base_parts(encoder) if isinstance(part, CachedEncoder)]
     sets = list(data)
     entries = {part.entry(some): (part, some) for part in parts for some in sets if some}
     return {entry: each for entry, each in entries.items() if not entry.exists()}

@@ -47,7 +47,7 @@ from typing import Any, Self
 import numpy as np
 
 from boustro.arrays import read_arrays
-from boustro.choose import later
+from boustro.choose import lazy
 from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
 from boustro.encoders.options import Context, ReadingOptions
 from boustro.encoders.reading import group_sentences
@@ -56,9 +56,9 @@ from boustro.names import MEMORY, NAMES
 from boustro.store import kind_of, read_folder, read_json
 from boustro.types import Sentence
 
-naming = later("boustro.encoders.loading:naming")  # with torch and transformers, which exports do without
-weights_fingerprint = later("boustro.encoders.loading:weights_fingerprint")
-open_encoder = later("boustro.encoders.spec:open_encoder")
+naming = lazy("boustro.encoders.loading:naming")  # with torch and transformers, which exports do without
+weights_fingerprint = lazy("boustro.encoders.loading:weights_fingerprint")
+open_encoder = lazy("boustro.encoders.spec:open_encoder")
 
 
 class ExtendedEncoder(Encoder):
@@ -67,7 +67,7 @@ class ExtendedEncoder(Encoder):
     def __init__(self, base: Encoder, further: Iterable[Stream], within: Context) -> None:
         self.base, self.spec = base, base.spec
         self.streams = (*base.streams, *further)
-        self.within: Context = within
+        self.scope: Context = within
         self.dtype, self.num_parameters = base.dtype, base.num_parameters
 
     def over(self, base: Encoder) -> Self:
@@ -77,44 +77,44 @@ class ExtendedEncoder(Encoder):
         return twin
 
     @property
-    def innermost(self) -> Encoder:
+    def base_encoder(self) -> Encoder:
         """Encoder that reads the text."""
-        return self.base.innermost if isinstance(self.base, ExtendedEncoder) else self.base
+        return self.base.base_encoder if isinstance(self.base, ExtendedEncoder) else self.base
 
     @property
     def parts(self) -> Sequence[Encoder]:
         """Encoders that are run and cached."""
-        return getattr(self.innermost, "parts", [self.innermost])
+        return getattr(self.base_encoder, "parts", [self.base_encoder])
 
     @property
     def counts(self) -> Counter[str]:
         return self.base.counts
 
     @abstractmethod
-    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+    def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         """The further streams (W, 1, width) of sentences, whose features are as `base` gives them."""
 
     def extend(self, sentences: Sequence[Sentence], features: Features) -> Features:
-        """All streams of sentences, whose features are as `innermost` gives them."""
+        """All streams of sentences, whose features are as `base_encoder` gives them."""
         if isinstance(self.base, ExtendedEncoder):
             features = self.base.extend(sentences, features)
-        return Features((*features.streams, *self.further(sentences, features)), features.lengths)
+        return Features((*features.streams, *self.extra_streams(sentences, features)), features.lengths)
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         given, read = tee(sentences)
-        vectors = self.innermost.read(read)
-        for group in group_sentences(given, self.within):
+        vectors = self.base_encoder.read(read)
+        for group in group_sentences(given, self.scope):
             parts = [next(vectors) for _ in group]
             streams = tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             yield from self.extend(group, Features(streams, np.array([len(s) for s in group]))).sentences()
 
     def read_all(self, sentences: Sequence[Sentence]) -> Features:
-        return self.extend(sentences, self.innermost.read_all(sentences))
+        return self.extend(sentences, self.base_encoder.read_all(sentences))
 
 
-def innermost(encoder: Encoder) -> Encoder:
+def base_encoder(encoder: Encoder) -> Encoder:
     """The encoder without further streams."""
-    return encoder.innermost if isinstance(encoder, ExtendedEncoder) else encoder
+    return encoder.base_encoder if isinstance(encoder, ExtendedEncoder) else encoder
 
 
 POOLED = ", mentions pooled"  # behind the name of a stream
@@ -150,8 +150,8 @@ class PooledEncoder(ExtendedEncoder):
     def identity(self) -> Identity | JoinedIdentity:
         return self.base.identity().with_facts(mentions="mean")
 
-    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
-        words, kinds = number_mentions(sentences, self.within)
+    def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+        words, kinds = number_mentions(sentences, self.scope)
         memories = [memory for memory in (self.known, self.learned) if memory]
         earlier = join_means(memories, words) if memories else repeat(None)
         at_hand = self.learned.find(words) < 0 if self.learned and self.learned.training else None
@@ -165,10 +165,10 @@ def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMea
     if isinstance(encoder, NamesEncoder):
         return encoder.over(with_mentions(encoder.base, wanted, context, learned))
     if isinstance(encoder, PooledEncoder):
-        if within == encoder.within and learned is encoder.learned:
+        if within == encoder.scope and learned is encoder.learned:
             return encoder
         twin = copy.copy(encoder)
-        twin.within, twin.learned = within, learned
+        twin.scope, twin.learned = within, learned
         return twin
     return encoder if within == "sentence" and learned is None else PooledEncoder(encoder, within, learned=learned)
 
@@ -224,7 +224,7 @@ class SpelledEncoder(ExtendedEncoder):
     """The streams of `base`, and behind them that of the letters."""
 
     def __init__(self, base: Encoder) -> None:
-        within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
+        within: Context = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
         super().__init__(base, [Stream(SPELLING, 1, WIDTH)], within)
 
     @property
@@ -234,7 +234,7 @@ class SpelledEncoder(ExtendedEncoder):
     def identity(self) -> Identity | JoinedIdentity:
         return self.base.identity().with_facts(**{SPELLING: "signs"})
 
-    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+    def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         vectors = np.empty((sum(map(len, sentences)), 1, WIDTH), self.dtype)
         words = (word for sentence in sentences for word in sentence.words)
         for row, word in enumerate(words):
@@ -307,7 +307,7 @@ class MemoryEncoder(PooledEncoder):
             weights=self._weights,
             vocabulary=[lm.vocabulary for lm in base.lms],
             pooling=", ".join(lm.pooling for lm in base.lms),
-            rest={"mentions": self.within, "case": "any", "base": base.to_dict()},
+            rest={"mentions": self.scope, "case": "any", "base": base.to_dict()},
         )
 
 
@@ -418,7 +418,7 @@ class NamesEncoder(ExtendedEncoder):
         self.network, config = load_names(Path(path))
         said = "has names of {}", "its network was trained on {}", "train it anew with boustro names"
         base = _open_base(path, config, reading, device, *said)
-        within: Context = base.within if isinstance(base, ExtendedEncoder) else "sentence"
+        within: Context = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
         super().__init__(base, [Stream(NAMES, 1, self.network.width)], within)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
         self.num_read, self.kinds = len(base.streams), list[str](config["kinds"])
@@ -428,7 +428,7 @@ class NamesEncoder(ExtendedEncoder):
     def over(self, base: Encoder) -> Self:
         twin = super().over(base)
         twin.streams = (*base.streams, self.streams[-1])
-        twin.within = base.within if isinstance(base, ExtendedEncoder) else "sentence"
+        twin.scope = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
         return twin
 
     @property
@@ -444,7 +444,7 @@ class NamesEncoder(ExtendedEncoder):
             rest={"base": base.to_dict()},
         )
 
-    def further(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+    def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         read = features.streams[: self.num_read]
         values = np.empty((len(read[0]), 1, self.network.width), self.dtype)
         for first in range(0, len(values), KIND_BLOCK_WORDS):

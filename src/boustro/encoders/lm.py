@@ -89,7 +89,7 @@ class LMEncoder(TransformerEncoder):
         return lm
 
     @property
-    def is_ours(self) -> bool:
+    def trained_by_boustro(self) -> bool:
         """Whether the LM's config records how it was trained."""
         return is_recorded(self.config)
 

@@ -164,7 +164,7 @@ def encode_in_chunks(
             yield (vectors[start:stop],)
 
 
-class Row(NamedTuple):
+class InputRow(NamedTuple):
     """One window as the model's input: word `words[k]`, counted over all sentences, is read at `columns[k]`."""
 
     ids: list[int]
@@ -238,7 +238,7 @@ class PieceEncoder(Encoder):
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         return encode_in_chunks(sentences, self._context, self._encode_chunk)
 
-    def rows(self, sentences: Iterable[WordList]) -> list[Row]:
+    def rows(self, sentences: Iterable[WordList]) -> list[InputRow]:
         """The model's inputs, window by window, and the columns where words are read, at the pooling's first place."""
         groups = list(group_sentences(each_sentence(sentences), self._context))
         aligned, first_word, windows = self._align(groups)
@@ -246,7 +246,7 @@ class PieceEncoder(Encoder):
         rows = []
         for window in filter(len, windows):
             words, columns, _ = self._look_up([window], selections, first_word, 0)
-            rows.append(Row(self._input(window, aligned), words, columns))
+            rows.append(InputRow(self._input(window, aligned), words, columns))
         return rows
 
     def _align(self, groups: list[list[Sentence]]) -> tuple[list[Pieces], np.ndarray, list[Window]]:

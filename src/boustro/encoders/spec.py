@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boustro.choose import later, nearest
+from boustro.choose import lazy, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder, default_cache
 from boustro.encoders.loading import load_config, weights_fingerprint
@@ -86,7 +86,7 @@ LM = "boustro.encoders.lm"
 
 def _load_lm(path: str, *read: Any, **given: Any) -> Encoder:
     loaded = "boustro.encoders.adapted:load_causal" if _kind_of_folder(path) == ADAPTATION else f"{LM}:LMEncoder"
-    return later(loaded)(path, *read, **given)
+    return lazy(loaded)(path, *read, **given)
 
 
 def _kind_of_folder(path: str) -> str | None:
@@ -96,40 +96,40 @@ def _kind_of_folder(path: str) -> str | None:
 
 CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
-    "lm": Kind(_load_lm, CAUSAL, given=later("boustro.encoders.outside:load_outside")),
-    "masked": Kind(later(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
-    "backward": Kind(later(f"{LM}:LMEncoder", direction="backward"), CAUSAL),
-    "unmasked": Kind(later("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
-    "repeated": Kind(later(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
-    "fused": Kind(later("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
+    "lm": Kind(_load_lm, CAUSAL, given=lazy("boustro.encoders.outside:load_outside")),
+    "masked": Kind(lazy(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
+    "backward": Kind(lazy(f"{LM}:LMEncoder", direction="backward"), CAUSAL),
+    "unmasked": Kind(lazy("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
+    "repeated": Kind(lazy(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
+    "fused": Kind(lazy("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
     SENTENCES: Kind(
-        later("boustro.encoders.sentences:open_sentences"),
+        lazy("boustro.encoders.sentences:open_sentences"),
         ("revision", "whole", "reads"),
         unread=("start_piece", "prefix"),
-        decided_by=later("boustro.encoders.sentences:fingerprint_of"),
+        decided_by=lazy("boustro.encoders.sentences:fingerprint_of"),
     ),
-    MEMORY: Kind(later("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
-    NAMES: Kind(later("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
+    MEMORY: Kind(lazy("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
+    NAMES: Kind(lazy("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
     TABLE: Kind(
-        later("boustro.encoders.word_table:open_table"),
+        lazy("boustro.encoders.word_table:open_table"),
         (),
         unread=("spacing", "start_piece", "prefix", "quantise"),  # tasks choose layers and pooling for all encoders
     ),
     "elmo": Kind(
-        later("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")
+        lazy("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")
     ),
 }
 NAMED_BY = {
-    ADAPTATION: later("boustro.encoders.adapted:named_by_adaptation"),
-    FUSION: later("boustro.encoders.fused:named_by_fusion"),
-    MEMORY: later("boustro.encoders.extended:named_by_folder"),
-    NAMES: later("boustro.encoders.extended:named_by_folder"),
+    ADAPTATION: lazy("boustro.encoders.adapted:named_by_adaptation"),
+    FUSION: lazy("boustro.encoders.fused:named_by_fusion"),
+    MEMORY: lazy("boustro.encoders.extended:named_by_folder"),
+    NAMES: lazy("boustro.encoders.extended:named_by_folder"),
 }
 """The specs that a folder of this kind names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SpecPart:
     """One encoder of a spec.
 
     Attributes:
@@ -145,7 +145,7 @@ class Part:
     revision: str | None
 
     @classmethod
-    def parse(cls, name: str) -> "Part":
+    def parse(cls, name: str) -> "SpecPart":
         """Parse a part; a path that exists is never split. `ValueError` for an unknown kind, for a pair, and for a
         revision of a folder."""
         bare, at, revision = name.rpartition("@")
@@ -208,18 +208,18 @@ class Spec:
     """A spec, and the encoders that it names side by side."""
 
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[SpecPart, ...]
 
     @classmethod
     def parse(cls, text: str) -> "Spec":
-        """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `Part.parse`."""
+        """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `SpecPart.parse`."""
         if text not in {*PAIRS, *EXTENDED} and Path(text).exists():
-            return cls(text, (Part.parse(text),))
+            return cls(text, (SpecPart.parse(text),))
         written = PAIRS | {name: f"{kind}:{name}" for name, (kind, _) in EXTENDED.items()}
         names = [name for part in text.split("+") for name in written.get(part, part).split("+")]
         if not all(name.strip() for name in names):
             raise ValueError(f"{text!r} has an empty part; write for example gpt2+./backward")
-        return cls(text, tuple(map(Part.parse, names)))
+        return cls(text, tuple(map(SpecPart.parse, names)))
 
     @property
     def gives_vectors(self) -> bool:
@@ -241,7 +241,7 @@ class Spec:
             and all(option.name in part.kind.unread for part in self.parts)
         ]
         if given:
-            raise OptionError(f"{', '.join(given)} is not read by {self.text}; leave it out")
+            raise OptionError(f"{', '.join(given)} is not read by {self.text}; remove it")
 
     def check(self, reading: ReadingOptions | None = None) -> None:
         """Raise what `load_encoder` would raise for a part that is misspelt or missing, without loading any weights.
@@ -255,7 +255,7 @@ class Spec:
             if part.kind.elsewhere:
                 part.kind.elsewhere(place)
             elif part.kind is KINDS[SENTENCES]:
-                later("boustro.encoders.sentences:config_of_body")(place, part.revision)
+                lazy("boustro.encoders.sentences:config_of_body")(place, part.revision)
             elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
                 load_config(place, part.revision)
 
@@ -287,7 +287,7 @@ def _split_kind(bare: str) -> tuple[str, str]:
 
 def locate(name: str) -> tuple[str, str | None]:
     """The path or name of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
-    part = Part.parse(name)
+    part = SpecPart.parse(name)
     return part.place, part.revision
 
 

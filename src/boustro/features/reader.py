@@ -1,7 +1,7 @@
 """Reader: the only path from examples to what a head reads, and from a spec to an encoder that is opened when needed.
 
     reader = Reader("starter", ReadingOptions(layers="last"), parts=lambda pair: pair.parts)
-    reader.read(pairs, cached=True)     `Inputs`: each different sentence once, and which of them every pair has
+    reader.read(pairs, cached=True)     `HeadInputs`: each different sentence once, and which of them every pair has
     reader.to_dict()                    {"encoder": the exact spec, "encoder_identity": …}, for the folder of a model
 
 A reader does not change: `alone`, `with_memory` and the others give another one, which has the same LMs in memory.
@@ -19,7 +19,7 @@ import numpy as np
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import ReadingOptions, Reads, Widening
 from boustro.given import chunk_by_size
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.names import is_shipped
 from boustro.types import Sentence
 
@@ -115,7 +115,7 @@ def load_lms(reader: "Reader") -> Encoder:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenEncoders:
     """Encoders of a reader that are in memory, with and without the feature cache: those of its spec, which readers
     share that differ in what widens them, and the same widened. A copy has none of them."""
 
@@ -158,7 +158,7 @@ class Reader:
     weights: list[Any] | None = None
     given_states: bool = False
     load: "Callable[[Reader], Encoder]" = load_lms
-    opened: Opened = field(default_factory=Opened, repr=False)
+    opened: OpenEncoders = field(default_factory=OpenEncoders, repr=False)
 
     def encoder(self, cached: bool = False) -> Encoder:
         """The encoder, loaded on first use; `cached` puts the feature cache before it.
@@ -194,28 +194,28 @@ class Reader:
 
     def _with(self, **changed: Any) -> Self:
         """Another reader over the same LMs."""
-        return replace(self, **{"opened": Opened(self.opened.lms), **changed})
+        return replace(self, **{"opened": OpenEncoders(self.opened.lms), **changed})
 
     def alone(self) -> Self:
         """A reader that reads each sentence by itself, not in its document."""
         if self.reading.context == "sentence":
             return self
-        return self._with(reading=replace(self.reading, context="sentence"), opened=Opened())
+        return self._with(reading=replace(self.reading, context="sentence"), opened=OpenEncoders())
 
     def with_given_states(self) -> Self:
         """A reader that does not load a causal LM's weights."""
-        return self._with(given_states=True, opened=Opened())
+        return self._with(given_states=True, opened=OpenEncoders())
 
     def with_vectors(self, vectors: np.ndarray) -> Self:
         """A reader of W words, once and in order, which takes the vectors (W, L, width) of the LM that reads forward
         from here; `ValueError` where there is no such LM."""
         from boustro.encoders.outside import over_forward
 
-        return self._with(opened=Opened(self.opened.lms, {False: over_forward(self.encoder(), vectors)}))
+        return self._with(opened=OpenEncoders(self.opened.lms, {False: over_forward(self.encoder(), vectors)}))
 
     def in_float32(self) -> Self:
         """A reader whose LMs compute in float32, and whose features are float32."""
-        return self._with(reading=replace(self.reading, dtype="float32"), opened=Opened())
+        return self._with(reading=replace(self.reading, dtype="float32"), opened=OpenEncoders())
 
     def with_memory(self, memory: "WordMeans | None") -> Self:
         """A reader that reads words by their means in `memory`, too."""
@@ -241,14 +241,14 @@ class Reader:
         """Return the sentences that are encoded for examples, each once; (examples, parts) numbers of these."""
         return distinct_sentences(examples, self.parts)
 
-    def read(self, examples: Sequence[Any], cached: bool = False, side: np.ndarray | None = None) -> Inputs:
+    def read(self, examples: Sequence[Any], cached: bool = False, side: np.ndarray | None = None) -> HeadInputs:
         """The features of examples, with `side` features of their words, see `heads.inputs`.
 
         Examples are checked when they come in (`given`, `tasks.data`), and not here again.
         """
         sentences, parts = self.sentences(examples)
         features = self.encoder(cached).read_all(sentences)
-        return Inputs(features.streams, features.lengths, parts, side)
+        return HeadInputs(features.streams, features.lengths, parts, side)
 
     def to_dict(self) -> dict[str, Any]:
         """The exact spec and the identity, as a folder's config.json holds them."""

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.arriving import Row, Vectors, Word, Words
+from boustro.encoders.arriving import RowVectors, Word, WordBuffer, WordRange
 from boustro.encoders.base import Encoder, Features
-from boustro.encoders.extended import ExtendedEncoder, innermost
+from boustro.encoders.extended import ExtendedEncoder, base_encoder
 from boustro.encoders.options import KEPT_WORDS
 from boustro.encoders.reading import group_numbers, group_sentences
 from boustro.encoders.word_means import MeanSums, WordMeans
 from boustro.features.reader import Reader
-from boustro.heads.inputs import ALL, Inputs, Streams, encode_distances, sentence_rows
+from boustro.heads.inputs import ALL, HeadInputs, Streams, encode_distances, sentence_rows
 from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence
@@ -36,7 +36,7 @@ MEMORY_ONLY = "sentences without labels, read for the memory only"
 
 def read_remembering(
     reader: Reader, examples: Sequence[Any], unread: Sequence[Sentence], side: np.ndarray | None, seed: int
-) -> tuple[Reader, Inputs, Callable[[np.ndarray], Inputs]]:
+) -> tuple[Reader, HeadInputs, Callable[[np.ndarray], HeadInputs]]:
     """A reader that remembers the words of training examples, the features to train a head for it, and a function.
 
     `unread` are more sentences that are remembered; `side` as for `Reader.read`. The function gives the features where
@@ -44,9 +44,9 @@ def read_remembering(
     remembered.
     """
     sentences, parts = reader.sentences(examples)
-    features = innermost(reader.encoder(cached=True)).read_all(sentences)
+    features = base_encoder(reader.encoder(cached=True)).read_all(sentences)
     starts = np.concatenate([[0], np.cumsum(features.lengths)])
-    encoder = innermost(reader.encoder())
+    encoder = base_encoder(reader.encoder())
     counts = Counter(word for some in (sentences, unread) for sentence in some for word in sentence.words)
     others = MeanSums(counts, KEPT_WORDS, encoder.streams)
     if unread:
@@ -66,7 +66,7 @@ def read_remembering(
         assert isinstance(extended, ExtendedEncoder)
         return extended.extend(sentences, features)
 
-    def without(left: np.ndarray) -> Inputs:
+    def without(left: np.ndarray) -> HeadInputs:
         hidden = set(parts[left].ravel().tolist())
         documents, texts = ({key(sentences[n]) for n in hidden} - {""} for key in (_document, _letters))
         kept = [
@@ -77,11 +77,11 @@ def read_remembering(
         learned = learn(kept)
         later = np.repeat([n in hidden for n in range(len(sentences))], features.lengths)[:, None, None]
         both = zip(read(learned.in_training(FORGOTTEN, seed)).streams, read(learned).streams, strict=True)
-        return Inputs([a if a is b else np.where(later, b, a) for a, b in both], features.lengths, parts, side)
+        return HeadInputs([a if a is b else np.where(later, b, a) for a, b in both], features.lengths, parts, side)
 
     learned = learn(range(len(sentences)))
     taught = read(learned.in_training(FORGOTTEN, seed))
-    return reader.with_memory(learned), Inputs(taught.streams, taught.lengths, parts, side), without
+    return reader.with_memory(learned), HeadInputs(taught.streams, taught.lengths, parts, side), without
 
 
 def _document(sentence: Sentence) -> str:
@@ -98,7 +98,7 @@ MEMORY_BLOCK_WORDS = 4096
 CUT_BEHIND = "training sentences read with fewer words behind each word"
 
 
-class Versions(Inputs):
+class Versions(HeadInputs):
     """V ways of reading; `streams` (V · words, L, D) and `sides` (V · words, F) have one behind the other, `lengths`
     and `parts` are those of one. An example is one sentence."""
 
@@ -137,14 +137,14 @@ class Versions(Inputs):
 
 
 def cut_inputs(
-    encoder: Encoder, context: str, sentences: Sequence[Sentence], inputs: Inputs, seed: int
+    encoder: Encoder, context: str, sentences: Sequence[Sentence], inputs: HeadInputs, seed: int
 ) -> tuple[Versions, dict[str, int]]:
     """The features of sentences in three ways, with distances as side features; and how many sentences are cut.
 
     Raises `ValueError` for an encoder without a backward LM, which is what is cut.
     """
     by_sentence = context == "sentence"
-    if not Vectors(encoder, Words(), by_sentence).can_be_cut:
+    if not RowVectors(encoder, WordBuffer(), by_sentence).can_be_cut:
         raise ValueError(
             f"{encoder.spec}: live cuts what a backward LM has read, and this encoder has none that reads on its own; "
             "leave --live out (the tagger streams without it)"
@@ -173,19 +173,19 @@ def _cut(
     encoder: Encoder, group: Sequence[Sentence], delays: np.ndarray, by_sentence: bool
 ) -> Iterator[tuple[int, int, list[np.ndarray]]]:
     """For the words of a text that is read as one, their number, distance and vectors, where they are cut."""
-    words, rows = Words(), []
+    words, rows = WordBuffer(), []
     for sentence in group:
         spaces = sentence.spaces or guess_spaces(sentence.words)
         for n, (word, space) in enumerate(zip(sentence.words, spaces, strict=True)):
             words.append(Word(word, 0, 0, space, n == 0))
-    vectors = Vectors(encoder, words, by_sentence)
+    vectors = RowVectors(encoder, words, by_sentence)
     if not words.stop:
         return
     vectors.append(0)
     for number, delay in enumerate(delays.tolist()):
         stop = min(number + delay + 1, words.stop)
         if stop == number + delay + 1:
-            rows.append(Row(number, stop, fixes=True))
+            rows.append(WordRange(number, stop, fixes=True))
         if rows and (number == len(delays) - 1 or sum(map(len, rows)) >= MEMORY_BLOCK_WORDS):
             streams = vectors.read_first(rows)
             for at, row in enumerate(rows):

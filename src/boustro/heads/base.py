@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from boustro.heads.decoding import LikelyWords
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.mix import MIXES, Mixes
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
@@ -109,17 +109,17 @@ class Head(nn.Module, ABC):
             f"a {self.kind} head gives no distribution that another could learn; use one that scores tags or classes"
         )
 
-    def outputs(self, inputs: Inputs, candidates: bool = False) -> list[Any]:
+    def outputs(self, inputs: HeadInputs, candidates: bool = False) -> list[Any]:
         """Return an output for each example, as `heads.training.predict_inputs`."""
         from boustro.heads.training import predict_inputs
 
         return predict_inputs(self, inputs, candidates)
 
-    def begin(self, inputs: Inputs, mix: Callable[[], Tensor]) -> None:
+    def begin(self, inputs: HeadInputs, mix: Callable[[], Tensor]) -> None:
         """Before training: set what is computed from the training examples, not learned. By default nothing.
 
-        The layers are standardised already; `mix` gives the mixed vectors of all words of the inputs, as `Inputs.batch`
-        and `Batch.to_words` take them.
+        The layers are standardised already; `mix` gives the mixed vectors of all words of the inputs, as
+        `HeadInputs.batch` and `Batch.to_words` take them.
         """
 
     def facts(self) -> dict[str, Any]:

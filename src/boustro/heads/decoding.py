@@ -231,7 +231,7 @@ def _log_sums(
 BEST = 5
 
 
-class Found(NamedTuple):
+class ContextSpans(NamedTuple):
     """The best spans of a context, `(start, end, probability)`, the most probable first.
 
     `null` is log p(no answer) - log p(the best span), -inf where every question has an answer; `refused` tells whether
@@ -243,7 +243,7 @@ class Found(NamedTuple):
     refused: bool
 
 
-def read_scores(scores: np.ndarray, longest: int, threshold: float) -> list[Found]:
+def read_scores(scores: np.ndarray, longest: int, threshold: float) -> list[ContextSpans]:
     """The answers to questions, from scores (S, T): span [i, i + w) at i · `longest` + w - 1, and no answer last."""
     logs = scores - log_sum_exp(scores)[:, None]
     answers = []
@@ -251,5 +251,5 @@ def read_scores(scores: np.ndarray, longest: int, threshold: float) -> list[Foun
         best = np.argsort(-row[:-1], kind="stable")[:BEST].tolist()
         null = float(row[-1] - row[best[0]])
         likely = [(*divmod(k, longest), math.exp(row[k])) for k in best if row[k] > -1e9]
-        answers.append(Found([(i, i + w + 1, p) for i, w, p in likely], null, null > threshold))
+        answers.append(ContextSpans([(i, i + w + 1, p) for i, w, p in likely], null, null > threshold))
     return answers

@@ -46,7 +46,7 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
-from boustro.heads.inputs import WEIGHT, Inputs, Kinship, sentence_starts
+from boustro.heads.inputs import WEIGHT, HeadInputs, Kinship, sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import EmbeddingOptions, StatisticsOptions
 from boustro.heads.pooled import pool_max, pool_mean
@@ -117,7 +117,7 @@ class StatisticsHead(VectorHead):
     weighted: bool = True
     """While it is trained: whether words have different weights."""
 
-    def begin(self, inputs: Inputs, mix: Callable[[], Tensor]) -> None:
+    def begin(self, inputs: HeadInputs, mix: Callable[[], Tensor]) -> None:
         """Note whether words are weighted: then the first component is taken away."""
         self.weighted = inputs.side is not None and bool((inputs.side != 1).any())
 
@@ -207,7 +207,7 @@ class EmbeddingHead(VectorHead):
     def width(self) -> int:
         return self.body.width
 
-    def begin(self, inputs: Inputs, mix: Callable[[], Tensor]) -> None:
+    def begin(self, inputs: HeadInputs, mix: Callable[[], Tensor]) -> None:
         """Set c and W to the whitening of the weighted means of the training texts, pair by pair."""
         means, mixed = [], mix()
         for number in range(len(inputs)):

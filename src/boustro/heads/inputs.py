@@ -55,7 +55,7 @@ class Batch(NamedTuple):
         return vectors if self.side is None else torch.cat([vectors, self.side.to(vectors.device)], dim=1)
 
 
-class Inputs:
+class HeadInputs:
     """Features of sentences as the examples of a head.
 
     Attributes:
@@ -87,17 +87,17 @@ class Inputs:
         """F, 0 without side features."""
         return 0 if self.side is None else self.side.shape[1]
 
-    def select(self, examples: np.ndarray) -> "Inputs":
+    def select(self, examples: np.ndarray) -> "HeadInputs":
         """The examples with these numbers, as examples 0, 1, … over the same features."""
         side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
-        return Inputs(self.streams, self.lengths, self.parts[examples], side)
+        return HeadInputs(self.streams, self.lengths, self.parts[examples], side)
 
-    def keep(self, examples: np.ndarray) -> "Inputs":
+    def keep(self, examples: np.ndarray) -> "HeadInputs":
         """Return the inputs of some examples, with a copy of the features of their sentences alone."""
         kept, parts = np.unique(self.parts[examples], return_inverse=True)
         rows = sentence_rows(self._starts, kept)[0]
         streams = [stream[rows] for stream in self.streams]
-        return Inputs(streams, self.lengths[kept], parts.reshape(len(examples), -1), self.select(examples).side)
+        return HeadInputs(streams, self.lengths[kept], parts.reshape(len(examples), -1), self.select(examples).side)
 
     @property
     def rows(self) -> np.ndarray | None:

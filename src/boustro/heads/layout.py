@@ -20,7 +20,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LengthGroup:
     """Some sentences of a batch: `rows` (n,) are the indices of their words, `lengths` (s,) never increase, none 0."""
 
     rows: Int[Tensor, " n"]
@@ -48,14 +48,14 @@ class Edges:
     followed: Int[Tensor, " p"]
 
 
-def by_length(lengths: Int[Tensor, " S"], num_words: Any, max_sentences: int) -> list[Group]:
+def by_length(lengths: Int[Tensor, " S"], num_words: Any, max_sentences: int) -> list[LengthGroup]:
     """A batch of `num_words` words in groups of at most `max_sentences`, the longest sentences first.
 
     Always at least one group, which is empty if the batch is. Raises `ValueError` as `check_lengths` does. In a graph
     that is exported the whole batch is one group, as it is.
     """
     if torch.compiler.is_exporting():
-        return [Group(torch.arange(num_words, device=lengths.device), lengths)]
+        return [LengthGroup(torch.arange(num_words, device=lengths.device), lengths)]
     check_lengths(lengths, num_words)
     starts = lengths.cumsum(0) - lengths
     order = lengths.argsort(descending=True, stable=True)
@@ -65,11 +65,11 @@ def by_length(lengths: Int[Tensor, " S"], num_words: Any, max_sentences: int) ->
         sizes = lengths[chosen]
         shifts = starts[chosen] - (sizes.cumsum(0) - sizes)
         rows = shifts.repeat_interleave(sizes) + torch.arange(int(sizes.sum()), device=lengths.device)
-        groups.append(Group(rows, sizes))
+        groups.append(LengthGroup(rows, sizes))
     return groups
 
 
-def restore(parts: list[Tensor], groups: list[Group]) -> Shaped[Tensor, "N k"]:
+def restore(parts: list[Tensor], groups: list[LengthGroup]) -> Shaped[Tensor, "N k"]:
     """Rows that were computed group by group, in the order of the batch."""
     joined = torch.cat(parts)
     if torch.compiler.is_exporting():

@@ -164,7 +164,7 @@ Fit = Callable[[np.ndarray, np.ndarray, int], Linear]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ColumnFit:
     """A way to fit some of the columns of x, the scale of its scores, and these, scaled, of examples left out."""
 
     fit: Fit
@@ -181,7 +181,7 @@ def _try(
     ids: np.ndarray,
     count: int,
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> Candidate:
+) -> ColumnFit:
     own, parts, gold = x[:, columns], [np.zeros((0, count))], [ids[:0]]
     for learned, left in splits:
         weight, bias = fit(own[learned], ids[learned], count)
@@ -189,7 +189,7 @@ def _try(
         gold.append(ids[left])
     scores = np.concatenate(parts)
     scale = _scale(scores, np.concatenate(gold), scales) if splits else 1.0
-    return Candidate(fit, columns, scale, scale * scores)
+    return ColumnFit(fit, columns, scale, scale * scores)
 
 
 def _discriminant(x: np.ndarray, ids: np.ndarray, count: int) -> Linear:

@@ -45,7 +45,7 @@ class HeadOptions:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
 
-    def fitted(self, longest: int | None) -> "HeadOptions":
+    def for_data(self, longest: int | None) -> "HeadOptions":
         """Return the options for data whose longest span has so many words."""
         return self
 
@@ -148,7 +148,7 @@ class SpanOptions(HiddenOptions):
     max_span: Annotated[int, Range(1, 1000)] | None = None
     """Longest span that the head can find, in words; by default nearly all of the training data's fit."""
 
-    def fitted(self, longest: int | None) -> "SpanOptions":
+    def for_data(self, longest: int | None) -> "SpanOptions":
         return replace(self, max_span=self.max_span or longest)
 
     @property
@@ -234,7 +234,7 @@ class PoolingOptions:
     texts' first component, too). By default sif; mean for a table of words, where rare words weigh more already, and
     for a folder of sentence-transformers."""
 
-    def suited(self: Pooling, vectors: bool) -> Pooling:
+    def for_vectors(self: Pooling, vectors: bool) -> Pooling:
         """With what is left to the encoder, which may give `vectors` of texts that are used as they are."""
         defaults = (
             {"text_pooling": "mean", "transform": "raw"}

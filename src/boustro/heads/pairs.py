@@ -29,7 +29,7 @@ from boustro.heads.pooled import PooledHead, PooledScoreHead, pool_max, pool_mea
 NEGLIGIBLE = -1e4  # exp of it is 0 in float32, and bf16 and float16 can hold it
 
 
-class Comparison(nn.Module):
+class PairBody(nn.Module):
     """The body of both heads."""
 
     def __init__(self, width: int, num_labels: int, options: PairOptions) -> None:

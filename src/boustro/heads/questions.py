@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout, both_ways, weights_of
-from boustro.heads.decoding import Found, read_scores
+from boustro.heads.decoding import ContextSpans, read_scores
 from boustro.heads.layout import check_lengths, pad, texts_of, unpad
 from boustro.heads.options import SpanOptions
 
@@ -136,8 +136,8 @@ class QuestionHead(Head):
     """Answers in the context. Each example is two sentences: a question, and its context.
 
     Targets are for each question its gold spans, half-open in words of the context; [] where there is no answer, `None`
-    where nobody knows. The prediction is a `Found`. A second label, `NO_ANSWER`, lets a question have no answer: it has
-    none where `null` is above `threshold`, which is 0 until `calibrate` sets it; it is saved with the weights.
+    where nobody knows. The prediction is a `ContextSpans`. A second label, `NO_ANSWER`, lets a question have no answer:
+    it has none where `null` is above `threshold`, which is 0 until `calibrate` sets it; it is saved with the weights.
     """
 
     parts = 2
@@ -188,10 +188,10 @@ class QuestionHead(Head):
         right = scores.masked_fill(~gold, -torch.inf).logsumexp(1)
         return (scores.logsumexp(1) - right).sum() / max(1, len(targets))
 
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Found]:
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[ContextSpans]:
         scores = self.scores(vectors, lengths).detach().float().cpu().numpy()
         return read_scores(scores, self.body.max_span, self.threshold.item())
 
-    def calibrate(self, candidates: list[Found], targets: Callable[[list[Found]], float]) -> None:
+    def calibrate(self, candidates: list[ContextSpans], targets: Callable[[list[ContextSpans]], float]) -> None:
         """Set `threshold` to what `targets` chooses for the answers to all questions of the development set."""
         self.threshold.fill_(targets(candidates))

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs, Kinship, Targets
+from boustro.heads.inputs import HeadInputs, Kinship, Targets
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
 from boustro.heads.training import Dev, Groups, TrainLog, learns_in_bf16, train_head
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class HeadRun:
     """One head.
 
     Attributes:
@@ -47,13 +47,13 @@ class Run:
     head: Head | None = None
 
 
-class Job(NamedTuple):
-    """A run and what it learns from, see `solve`."""
+class TrainingJob(NamedTuple):
+    """A run and what it learns from, see `train_heads`."""
 
     shape: HeadShape
-    inputs: Inputs
+    inputs: HeadInputs
     targets: Targets
-    run: Run
+    run: HeadRun
 
     @property
     def num_examples(self) -> int:
@@ -68,11 +68,11 @@ class Solved(NamedTuple):
     log: TrainLog
 
 
-def solve(
+def train_heads(
     shape: HeadShape,
-    inputs: Inputs,
+    inputs: HeadInputs,
     targets: Targets,
-    runs: Sequence[Run],
+    runs: Sequence[HeadRun],
     device: torch.device = CPU,
     bf16: bool | None = None,
 ) -> list[Solved]:
@@ -87,16 +87,16 @@ def solve(
     """
     if not runs:
         raise ValueError("there is no head to train: `runs` is empty")
-    jobs = [Job(shape, inputs, targets, run) for run in runs]
-    return solve_many(jobs, device, bf16) if len(jobs) > 1 else [_solve_one(jobs[0], device, bf16)]
+    jobs = [TrainingJob(shape, inputs, targets, run) for run in runs]
+    return train_many(jobs, device, bf16) if len(jobs) > 1 else [_solve_one(jobs[0], device, bf16)]
 
 
-def solve_many(jobs: Iterable[Job], device: torch.device = CPU, bf16: bool | None = None) -> list[Solved]:
+def train_many(jobs: Iterable[TrainingJob], device: torch.device = CPU, bf16: bool | None = None) -> list[Solved]:
     """A trained head for every job. The inputs of each are read when it comes, and forgotten."""
-    from boustro.heads.lockstep.pool import Pool, begin
+    from boustro.heads.lockstep.pool import HeadPool, begin
 
     solved: dict[int, Solved] = {}
-    pools: dict[tuple, Pool] = {}
+    pools: dict[tuple, HeadPool] = {}
     for number, job in enumerate(jobs):
         exact = device.type == "cpu" and not learns_in_bf16(device, job.num_examples, bf16)
         begun = begin(job) if exact else None
@@ -104,14 +104,14 @@ def solve_many(jobs: Iterable[Job], device: torch.device = CPU, bf16: bool | Non
             solved[number] = _solve_one(job, device, bf16)
         else:
             alike = (job.shape.labels, *(parameter.shape for parameter in begun.head.parameters()))
-            pools.setdefault(alike, Pool()).add(number, job, begun)
+            pools.setdefault(alike, HeadPool()).add(number, job, begun)
     for pool in pools.values():
         for n, member in zip(pool.numbers, pool.train(), strict=True):
             solved[n] = Solved(member.head, TrainLog([], [], member.epochs, member.batch))
     return [solved[number] for number in range(len(solved))]
 
 
-def _solve_one(job: Job, device: torch.device, bf16: bool | None) -> Solved:
+def _solve_one(job: TrainingJob, device: torch.device, bf16: bool | None) -> Solved:
     shape, inputs, targets, run = job
     if not len(inputs) or not job.num_examples:
         raise ValueError("a head needs at least one example to train on")

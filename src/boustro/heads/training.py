@@ -20,7 +20,7 @@ from torch import Tensor
 from boustro.hardware import forced_bf16, mixed_precision, uses_bf16
 from boustro.heads.adamw import AdamW
 from boustro.heads.base import Head
-from boustro.heads.inputs import Batch, Inputs, Kinship, Streams, Targets, length_blocks
+from boustro.heads.inputs import Batch, HeadInputs, Kinship, Streams, Targets, length_blocks
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW_EXAMPLES, TrainedOptions
 from boustro.progress import Progress
@@ -50,13 +50,13 @@ class TrainLog:
 class Dev:
     """The development set, and the function that scores the head's predictions for it."""
 
-    inputs: Inputs
+    inputs: HeadInputs
     score: Callable[[list[Any]], float]
 
 
 def train_head(
     head: Head,
-    inputs: Inputs,
+    inputs: HeadInputs,
     targets: Targets,
     seed: int,
     dev: Dev | None = None,
@@ -142,7 +142,7 @@ def learns_in_bf16(device: torch.device, num_examples: int, chosen: bool | None 
     return not few and uses_bf16(device)
 
 
-def _solve(head: Any, inputs: Inputs, targets: Targets, dev: Dev | None, kin: Kinship | None) -> TrainLog:
+def _solve(head: Any, inputs: HeadInputs, targets: Targets, dev: Dev | None, kin: Kinship | None) -> TrainLog:
     """Train a head that has a closed form, in one epoch."""
     mixed, numbers = mix_all(head, inputs.streams), np.arange(len(inputs))
     with torch.no_grad():
@@ -163,7 +163,7 @@ class _Words:
 
     A stream whose mix learns nothing is mixed once at the start."""
 
-    def __init__(self, head: Head, inputs: Inputs, dev: Dev | None, device: torch.device) -> None:
+    def __init__(self, head: Head, inputs: HeadInputs, dev: Dev | None, device: torch.device) -> None:
         self.head, self.inputs, self.dev = head, inputs, dev
         self.mixed: Tensor | None = None
         self.dev_mixed: Tensor | None = None
@@ -226,7 +226,7 @@ def _mix(mixes: Sequence[LayerConcat], streams: Streams, device: torch.device) -
 
 
 @torch.inference_mode()
-def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs, candidates: bool = False) -> list[Any]:
+def predict_mixed(head: Head, mixed: Tensor, inputs: HeadInputs, candidates: bool = False) -> list[Any]:
     """The head's prediction for every example, from mixed vectors (words, d); examples are batched by length.
 
     With `candidates`, what the head is calibrated on instead.
@@ -241,7 +241,7 @@ def predict_mixed(head: Head, mixed: Tensor, inputs: Inputs, candidates: bool = 
     return [answers[example] for example in range(len(inputs))]
 
 
-def predict_inputs(head: Head, inputs: Inputs, candidates: bool = False) -> list[Any]:
+def predict_inputs(head: Head, inputs: HeadInputs, candidates: bool = False) -> list[Any]:
     """Predict from features, as `predict_mixed` does from mixed vectors."""
     return predict_mixed(head, mix_all(head, inputs.streams), inputs, candidates)
 

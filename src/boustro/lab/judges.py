@@ -31,7 +31,7 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.loading import load_config
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.given import chunk_by_size
-from boustro.lab.generation.both_ends.reader import Ids, Reader
+from boustro.lab.generation.both_ends.reader import EndReader, Ids
 from boustro.lab.generation.canvas import Sides, between
 from boustro.lab.generation.draws import Draws, in_order
 from boustro.lab.generation.models import MaskedLM
@@ -91,7 +91,7 @@ class CausalJudge:
         parts = getattr(encoder, "parts", [encoder])
         if not all(type(part) is LMEncoder for part in parts) or len({part.backward for part in parts}) < len(parts):
             raise ValueError(f"{model}: expected a masked LM, a forward LM, a backward LM or one of each direction")
-        readers = {part.backward: Reader(part) for part in parts}
+        readers = {part.backward: EndReader(part) for part in parts}
         self.forward, self.backward = readers.get(False), readers.get(True)
         self.tokenizer, self.window = parts[0].tokenizer, min(reader.room for reader in readers.values())
         self.score = score or DEFAULTS[self.forward is not None, self.backward is not None]
@@ -182,7 +182,7 @@ class Evidence:
     backward: Tensor | None = None
 
 
-class Score(NamedTuple):
+class ChoiceScore(NamedTuple):
     """The kinds of evidence that a score adds up, with their signs, and whether it is divided by the pieces."""
 
     signs: dict[str, int]
@@ -194,22 +194,22 @@ class Score(NamedTuple):
         return total / evidence.pieces if self.mean else total  # type: ignore[return-value]
 
 
-SCORES: dict[str, Score] = {
-    "forward": Score({"forward": 1}),
-    "forward-mean": Score({"forward": 1}, mean=True),
-    "forward-pmi": Score({"forward": 1, "prior": -1}),
-    "backward": Score({"backward": 1}),
-    "pair": Score({"forward": 1, "backward": 1}),
-    "pair-pmi": Score({"forward": 1, "prior": -1, "backward": 1}),
+SCORES: dict[str, ChoiceScore] = {
+    "forward": ChoiceScore({"forward": 1}),
+    "forward-mean": ChoiceScore({"forward": 1}, mean=True),
+    "forward-pmi": ChoiceScore({"forward": 1, "prior": -1}),
+    "backward": ChoiceScore({"backward": 1}),
+    "pair": ChoiceScore({"forward": 1, "backward": 1}),
+    "pair-pmi": ChoiceScore({"forward": 1, "prior": -1, "backward": 1}),
 }
-CONTROLS: dict[str, Score] = {"length": Score({"pieces": 1}), "prior": Score({"prior": 1})}
+CONTROLS: dict[str, ChoiceScore] = {"length": ChoiceScore({"pieces": 1}), "prior": ChoiceScore({"prior": 1})}
 
 
 def weigh(
     contexts: Sequence[Ids],
     continuations: Sequence[Ids],
-    forward: Reader | None,
-    backward: Reader | None = None,
+    forward: EndReader | None,
+    backward: EndReader | None = None,
     wanted: Sequence[str] = ("forward", "prior", "backward"),
 ) -> Evidence:
     """The wanted evidence about pairs of pieces in text order; every pair must fit into the LMs' windows."""
@@ -224,7 +224,7 @@ def weigh(
     return Evidence(torch.tensor([float(len(ids)) for ids in continuations]), **evidence)
 
 
-def log_probs(reader: Reader, contexts: Sequence[Ids], written: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+def log_probs(reader: EndReader, contexts: Sequence[Ids], written: Sequence[Ids]) -> tuple[Tensor, Tensor]:
     """(N,) log-probability of what is written after each context, in the reader's order, and whether it is its choice.
 
     A context that several rows share is read once.

@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from boustro.given import as_tags
-from boustro.metrics.score import Shown
+from boustro.metrics.score import ShownScore
 from boustro.metrics.spans import SpanCounts, total_counts
 
 Unit = Literal["words", "texts"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LabelScore(Shown):
+class LabelScore(ShownScore):
     """Accuracy and scores per label over words or texts; `signature` describes the metric and the data."""
 
     unit: Unit
@@ -79,7 +79,7 @@ class LabelScore(Shown):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LabelSetScore(Shown):
+class LabelSetScore(ShownScore):
     """Scores of several labels per text; `signature` describes the metric and the data."""
 
     num_texts: int

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar
 
-from boustro.metrics.score import Shown
+from boustro.metrics.score import ShownScore
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -44,7 +44,7 @@ def match(predicted: str, gold: Sequence[str]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnswerScore(Shown):
+class AnswerScore(ShownScore):
     """Exact match and F1 of every question, 0 to 1; the properties are percent."""
 
     exact: tuple[float, ...]

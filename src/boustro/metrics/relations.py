@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from boustro.metrics.score import Shown
+from boustro.metrics.score import ShownScore
 from boustro.metrics.spans import SpanCounts, total_counts
 
 DIRECTION = re.compile(r"\s*\((?:e1,\s*e2|e2,\s*e1)\)$")
@@ -52,7 +52,7 @@ def _relations(labels: Iterable[str], no_relation: str | None) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RelationScore(Shown):
+class RelationScore(ShownScore):
     """Scores per relation; precision, recall and F1 are their means, in percent. `signature` describes the data."""
 
     per_relation: dict[str, SpanCounts]

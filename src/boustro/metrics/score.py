@@ -51,7 +51,7 @@ class Score(Protocol):
 SPELT = {"pearson": "Pearson", "mcc": "MCC", "macro_f1": "macro F1", "micro_f1": "micro F1"}
 
 
-class Shown:
+class ShownScore:
     """How a score shows itself: `F1 80.4 (precision 78.1, recall 82.9)` by itself, a table where it is printed."""
 
     __slots__ = ()
@@ -160,7 +160,7 @@ def reliability(scores: Sequence[float], right: Sequence[bool], num_bins: int = 
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorrelationScore(Shown):
+class CorrelationScore(ShownScore):
     """Correlations, in percent; `signature` describes the metric and the data."""
 
     pearson: float

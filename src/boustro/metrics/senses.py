@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from boustro.errors import shorten
-from boustro.metrics.score import Shown
+from boustro.metrics.score import ShownScore
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -53,7 +53,7 @@ class SenseCounts:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SenseScore(Shown):
+class SenseScore(ShownScore):
     """The scores of a system, and what they are compared with.
 
     `per_pos` has the same by part of speech; `covered` is the number of instances whose lemma the

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from boustro.given import as_tags
-from boustro.metrics.score import Shown
+from boustro.metrics.score import ShownScore
 from boustro.types import Entity, is_span_tag
 
 REPAIR_RULE = "conlleval"
@@ -71,7 +71,7 @@ class SpanCounts:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SpanScore(Shown):
+class SpanScore(ShownScore):
     """Scores over sentences, in total and per type; `signature` describes the metric and the data."""
 
     total: SpanCounts

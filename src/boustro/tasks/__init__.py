@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boustro.choose import choose, later
+from boustro.choose import choose, lazy
 from boustro.output import print_notices
 from boustro.store import kind_of, read_json
 from boustro.tasks.config import (
@@ -117,7 +117,7 @@ TASKS = {
         reads="CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a data set of the Hugging Face Hub",
         takes="a text, or a list of words",
         annotated="entities",
-        load=later(f"{DATA}:load_sentences"),
+        load=lazy(f"{DATA}:load_sentences"),
     ),
     "relation": Entry(
         "boustro.tasks.relation",
@@ -131,7 +131,7 @@ TASKS = {
         help="the relation between two places of a text",
         reads="JSON lines with a text, its head, its tail and a label",
         takes="an object with text, head and tail",
-        suits=later(f"{DATA}.relations:suits_relations"),
+        suits=lazy(f"{DATA}.relations:suits_relations"),
     ),
     "classify": Entry(
         "boustro.tasks.classifier",
@@ -139,7 +139,7 @@ TASKS = {
         ClassifierConfig,
         "classifier",
         reads="JSON lines, CSV or TSV with a text and its label or labels",
-        suits=later(f"{DATA}.texts:suits_labels"),
+        suits=lazy(f"{DATA}.texts:suits_labels"),
         annotated="label",
         num_texts=1,
     ),
@@ -154,7 +154,7 @@ TASKS = {
         help="a label per pair of texts",
         reads="JSON lines, CSV or TSV with two texts and a label",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=later(f"{DATA}.pairs:suits_labels"),
+        suits=lazy(f"{DATA}.pairs:suits_labels"),
         num_texts=2,
     ),
     "similarity": Entry(
@@ -171,7 +171,7 @@ TASKS = {
         help="a score per pair",
         reads="JSON lines, CSV or TSV with two texts and a score",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=later(f"{DATA}.pairs:suits_scores"),
+        suits=lazy(f"{DATA}.pairs:suits_scores"),
     ),
     "regress": Entry(
         "boustro.tasks.classifier",
@@ -183,7 +183,7 @@ TASKS = {
         metrics=_NUMBER,
         help="a score per text",
         reads="JSON lines, CSV or TSV with a text and its score",
-        suits=later(f"{DATA}.texts:suits_scores"),
+        suits=lazy(f"{DATA}.texts:suits_scores"),
     ),
     "qa": Entry(
         "boustro.tasks.questions",
@@ -199,7 +199,7 @@ TASKS = {
         help="answers to questions about a context",
         reads="JSON lines with context, question and answers, or SQuAD's JSON",
         takes="an object with question and context",
-        suits_file=later(f"{DATA}.questions:holds_questions"),
+        suits_file=lazy(f"{DATA}.questions:holds_questions"),
     ),
     "sense": Entry(
         "boustro.tasks.sense.task",
@@ -215,7 +215,7 @@ TASKS = {
         help="the sense of a word in its sentence",
         reads="JSON lines with words and senses, or the XML of Raganato et al. 2017 with its keys beside it",
         takes="an object with words and senses",
-        suits=later("boustro.tasks.sense.data:suits_senses"),
+        suits=lazy("boustro.tasks.sense.data:suits_senses"),
     ),
     "embed": Entry(
         "boustro.tasks.embed.task",
@@ -230,7 +230,7 @@ TASKS = {
         help="a vector of a text",
         reads="pairs of texts with a score or without one, neighbours:FILE for the sentences of texts, or texts, one a "
         "line (--head statistics)",
-        suits=later(f"{DATA}.pairs:suits_texts"),
+        suits=lazy(f"{DATA}.pairs:suits_texts"),
     ),
 }
 DEFAULT_TASK = next(iter(TASKS))

@@ -105,7 +105,7 @@ class LabelSet(Label):
         return {"labels": list(self.labels), "probabilities": Label.to_dict(self)["probabilities"]}
 
 
-class Part(NamedTuple):
+class InputPart(NamedTuple):
     """An example that was made of an input, and the half-open range of each of its words in the input's text."""
 
     example: Any
@@ -117,7 +117,7 @@ class InputAnswer(Generic[Input]):
     """The answer for what `predict` was given, such as a running text: its examples in order, each with its answer."""
 
     input: Input
-    parts: tuple[tuple[Part, Answer], ...]
+    parts: tuple[tuple[InputPart, Answer], ...]
 
     @property
     def entities(self) -> list[Entity]:

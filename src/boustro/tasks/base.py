@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
-from boustro.choose import later, suggestion
+from boustro.choose import lazy, suggestion
 from boustro.errors import require_torch
 from boustro.features.reader import within_memory
 from boustro.given import (
@@ -39,7 +39,7 @@ from boustro.given import (
     plain_labels,
     with_labels,
 )
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.options import HeadOptions
 from boustro.names import is_shipped
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
@@ -311,12 +311,12 @@ class Task(Contract[Input, Result]):
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
         self._check_reading(reading)
         if weak_weight is not None and weak is None:
-            raise OptionError("weak_weight is not read without weak examples; leave it out")
+            raise OptionError("weak_weight is not read without weak examples; remove it")
         if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
             raise ValueError("X is a table; give the column of its texts, or leave y out and name its columns")
         if y is not None and not are_inputs(X, y, self.in_documents):
             if dev is not None:
-                raise ValueError("X has its labels already, so y is not read; leave it out, or give dev alone")
+                raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")
             y, dev = None, y
         if is_of_splits(X):
             dev = part_of(X, DEV, None) if dev is None else dev
@@ -328,7 +328,7 @@ class Task(Contract[Input, Result]):
             weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
             weight=weak_weight,
         )
-        then = [later("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
+        then = [lazy("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
         self.fitted = fit(self.plan, examples, seed, then)
         self.keep_columns(reading)
         return self
@@ -372,7 +372,7 @@ class Task(Contract[Input, Result]):
             return given
         return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), self.labelled)
 
-    def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
+    def inputs(self, examples: Sequence[Any], cached: bool = False) -> HeadInputs:
         """The features of examples; a sentence that several examples share is encoded once."""
         return self.fitted.inputs(examples, cached)
 

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.tasks.config import CalibrationOptions
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.plan import PROMISE, Beside, Fitted, Held, Plan, Taught, TrainingSet
+from boustro.tasks.plan import PROMISE, Companion, DevSet, Fitted, Plan, TrainingFeatures, TrainingSet
 
 if TYPE_CHECKING:
     from boustro.tasks.recall import RecallPromise
 
 
-class Memory(Beside):
+class Memory(Companion):
     """The mean vectors of the words of all training sentences, in the folder; see `features.training`."""
 
     name = "memory"
 
     def read(
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
-    ) -> Taught:
+    ) -> TrainingFeatures:
         from boustro.features.training import MEMORY_ONLY, read_remembering
 
         read = read_remembering(plan.reader, examples, unread, labelling.side(examples), seed)
         reader, inputs, without = read
-        return Taught(reader, inputs, {MEMORY_ONLY: len(unread)} if unread else {}, without)
+        return TrainingFeatures(reader, inputs, {MEMORY_ONLY: len(unread)} if unread else {}, without)
 
     def save(self, fitted: Fitted, folder: Path) -> None:
         from boustro.encoders.word_means import save_means
@@ -46,26 +46,26 @@ class Memory(Beside):
         return replace(plan, reader=plan.reader.with_memory(read_means(folder))), None
 
 
-class Cut(Beside):
+class Cut(Companion):
     """Fewer words behind each word than the text has (`live`); see `features.training`."""
 
     name = "live"
 
     def read(
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
-    ) -> Taught:
+    ) -> TrainingFeatures:
         from boustro.features.training import cut_inputs
         from boustro.tasks.fitting import read_plainly
 
         inputs = read_plainly(plan, labelling, examples).inputs
         inputs, cut = cut_inputs(plan.reader.encoder(), plan.reader.reading.context, examples, inputs, seed)
-        return Taught(plan.reader, inputs, cut)
+        return TrainingFeatures(plan.reader, inputs, cut)
 
 
-class Thresholds(Beside):
+class Thresholds(Companion):
     """Thresholds that a head and its labelling choose on the development set."""
 
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         if held and held.unlearned:
             head, labelling = fitted.head, fitted.labelling
             if (gold := labelling.gold(held.unlearned)) is not None:
@@ -74,12 +74,12 @@ class Thresholds(Beside):
         return fitted, {}
 
 
-class Promises(Beside):
+class Promises(Companion):
     """A promise about recall, where there is a development set and the head has candidates."""
 
     name = PROMISE
 
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         gold = fitted.labelling.gold(held.unlearned) if held else None
         if held and gold is not None and any(candidates := held.ask_unlearned(fitted.head, candidates=True)):
             from boustro.tasks.recall import RecallPromise
@@ -98,7 +98,7 @@ class Promises(Beside):
         return plan, RecallPromise.load(folder)
 
 
-def temperature_of(config: CalibrationOptions) -> tuple[Beside, ...]:
+def temperature_of(config: CalibrationOptions) -> tuple[Companion, ...]:
     """A temperature of the head (`calibrate`), where that is asked for."""
     if not config.calibrate:
         return ()

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boustro.heads.inputs import Inputs
+from boustro.heads.inputs import HeadInputs
 from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import head_class
 from boustro.metrics.score import reliability
 from boustro.tasks.answers import Answer
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.plan import Beside, Fitted, Held, TrainingSet
+from boustro.tasks.plan import Companion, DevSet, Fitted, TrainingSet
 
 if TYPE_CHECKING:
     from boustro.heads.base import Head
@@ -34,7 +34,7 @@ LEAST_PROBABILITY = 1e-6  # a sure answer that is wrong must not cost infinity
 
 
 @dataclass(frozen=True)
-class Temperature(Beside):
+class Temperature(Companion):
     """A temperature of the head.
 
     What is left out in turn are gold examples. The heads for the parts choose their epoch on the development set as the
@@ -50,7 +50,7 @@ class Temperature(Beside):
         if not head_class(kind).has_temperature:
             raise ValueError(f"calibrate is not for a {kind} head, whose scores have no temperature")
 
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         from boustro.tasks.fitting import train_on_part
 
         assert data is not None
@@ -117,7 +117,7 @@ def calibration(
     return figures
 
 
-def _scores(labelling: Labelling, head: "Head", examples: Sequence[Any], inputs: Inputs) -> tuple[np.ndarray, Any]:
+def _scores(labelling: Labelling, head: "Head", examples: Sequence[Any], inputs: HeadInputs) -> tuple[np.ndarray, Any]:
     """(G, E) the probability of each answer at each temperature of `GRID`, and (E,) whether it is right."""
     from boustro.heads.training import mix_all, predict_mixed
 

@@ -6,8 +6,8 @@
 A text is one example, whatever the number of its sentences; the head pools the vectors of its words. Data with `labels`
 give each text several labels or none, and the answers are a `LabelSet`.
 
-Beside the head may stand TF-IDF (`Words`): trained on the same texts, weighed on texts that were left out. Its files
-are words.json, the terms and the weights of head and words, and words.safetensors (`heads.words`).
+Beside the head may stand TF-IDF (`WordModelCompanion`): trained on the same texts, weighed on texts that were left out.
+Its files are words.json, the terms and the weights of head and words, and words.safetensors (`heads.words`).
 """
 
 import json
@@ -30,7 +30,7 @@ from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError
 from boustro.output import as_json
 from boustro.store import read_json, write_file
-from boustro.tasks.answers import InputAnswer, Label, LabelSet, Part
+from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import ClassifierConfig
@@ -38,7 +38,7 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
-from boustro.tasks.plan import Beside, Fitted, Held, Plan, TrainingSet
+from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import Entity, Sentence
 
@@ -87,13 +87,13 @@ class Classifier(Task[str, Label]):
     as_examples = staticmethod(as_sentences)
 
     @staticmethod
-    def split(given: str, name: str) -> Iterable[Part]:
+    def split(given: str, name: str) -> Iterable[InputPart]:
         """The whole text as one example."""
         placed = whole_text(given, name)
-        return [Part(placed.sentence, placed.places)]
+        return [InputPart(placed.sentence, placed.places)]
 
     @staticmethod
-    def settled(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
+    def resolve_options(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
         """With few texts of each label a head in closed form, else an MLP; and words beside it unless it was said."""
         kind, options, config = plan.head_kind, plan.head_options, plan.config
         counts = Counter(text.label for text in train)
@@ -111,8 +111,8 @@ class Classifier(Task[str, Label]):
         return replace(plan, head_kind=kind, head_options=options, config=config)
 
     @staticmethod
-    def beside(config: ClassifierConfig) -> tuple[Beside, ...]:
-        return (*([Words()] if config.words else []), *temperature_of(config), Thresholds())
+    def companions(config: ClassifierConfig) -> tuple[Companion, ...]:
+        return (*([WordModelCompanion()] if config.words else []), *temperature_of(config), Thresholds())
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """(texts, labels): the probability of each label, in the order of `classes_`.
@@ -255,14 +255,14 @@ class Weighed:
         return cls(model, own["head_weight"], own["words_weight"], table)
 
 
-class Words(Beside):
+class WordModelCompanion(Companion):
     """The model of words, with weights for it and for the head."""
 
     name = "words"
     learns_left_out = True
     takes_weak = False
 
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         assert data is not None
         labelling, texts = fitted.labelling, [text.words for text in data.gold]
         assert isinstance(labelling, TextLabelling)
@@ -321,7 +321,7 @@ def _scores(model: WordModel, table: WordTable | None, texts: Sequence[Sentence]
 Judged = tuple[np.ndarray, Sequence[Sentence], Sequence[np.ndarray]]
 
 
-def _judged(fitted: Fitted, data: TrainingSet, held: Held | None) -> Iterator[Judged]:
+def _judged(fitted: Fitted, data: TrainingSet, held: DevSet | None) -> Iterator[Judged]:
     """Numbers of texts that a head learned, other texts, and its scores (C,) of each of these: parts of the training
     set that the head itself was chosen by, where it has them; else a development set; else parts that are left out."""
     from boustro.tasks.fitting import train_on_part

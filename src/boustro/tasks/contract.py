@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
 from boustro.output import as_json
-from boustro.tasks.answers import Input, InputAnswer, Part
+from boustro.tasks.answers import Input, InputAnswer, InputPart
 from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
-from boustro.tasks.plan import Beside, Fitted, Plan
+from boustro.tasks.plan import Companion, Fitted, Plan
 from boustro.text.words import join_words
 from boustro.types import Sentence
 
@@ -142,7 +142,7 @@ class Contract(ABC, Generic[Input, Result]):
 
     @staticmethod
     @abstractmethod
-    def split(given: Any, name: str) -> Iterable[Part]:
+    def split(given: Any, name: str) -> Iterable[InputPart]:
         """The examples of an input, each with the places of its words."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Contract(ABC, Generic[Input, Result]):
         return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
 
     @staticmethod
-    def settled(plan: Plan[Any], train: Sequence[Any], weak: bool) -> Plan[Any]:
+    def resolve_options(plan: Plan[Any], train: Sequence[Any], weak: bool) -> Plan[Any]:
         """The plan with what its options leave to the labelled examples, and to whether there are weak ones. By default
         nothing."""
         return plan
@@ -180,6 +180,6 @@ class Contract(ABC, Generic[Input, Result]):
         return None
 
     @staticmethod
-    def beside(config: Any) -> tuple[Beside, ...]:
+    def companions(config: Any) -> tuple[Companion, ...]:
         """Return the companions of the head with these options, in the order of training."""
         return (Thresholds(),)

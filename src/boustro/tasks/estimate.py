@@ -42,7 +42,7 @@ KEY = "cross_validation"
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST, ROUGH = 10, 30
 """Examples, below which nothing is said, and documents or different texts, below which an interval is a rough one."""
-LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
+TOO_LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
 ONE_PART = (
     "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
 )
@@ -68,7 +68,7 @@ def answers_left_out(
         trained = train_on_parts(fitted, learned)
         for (_, left), (rest, some), part in zip(chosen, learned, trained, strict=True):
             outside = rest.inputs.select(left)
-            if learning := [other for other in fitted.plan.beside if other.learns_left_out]:
+            if learning := [other for other in fitted.plan.companions if other.learns_left_out]:
                 within = _within(rest, some)
                 for other in learning:
                     part, _ = other.train(part, within, None)
@@ -114,7 +114,7 @@ def estimate(
     if len(data.gold) < FEWEST:
         return {KEY: {"why_not": f"{len(data.gold)} examples are too few; it needs {FEWEST}"}}
     if chosen is None:
-        return {KEY: {"why_not": LONG.format(needed[1], seconds)}}
+        return {KEY: {"why_not": TOO_LONG.format(needed[1], seconds)}}
     parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
     groups = drawn_together(tested, fitted.plan.task.shared)
@@ -227,7 +227,7 @@ def _gap(first: Drawn, second: Drawn) -> dict[str, float]:
     return {name: _rounded(getattr(gap, name)) for name in ("points", "low", "high")}
 
 
-def said(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
+def format_estimate(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
     """Say what a record holds of the estimate, in sentences; `examples` is what the task calls its examples."""
     if why := facts.get("why_not"):
         yield f"no cross-validation: {why}"

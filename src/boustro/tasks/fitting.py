@@ -3,7 +3,7 @@
     fit(plan, Examples(train=…, dev=…), seed)      →  Fitted
     fit_many(plan, [Examples(train=…), …], seeds)  →  a Fitted for each, many times as fast for small heads
 
-Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`, and of `plan.beside`.
+Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`, and of `plan.companions`.
 
     stage 1   gold + weak examples, the loss of a weak one times `weight`     only where there are weak ones
     stage 2   gold, from the weights of stage 1                               always; it chooses the epoch
@@ -27,18 +27,18 @@ from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs, Kinship
+from boustro.heads.inputs import HeadInputs, Kinship
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_class, make_head
-from boustro.heads.solve import Job, Run, Solved, solve, solve_many
+from boustro.heads.solve import HeadRun, Solved, TrainingJob, train_heads, train_many
 from boustro.heads.training import Dev, TrainLog, predict_inputs
 from boustro.names import is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import kin, unlearned
 from boustro.tasks.labellings import Labelling, make_labelling
-from boustro.tasks.plan import Examples, Fitted, Held, Plan, Taught, Then, TrainingSet
+from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
 from boustro.text.languages import ForeignTexts
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
@@ -76,10 +76,10 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     trained, facts = replace(fitted, head=head), {"calibration": None}
     held = None
     if dev_inputs:
-        held = Held(given.dev, dev_inputs, unlearned(data.examples, given.dev, plan.task.shared))
+        held = DevSet(given.dev, dev_inputs, unlearned(data.examples, given.dev, plan.task.shared))
         if known := len(given.dev) - len(held.unlearned):
             begun = replace(begun, notices={**begun.notices, LEARNED: known})
-    for other in plan.beside:
+    for other in plan.companions:
         trained, extra = other.train(trained, data, held)
         facts |= extra
     scores, errors = scores_of(trained, held) if held else (None, {})
@@ -101,14 +101,14 @@ def fit_many(
     """
     plans = [plan] * len(seeds) if options is None else [replace(plan, head_options=chosen) for chosen in options]
     asked = [(_settled(p, split), split, seed) for p, split, seed in zip(plans, given, seeds, strict=True)]
-    if any(other.learns_left_out for settled, _, _ in asked for other in settled.beside) or any(
+    if any(other.learns_left_out for settled, _, _ in asked for other in settled.companions) or any(
         split.dev or split.weak for split in given
     ):
         return [fit(*each) for each in asked]
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
     kept: list[_Begun] = []
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[TrainingJob]:
         latest: tuple[Any, ...] = (None, None, None)
         for settled, examples, seed in asked:
             if latest[0] is not examples:
@@ -117,11 +117,11 @@ def fit_many(
             fitted = replace(begun.fitted, plan=replace(begun.fitted.plan, head_options=settled.head_options))
             kept.append(replace(begun, fitted=fitted, seed=seed))
             targets, shape = fitted.labelling.targets(data.examples), fitted.head.shape
-            head_options = settled.head_options.fitted(fitted.head.options.longest)
-            yield Job(shape, data.inputs, targets, Run(head_options, seed, kin=data.kin))
+            head_options = settled.head_options.for_data(fitted.head.options.longest)
+            yield TrainingJob(shape, data.inputs, targets, HeadRun(head_options, seed, kin=data.kin))
 
     started = time.monotonic()
-    solved = solve_many(jobs(), plan.device, bf16=False)
+    solved = train_many(jobs(), plan.device, bf16=False)
     seconds = (time.monotonic() - started) / max(1, len(asked))
     scores = {"dev_scores": None, "dev_calibration": {}, "calibration": None}
     return [
@@ -132,7 +132,7 @@ def fit_many(
 
 def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     """The plan with what its options leave to the examples."""
-    return plan.task.settled(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
+    return plan.task.resolve_options(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
 
 
 def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:
@@ -143,7 +143,7 @@ def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, Training
 
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
     """Replace the head by an untrained one of another plan that reads the same examples."""
-    labelling = make_labelling(plan.head_kind, data.examples, plan.head_options).suited(plan.config)
+    labelling = make_labelling(plan.head_kind, data.examples, plan.head_options).for_config(plan.config)
     plan = replace(begun.plan, head_kind=plan.head_kind, head_options=plan.head_options)
     return Fitted(plan, labelling, new_head(plan, labelling, data.examples, data.inputs.side_width))
 
@@ -169,7 +169,7 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
     if plan.reader.cache:
         sets = [*given.train, *given.weak], given.dev or ()
         tell_cost(plan.reader.encoder(cached=True), [plan.reader.sentences(some)[0] for some in sets])
-    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options).suited(plan.config)
+    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options).for_config(plan.config)
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
     return _Begun(given, train, fitted, seed, time.monotonic() - started, notices), data
@@ -216,11 +216,11 @@ def _read_training(
         for group in group_sentences(given.train, plan.config.context):
             (read if any(map(plan.task.is_labelled, group)) else unread).extend(group)
     encoded = [*read, *given.weak]
-    read_so = (other.read(plan, labelling, encoded, unread, seed) for other in plan.beside)
+    read_so = (other.read(plan, labelling, encoded, unread, seed) for other in plan.companions)
     taught = next(filter(None, read_so), None) or read_plainly(plan, labelling, encoded)
     labelled = np.flatnonzero([plan.task.is_labelled(example) for example in encoded])
 
-    def keep(inputs: Inputs) -> Inputs:
+    def keep(inputs: HeadInputs) -> HeadInputs:
         return inputs.keep(labelled) if len(read) > len(train) else inputs
 
     without = taught.without
@@ -268,7 +268,7 @@ def _refuse_weak(plan: Plan[Any]) -> None:
     """`ValueError` for what cannot learn in two stages."""
     if head_class(plan.head_kind).closed_form:
         raise ValueError(f"a {plan.head_kind} head is trained at once, and not first on weak labels; use another head")
-    for other in plan.beside:
+    for other in plan.companions:
         if not other.takes_weak:
             raise ValueError(
                 f"weak labels are not for --{other.name}, whose part would take them for gold; leave one of them out"
@@ -279,19 +279,19 @@ def new_head(plan: Plan[Any], labelling: Labelling, train: Sequence[Any], side: 
     """A head of the plan's kind, untrained, for what these examples teach and the vectors of the reader."""
     return make_head(
         plan.head_kind,
-        plan.head_options.fitted(labelling.longest(train)),
+        plan.head_options.for_data(labelling.longest(train)),
         streams=[stream.shape for stream in plan.reader.encoder(cached=True).streams],
         labels=labelling.labels,
         side=side,
     )
 
 
-def read_plainly(plan: Plan[Any], labelling: Labelling, examples: Sequence[Any]) -> Taught:
+def read_plainly(plan: Plan[Any], labelling: Labelling, examples: Sequence[Any]) -> TrainingFeatures:
     """The features of training examples, read as those are that are answered later."""
-    return Taught(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
+    return TrainingFeatures(plan.reader, plan.reader.read(examples, cached=True, side=labelling.side(examples)))
 
 
-def scores_of(fitted: Fitted, held: Held) -> tuple[dict[str, Any], dict[str, Any]]:
+def scores_of(fitted: Fitted, held: DevSet) -> tuple[dict[str, Any], dict[str, Any]]:
     """The scores of a model on the development set, and how calibrated its answers there are."""
     from boustro.tasks.calibrate import calibration
 
@@ -341,8 +341,8 @@ def train_stages(
     targets = like.labelling.targets(data.examples)
 
     def train(chosen: np.ndarray, **how: Any) -> Solved:
-        run = Run(head.options, data.seed, chosen, kin=partial(data.kin, chosen), **how)
-        return solve(head.shape, data.inputs, targets, [run], plan.device)[0]
+        run = HeadRun(head.options, data.seed, chosen, kin=partial(data.kin, chosen), **how)
+        return train_heads(head.shape, data.inputs, targets, [run], plan.device)[0]
 
     numbers = data.numbers if numbers is None else numbers
     silver = data.weak_numbers if weak is None else weak
@@ -372,15 +372,15 @@ def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarra
         return [train_on_part(fitted, data, kept) for data, kept in chosen]
     parts = [_like(fitted, [data.gold[n] for n in kept]) for data, kept in chosen]
     jobs = (
-        Job(
+        TrainingJob(
             part.head.shape,
             data.inputs,
             part.labelling.targets(data.examples),
-            Run(part.head.options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept)),
+            HeadRun(part.head.options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept)),
         )
         for part, (data, kept) in zip(parts, chosen, strict=True)
     )
-    solved = solve_many(jobs, fitted.plan.device)
+    solved = train_many(jobs, fitted.plan.device)
     return [replace(part, head=own.head) for part, own in zip(parts, solved, strict=True)]
 
 
@@ -388,7 +388,7 @@ def _like(fitted: Fitted, examples: Sequence[Any]) -> Fitted:
     """Make an untrained model with the labels of the fitted one, and the statistics of these examples alone: weights of
     labels, the longest span, the mean and the deviation of numbers."""
     labelling = fitted.labelling.of_part(examples)
-    options = fitted.plan.head_options.fitted(labelling.longest(examples))
+    options = fitted.plan.head_options.for_data(labelling.longest(examples))
     head = fitted.head if options == fitted.head.options else fitted.head.shape.make(options)
     return replace(fitted, labelling=labelling, head=head)
 

@@ -22,7 +22,7 @@ from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.plan import Fitted, load_beside, plan_of, save_beside
+from boustro.tasks.plan import Fitted, load_companions, plan_of, save_companions
 
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
@@ -46,7 +46,7 @@ def save_fitted(fitted: Fitted, path: str | Path) -> None:
     with write_folder(path, TASKS[plan.task.name].folder) as folder:
         save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
         write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
-        save_beside(fitted, folder)
+        save_companions(fitted, folder)
         write_card(folder, Path(path).resolve().name)
 
 
@@ -77,14 +77,14 @@ def load_fitted(
         labelling = open_labelling(**saved["labelling"])
         head = make_head(
             plan.head_kind,
-            plan.head_options.fitted(saved["max_span"]),
+            plan.head_options.for_data(saved["max_span"]),
             streams=[tuple(stream) for stream in saved["streams"]],
             labels=labelling.labels,
             side=int(saved.get("side", 0)),
         )
         head.load_state_dict(load_file(path / "head.safetensors"))
         head.temperature = float(saved.get("temperature", 1.0))
-        plan, extras = load_beside(plan, path)
+        plan, extras = load_companions(plan, path)
         fitted = Fitted(plan, labelling, head, saved["record"], extras)
     head.to(plan.device)
     with naming_folder(path):

@@ -142,11 +142,14 @@ def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: 
 
 
 def _scores(config: dict[str, Any]) -> str:
-    from boustro.tasks.estimate import KEY, said  # with torch, which opening a folder of the Hub does without
+    from boustro.tasks.estimate import (  # with torch, which opening a folder of the Hub does without
+        KEY,
+        format_estimate,
+    )
 
     scores, judged = config["record"].get("dev_scores"), config["record"].get(KEY)
     if not scores:
-        sentences = said(judged, TASKS[config["task"]].examples) if judged else ()
+        sentences = format_estimate(judged, TASKS[config["task"]].examples) if judged else ()
         return "\n".join(["There was no development set.", *(f"- {sentence}" for sentence in sentences)])
     heads, *rows = ([_cell(cell) for cell in row] for row in score_table(scores))
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from boustro.tasks.answers import InputAnswer, Label, Part
+from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.pairs import OFFSETS, PAIR_KEYS, Pair, make_pair, read_pairs
+from boustro.tasks.data.pairs import OFFSETS, PAIR_KEYS, TextPair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import Gold
 from boustro.text.rows import parse_record
@@ -28,7 +28,7 @@ class AskedPair(NamedTuple):
     """A pair as it was given, with all its keys, and as an example."""
 
     record: Mapping[str, Any]
-    pair: Pair
+    pair: TextPair
 
 
 def _as_tuple(given: Any) -> Any:
@@ -47,15 +47,15 @@ class PairTask(Task[Texts, Result]):
     texts, text_keys = PAIR_KEYS[0], PAIR_KEYS
 
     @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[TextPair]:
         return read_pairs(data, cls.gold, notes, options)
 
     @staticmethod
-    def parts(example: Pair) -> tuple[Sentence, ...]:
+    def parts(example: TextPair) -> tuple[Sentence, ...]:
         return example.parts
 
     @staticmethod
-    def without_each(example: Pair) -> Iterator[Any]:
+    def without_each(example: TextPair) -> Iterator[Any]:
         return example.without_each()
 
     @staticmethod
@@ -87,8 +87,8 @@ class PairTask(Task[Texts, Result]):
         )
 
     @staticmethod
-    def split(given: AskedPair, name: str) -> Iterable[Part]:
-        return [Part(given.pair)]
+    def split(given: AskedPair, name: str) -> Iterable[InputPart]:
+        return [InputPart(given.pair)]
 
     def to_record(self, answer: InputAnswer[Any]) -> dict[str, Any]:
         result = self.result(answer)

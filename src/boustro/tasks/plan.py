@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from boustro import __version__
-from boustro.heads.inputs import Inputs, Kinship
+from boustro.heads.inputs import HeadInputs, Kinship
 from boustro.heads.options import HeadOptions
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
@@ -62,9 +62,9 @@ class Plan(Generic[Config]):
     words: int = RULE
 
     @property
-    def beside(self) -> "tuple[Beside, ...]":
+    def companions(self) -> "tuple[Companion, ...]":
         """Companions of the head, in the order of training."""
-        return self.task.beside(self.config)
+        return self.task.companions(self.config)
 
     def suited_to(self, train: Sequence[Any]) -> "Plan[Config]":
         """Reading single sentences where the training set has no documents: later the head reads what it was trained
@@ -110,7 +110,7 @@ def plan_of(
     from boustro.hardware import find_device
 
     config.check_head(kind)
-    for other in task.beside(config):
+    for other in task.companions(config):
         other.check(kind)
     place = find_device(device)
     spec = config.default_encoder() if encoder is None else encoder
@@ -138,7 +138,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Taught:
+class TrainingFeatures:
     """The features of training examples, and the reader of what is answered later.
 
     Where examples are read by what others of them are, `without` gives the features if those with some numbers came
@@ -146,9 +146,9 @@ class Taught:
     """
 
     reader: "Reader"
-    inputs: Inputs
+    inputs: HeadInputs
     notices: Mapping[str, int] = field(default_factory=dict)
-    without: Callable[[np.ndarray], Inputs] | None = None
+    without: Callable[[np.ndarray], HeadInputs] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,13 +165,13 @@ class TrainingSet:
     """
 
     gold: Sequence[Any]
-    inputs: Inputs
+    inputs: HeadInputs
     kin: Callable[..., Kinship]
     seed: int
     weak: Sequence[Any] = ()
     weight: float = 0.0
     dev: "Dev | None" = None
-    reread: Callable[[np.ndarray], Inputs] | None = None
+    reread: Callable[[np.ndarray], HeadInputs] | None = None
 
     def learning(self, some: np.ndarray) -> "TrainingSet":
         """Return the set as it is read where the gold examples with these numbers alone are known: no memory has
@@ -207,7 +207,7 @@ class Fitted:
         labelling: What its outputs mean.
         head: The trained head.
         record: What training recorded.
-        extras: What was learned beside the head, by the name of its `Beside`.
+        extras: What was learned beside the head, by the name of its `Companion`.
     """
 
     plan: Plan[Any]
@@ -216,7 +216,7 @@ class Fitted:
     record: dict[str, Any] = field(default_factory=dict)
     extras: Mapping[str, Any] = field(default_factory=dict)
 
-    def inputs(self, examples: Sequence[Any], cached: bool = False) -> Inputs:
+    def inputs(self, examples: Sequence[Any], cached: bool = False) -> HeadInputs:
         """The features of examples; a sentence that several examples share is encoded once."""
         return self.plan.reader.read(examples, cached, self.labelling.side(examples))
 
@@ -226,7 +226,7 @@ class Fitted:
 
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
         """The head's outputs for examples, with what stands beside the head."""
-        for other in self.plan.beside:
+        for other in self.plan.companions:
             outputs = other.answer(self, outputs, examples)
         return outputs
 
@@ -245,14 +245,14 @@ Then = Callable[[Fitted, TrainingSet, float], Mapping[str, Any]]
 """What is asked of a trained model and of what it learned, knowing the seconds that this took: for its record."""
 
 
-class Held:
+class DevSet:
     """A development set with its features, and what a trained head says of it, which is asked for once.
 
     Attributes:
         unlearned: The examples that something may be chosen by, or promised: those without a text that was learned.
     """
 
-    def __init__(self, examples: Sequence[Any], inputs: Inputs, unlearned: np.ndarray) -> None:
+    def __init__(self, examples: Sequence[Any], inputs: HeadInputs, unlearned: np.ndarray) -> None:
         """`unlearned` (N,) says of which examples no text was learned, see `folds.unlearned`."""
         self.examples, self.inputs = examples, inputs
         self._numbers = np.flatnonzero(unlearned).tolist()
@@ -281,9 +281,9 @@ PROMISE = "promise"
 """Where `Fitted.extras` has what recall can be promised."""
 
 
-class Beside:
+class Companion:
     """A companion of a head: it may read the training set in its own way, learn after the head, answer with it, and
-    have files in the folder. A task lists what its options ask for (`Contract.beside`); each does some of this."""
+    have files in the folder. A task lists what its options ask for (`Contract.companions`); each does some of this."""
 
     name: ClassVar[str] = ""
     """Of what it learned, in `Fitted.extras`."""
@@ -297,12 +297,12 @@ class Beside:
 
     def read(
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
-    ) -> Taught | None:
+    ) -> TrainingFeatures | None:
         """The features of the training examples, where they are read in another way than what is answered later;
         `unread` are sentences without labels that none of them needs."""
         return None
 
-    def train(self, fitted: Fitted, data: TrainingSet | None, held: Held | None) -> tuple[Fitted, Mapping[str, Any]]:
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         """The trained model with it, and what the record says of that; `data` are there where it `learns_left_out`."""
         return fitted, {}
 
@@ -318,16 +318,16 @@ class Beside:
         return plan, None
 
 
-def save_beside(fitted: Fitted, folder: Path) -> None:
+def save_companions(fitted: Fitted, folder: Path) -> None:
     """Write all that stands beside a head."""
-    for other in fitted.plan.beside:
+    for other in fitted.plan.companions:
         other.save(fitted, folder)
 
 
-def load_beside(plan: Plan[Any], folder: Path) -> tuple[Plan[Any], dict[str, Any]]:
+def load_companions(plan: Plan[Any], folder: Path) -> tuple[Plan[Any], dict[str, Any]]:
     """Read it: the plan that was fitted, and `Fitted.extras`."""
     extras = {}
-    for other in plan.beside:
+    for other in plan.companions:
         plan, extra = other.load(plan, folder)
         if extra is not None:
             extras[other.name] = extra

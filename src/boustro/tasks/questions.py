@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
-from boustro.tasks.answers import InputAnswer, Part
+from boustro.tasks.answers import InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
 from boustro.tasks.data.reading import DataOptions, Note, refuse_delimiter, refuse_tag_options, refuse_text_options
@@ -94,9 +94,9 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         return pair or isinstance(given, (Question, Mapping))
 
     @staticmethod
-    def split(given: Question, name: str) -> Iterable[Part]:
+    def split(given: Question, name: str) -> Iterable[InputPart]:
         """The whole context as one example."""
-        return [Part(given, given.places)]
+        return [InputPart(given, given.places)]
 
     @overload
     def predict(self, given: str, context: str) -> SpanAnswer: ...

@@ -9,8 +9,8 @@ it varies more the fewer documents that set has. Strictly, entities must come on
 while those of a document are alike. Nothing is assumed of the model; a worse one needs a longer list. The entities are
 those of the development set, which also chose the epoch; texts that were learned too are left out.
 
-Text of another kind breaks the promise. `Watch` compares how unsure the model is there and here: Σ p (1 - p) / Σ p over
-all candidates, the variance of the number of entities per expected entity. Not every such text is noticed.
+Text of another kind breaks the promise. `DriftMonitor` compares how unsure the model is there and here: Σ p (1 - p) / Σ
+p over all candidates, the variance of the number of entities per expected entity. Not every such text is noticed.
 
 Source: Vovk, Gammerman and Shafer 2005, chapter 4 (split conformal prediction); Angelopoulos and Bates 2021, section 1.
 """
@@ -37,12 +37,12 @@ SLACK = 1e-3
 ROUNDING = 1e-9
 """0.1 · 10 entities are one, though 1 - 0.9 is a little less than 0.1."""
 ENOUGH, MUCH_MORE = 30, 1.5
-"""Expected entities, and the ratio of `Watch.unsure`, from which on texts are called different (docs/log.md)."""
+"""Expected entities, and the ratio of `DriftMonitor.unsure`, from which on texts are called different (docs/log.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallPromise:
-    """The probabilities of the calibration set's entities, ascending, 0 for no candidate; and `Watch.unsure` there."""
+    """Probabilities of the calibration set's entities, ascending, 0 for no candidate; `DriftMonitor.unsure` there."""
 
     probabilities: np.ndarray
     unsure: float
@@ -53,7 +53,7 @@ class RecallPromise:
         by_span = [{span[:3]: span[3] for span in spans} for spans in candidates]
         pairs = zip(by_span, gold, strict=True)
         probabilities = sorted(probability_of.get(entity, 0.0) for probability_of, wanted in pairs for entity in wanted)
-        watch = Watch()
+        watch = DriftMonitor()
         watch.add(candidates)
         return cls(np.array(probabilities), watch.unsure)
 
@@ -88,7 +88,7 @@ class RecallPromise:
         return cls(np.array(record["probabilities"], np.float64), float(record["unsure"]))
 
 
-class Watch:
+class DriftMonitor:
     """How unsure the model is of the entities in the texts that it has read so far."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Lists:
 
     def __init__(self, fitted: Fitted, recall: float) -> None:
         """`ValueError` where it cannot be promised."""
-        self.recall, self._watch = recall, Watch()
+        self.recall, self._watch = recall, DriftMonitor()
         self._promise: RecallPromise | None = fitted.extras.get(PROMISE)
         if self._promise is None:
             raise ValueError(

@@ -10,13 +10,13 @@ The text is encoded once, without its marks, however many pairs of places are as
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from boustro.tasks.answers import InputAnswer, Label, Part
+from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import RelationConfig
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import OFFSETS, PLACES, RELATION_KEYS, MarkedText, mark_text, read_relations
-from boustro.tasks.plan import Beside
+from boustro.tasks.plan import Companion
 from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
 from boustro.types import Entity, Sentence
@@ -66,7 +66,7 @@ class RelationClassifier(Task[Asked, Label]):
         return (example.sentence,)
 
     @staticmethod
-    def beside(config: RelationConfig) -> tuple[Beside, ...]:
+    def companions(config: RelationConfig) -> tuple[Companion, ...]:
         return (*temperature_of(config), Thresholds())
 
     @staticmethod
@@ -97,9 +97,9 @@ class RelationClassifier(Task[Asked, Label]):
         return cls.as_input(parse_record(line, place), place)
 
     @staticmethod
-    def split(given: AskedPlaces, name: str) -> Iterable[Part]:
+    def split(given: AskedPlaces, name: str) -> Iterable[InputPart]:
         """The whole text as one example."""
-        return [Part(given.example, given.example.places)]
+        return [InputPart(given.example, given.example.places)]
 
     def result(self, answer: InputAnswer[Any]) -> Label:
         """The most probable relation."""

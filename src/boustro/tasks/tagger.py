@@ -18,7 +18,7 @@ from boustro.names import EXTENDED, NAMES, is_shipped, locate_extended
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.store import kind_of
-from boustro.tasks.answers import Answer, Entities, InputAnswer, Part
+from boustro.tasks.answers import Answer, Entities, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
 from boustro.tasks.config import TaggerConfig
@@ -26,7 +26,7 @@ from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS, labelled_text
-from boustro.tasks.plan import Beside, Fitted, make_plan
+from boustro.tasks.plan import Companion, Fitted, make_plan
 from boustro.text.words import RULE, join_words, split_text
 from boustro.types import Sentence
 
@@ -96,11 +96,11 @@ class Tagger(Task[str, Entities]):
         return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
 
     @staticmethod
-    def split(given: str | Sentence, name: str) -> Iterable[Part]:
+    def split(given: str | Sentence, name: str) -> Iterable[InputPart]:
         """The sentences of the text; words are one sentence, of its own document where it names one."""
         if isinstance(given, Sentence):
-            return [Part(replace(given, document=given.document or name))] if len(given) else []
-        return (Part(placed.sentence, placed.places) for placed in split_text(given, name))
+            return [InputPart(replace(given, document=given.document or name))] if len(given) else []
+        return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
 
     @classmethod
     def without_training(cls, path: Path, encoder: str | None, **how: Any) -> Fitted | None:
@@ -144,7 +144,7 @@ class Tagger(Task[str, Entities]):
         return Fitted(plan, labelling, head, nothing | {"dev": None, "dev_scores": None, "train": train, **own})
 
     @staticmethod
-    def beside(config: TaggerConfig) -> tuple[Beside, ...]:
+    def companions(config: TaggerConfig) -> tuple[Companion, ...]:
         reading = (*([Memory()] if config.memory else []), *([Cut()] if config.live else []))
         return (*reading, *temperature_of(config), Thresholds(), Promises())
 

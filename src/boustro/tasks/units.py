@@ -98,7 +98,7 @@ class Units(ABC):
         """The reference as text."""
         return ", ".join(e.label for e in self.gold(example))
 
-    def said(self, example: Any, answer: Answer) -> str:
+    def describe_answer(self, example: Any, answer: Answer) -> str:
         """The answer as text."""
         return ", ".join(e.label for e in self.found(example, answer))
 
@@ -224,7 +224,7 @@ class AnswerUnits(Units):
     def reference(self, example: Any) -> str:
         return " / ".join(dict.fromkeys(example.answers or (NO_ANSWER,)))
 
-    def said(self, example: Any, answer: Answer) -> str:
+    def describe_answer(self, example: Any, answer: Answer) -> str:
         return answer_text(example, answer) or NO_ANSWER
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
@@ -261,7 +261,7 @@ class NumberUnits(Units):
     def reference(self, example: Any) -> str:
         return f"{example.score:.2f}"
 
-    def said(self, example: Any, answer: Answer) -> str:
+    def describe_answer(self, example: Any, answer: Answer) -> str:
         return f"{answer.value:.2f}"
 
     def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:

@@ -38,7 +38,7 @@ OPENERS = frozenset("( [ { $ £ € # ` `` “ ‘".split())
 MEMORY_WORDS = 1 << 15  # about 12 MB, for a file of any size
 ENDS = LONGEST // 2  # the two halves of what is read of a longer word
 UNKNOWN_WORDS = "words without any piece, read as unknown"
-LONG = f"words of more than {LONGEST} letters, read by their first and last {ENDS}"
+LONG_WORDS = f"words of more than {LONGEST} letters, read by their first and last {ENDS}"
 MARKED = "words read as if preceded by a space, which their tokenizer always adds"
 
 
@@ -107,7 +107,7 @@ class Aligner:
         elif spaces is None:
             spaces = guess_spaces(words)
         if lengthy := sum(len(word) > LONGEST for word in words):
-            self.counts[LONG] += lengthy
+            self.counts[LONG_WORDS] += lengthy
             words = [word if len(word) <= LONGEST else word[:ENDS] + word[-ENDS:] for word in words]
         return list(zip(words, map(bool, spaces), strict=True))
 

@@ -133,7 +133,7 @@ LETTERS = {
 }  # fmt: skip
 """Letters that English words do not have; only words that do not begin with a capital letter count, for names keep
 theirs in any language."""
-ENDINGS = {
+WORD_ENDINGS = {
     "German": ("lich", "liche", "lichen", "licher", "isch", "ische", "ischen", "ischer", "keit", "ierten", "ierte"),
     "Spanish": ("ción", "ciones", "mente", "idad"),
     "Italian": ("zione", "zioni", "mente", "ità"),
@@ -167,7 +167,7 @@ SCRIPTS = {
     "THAI": "Thai",
     "DEVANAGARI": "Hindi",
 }
-LONG = 6
+LONG_LETTERS = 6
 """Letters that a word has whose ending says anything."""
 WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 SHARE = 0.12
@@ -207,7 +207,7 @@ def language_of(text: str) -> str | None:
 def _evidence(words: Sequence[str], name: str) -> tuple[int, int, int]:
     """How many different words only this language has, how many may be of it, by their letters and endings too, and how
     many of all words these are."""
-    letters, endings = LETTERS.get(name, ""), ENDINGS.get(name, ())
+    letters, endings = LETTERS.get(name, ""), WORD_ENDINGS.get(name, ())
     strong, others = set[str](), set[str]()
     count = 0
     for given in words:
@@ -215,7 +215,8 @@ def _evidence(words: Sequence[str], name: str) -> tuple[int, int, int]:
         if word in STRONG[name]:
             strong.add(word)
         elif word in OWN[name] or (
-            given == word and (any(c in letters for c in word) or (len(word) >= LONG and word.endswith(endings)))
+            given == word
+            and (any(c in letters for c in word) or (len(word) >= LONG_LETTERS and word.endswith(endings)))
         ):
             others.add(word)
         else:

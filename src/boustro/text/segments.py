@@ -17,7 +17,7 @@ import numpy as np
 from boustro.text.shards import Shards
 
 
-class Example(NamedTuple):
+class SegmentExample(NamedTuple):
     """Segment `index`, read in `epoch`; the two are the key of the random numbers that an objective draws for it."""
 
     epoch: int
@@ -25,13 +25,13 @@ class Example(NamedTuple):
     pieces: np.ndarray
 
 
-class Source(Protocol):
+class ExampleSource(Protocol):
     """Data that a run can read: examples by number, which depend on the epoch and the number only."""
 
     def __len__(self) -> int: ...
 
     def example(self, epoch: int, index: int) -> Any:
-        """A named tuple that begins with `epoch` and `index`, as `Example`."""
+        """A named tuple that begins with `epoch` and `index`, as `SegmentExample`."""
 
 
 class Segments:
@@ -67,9 +67,9 @@ class Segments:
             document += 1
         return np.concatenate(parts)
 
-    def example(self, epoch: int, index: int) -> Example:
+    def example(self, epoch: int, index: int) -> SegmentExample:
         """Segment `index`, the same in every epoch."""
-        return Example(epoch, index, self[index])
+        return SegmentExample(epoch, index, self[index])
 
 
 def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,7 +90,7 @@ def document_places(shards: Shards) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 class SegmentStream:
     """Segments that a run reads, position by position: every epoch contains each once, in its own order."""
 
-    def __init__(self, segments: Source, seed: int, length: int) -> None:
+    def __init__(self, segments: ExampleSource, seed: int, length: int) -> None:
         """`length` is how many segments the run reads; the last epoch may be incomplete."""
         self.segments, self.seed, self.length = segments, seed, length
         self._epoch, self._order = -1, np.empty(0, np.int64)

@@ -30,7 +30,7 @@ SEPARATED = "rows with {} between their cells"
 LITERAL = "rows with cells that begin with a quote, which was read as a letter"
 QUOTED = "rows with quoted cells between tabs, read without these quotes"
 SPANNING = "rows whose quoted cell has lines that could be rows of their own"
-ADVICE = 'a cell that begins with a quote ends with one, and others within it are doubled ("")'
+QUOTE_RULE = 'a cell that begins with a quote ends with one, and others within it are doubled ("")'
 QUOTED_PART = re.compile(r'((?:[^"]|"")*+)"')
 """From behind the quote that opens a cell to the one that closes it."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -195,13 +195,13 @@ class Separated:
                         position = 0
                         if not number:
                             what = "this line opens a quote that is never closed"
-                            raise ValueError(f"{path}:{opened}: {what}; {ADVICE}")
+                            raise ValueError(f"{path}:{opened}: {what}; {QUOTE_RULE}")
                     cells.append("".join((*parts, closed[1])).replace('""', '"'))
                     position = closed.end()
                     if position < len(line) and not line.startswith(separator, position):
                         where = f" (line {number})" if number > opened else ""
                         what = f"a quoted cell goes on after its closing quote{where}"
-                        raise ValueError(f"{path}:{opened}: {what}; {ADVICE}")
+                        raise ValueError(f"{path}:{opened}: {what}; {QUOTE_RULE}")
                 else:
                     stop = line.find(separator, position)
                     stop = len(line) if stop < 0 else stop

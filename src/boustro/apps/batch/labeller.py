@@ -33,9 +33,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from boustro.apps.batch.rows import Columns, Row, refuse_half_characters
+from boustro.apps.batch.rows import Columns, FileRow, refuse_half_characters
 from boustro.apps.runtime import load
-from boustro.choose import later
+from boustro.choose import lazy
 from boustro.errors import lacks_memory, reason
 from boustro.output import as_json
 from boustro.store import content_fingerprint, kind_of, open_folder
@@ -62,7 +62,7 @@ EMPTY = "rows without a text, which have an empty answer"
 TOO_LONG = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
 
 
-class Labelled(NamedTuple):
+class LabelledRows(NamedTuple):
     """Printed answers of rows, in order, the problems of those that have no answer, and the notices so far."""
 
     shown: list[Any]
@@ -72,7 +72,7 @@ class Labelled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedFolder:
     """Which folder is opened, and how: see `Task.from_pretrained`, `Tagger.asking`."""
 
     folder: Path
@@ -88,7 +88,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AnswerForm:
     """How answers are shown: in one of the task's formats, in colour, in JSON with the file of a row and with what
     decided the answer. A table has the columns of the rows before it: their keys and how they are written, and the
     dialect of a CSV or TSV file. The lines of an `AnswerTable` have the number of the row, or where `once` what it has,
@@ -108,8 +108,8 @@ class Shown:
 class Labeller:
     """From rows to what is printed. With `keep_going`, a row without an answer is a problem, and not an error."""
 
-    opened: Opened
-    shown: Shown
+    opened: OpenedFolder
+    shown: AnswerForm
     keep_going: bool = False
     _noted: Counter[str] = field(default_factory=Counter)
 
@@ -128,7 +128,7 @@ class Labeller:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("model", "task", "answering")}
 
-    def __call__(self, rows: Sequence[Row]) -> Labelled:
+    def __call__(self, rows: Sequence[FileRow]) -> LabelledRows:
         """Answer rows.
 
         Raises `ValueError` for the first row that is no input, and what the model raises, unless `keep_going`.
@@ -141,9 +141,9 @@ class Labeller:
                 given, explained = answer or (None, {"explained": {}} if self.shown.explain else {})
                 shown.append(self._show(row, given, explained))
         self._noted.update(note.what for note in notes)
-        return Labelled(shown, problems, self._noted + Counter(self.model.notices()), os.getpid())
+        return LabelledRows(shown, problems, self._noted + Counter(self.model.notices()), os.getpid())
 
-    def _answers(self, rows: Sequence[Row], notes: list[Note]) -> list[Any]:
+    def _answers(self, rows: Sequence[FileRow], notes: list[Note]) -> list[Any]:
         """(answer, what decided it) for every row, `None` for an empty one, or an exception."""
         asked = [row for row in rows if not (row.is_empty and self._says_nothing)]
         self._noted[EMPTY] += sum(1 for row in rows if row.is_empty and (row.fields or self._says_nothing))
@@ -164,13 +164,13 @@ class Labeller:
         """The object that asks the model."""
         if self.shown.explain:
             self.model.refuse_exported("does not say what decided its answers")
-        return Answering(self.model, later("boustro.apps.explain:explain") if self.shown.explain else None)
+        return Answering(self.model, lazy("boustro.apps.explain:explain") if self.shown.explain else None)
 
     def _explained(self, inputs: Sequence[Any]) -> list[tuple[Any, dict[str, Any]]]:
         answers = self.answering.answer(inputs)
         return list(zip(answers, self.answering.explanations(answers), strict=True))
 
-    def _show(self, row: Row, answer: Any, explained: dict[str, Any]) -> Any:
+    def _show(self, row: FileRow, answer: Any, explained: dict[str, Any]) -> Any:
         form = self.shown.form
         if form in TABULAR:
             return self._cells(row, answer)
@@ -183,7 +183,7 @@ class Labeller:
             return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown
         return shown if self.shown.colour else f"{shown}\n"
 
-    def _record(self, row: Row, answer: Any, explained: dict[str, Any]) -> str:
+    def _record(self, row: FileRow, answer: Any, explained: dict[str, Any]) -> str:
         fields, said = row.fields, self.model.empty_answer() or {}
         before = fields or {"text": row.value}
         if answer is not None:
@@ -197,7 +197,7 @@ class Labeller:
             return self._line(row, record if fields else before | record)
         return as_json(before | record, default=json_value) + "\n"
 
-    def _line(self, row: Row, answer: Any) -> str:
+    def _line(self, row: FileRow, answer: Any) -> str:
         """A line of an `AnswerTable`."""
         fields = row.cells if self.shown.form in TABULAR else row.fields
         line = {"row": row.number, "answer": answer} | ({"fields": fields} if self.shown.once else {})
@@ -214,7 +214,7 @@ class Labeller:
         """The columns of a CSV or TSV file."""
         return [*self.shown.columns.values(), *map(no_formula, self.answer_heads)]
 
-    def _cells(self, row: Row, answer: Any) -> str:
+    def _cells(self, row: FileRow, answer: Any) -> str:
         fields = row.cells
         values = [fields.pop(name, None) for name in self.shown.columns]
         if fields:
@@ -243,7 +243,9 @@ def model_fingerprint(folder: Path) -> str:
     return content_fingerprint(open_folder(path, str(kind_of(path))))
 
 
-def label_batches(labeller: Labeller, batches: Iterable[list[Row]], workers: int = 1) -> Iterator[tuple[int, Labelled]]:
+def label_batches(
+    labeller: Labeller, batches: Iterable[list[FileRow]], workers: int = 1
+) -> Iterator[tuple[int, LabelledRows]]:
     """(rows, what they became) of every batch, in order; with more than one worker, in processes of their own."""
     if workers <= 1:
         yield from ((len(batch), labeller(batch)) for batch in batches)

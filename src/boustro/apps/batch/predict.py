@@ -17,8 +17,8 @@ from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import TABULAR, Labeller, Opened, Shown, label_batches, model_fingerprint
-from boustro.apps.batch.rows import FORMS, PLACE, Columns, Form, Row, in_batches, read_rows
+from boustro.apps.batch.labeller import TABULAR, AnswerForm, Labeller, OpenedFolder, label_batches, model_fingerprint
+from boustro.apps.batch.rows import FORMS, PLACE, Columns, FileRow, Form, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
 from boustro.output import (
@@ -51,7 +51,7 @@ OUT: dict[str, str] = {
     **dict.fromkeys(BINARY[:3], "jsonl"),
 }
 """How answers are shown, by the ending of --out."""
-ENDINGS = ".csv, .tsv, .xlsx, .jsonl, .json, .parquet, .arrow, .conll, .html, .txt"
+OUT_ENDINGS = ".csv, .tsv, .xlsx, .jsonl, .json, .parquet, .arrow, .conll, .html, .txt"
 PROBLEMS = "rows without an answer"
 STATE_FORMS = ("text", "jsonl", "conll", "html")
 MOST_BYTES = 1 << 16  # what a pipe holds on Linux, so one read takes all that has come
@@ -72,7 +72,9 @@ class _Run:
     problems: int = 0
     """Rows without an answer."""
 
-    def answers(self, batches: Iterable[list[Row]], between: str) -> Iterator[tuple[int, Iterator[Any], Sequence[Any]]]:
+    def answers(
+        self, batches: Iterable[list[FileRow]], between: str
+    ) -> Iterator[tuple[int, Iterator[Any], Sequence[Any]]]:
         """(rows, what is printed for them, with what stands between answers, problems) of every batch."""
         for number, labelled in label_batches(self.labeller, batches, self.output.workers):
             yield number, self._separated(labelled.shown, between), labelled.problems
@@ -124,7 +126,7 @@ class _Run:
 
 
 def predict_files(
-    opened: Opened,
+    opened: OpenedFolder,
     files: Sequence[str],
     form: str | None,
     reads: Form | None,
@@ -162,7 +164,7 @@ def predict_files(
     if form in TABULAR and not survey.heads:
         survey.heads = {PLACE: PLACE, "text": "text"}
     typed = ending in BINARY
-    shown = Shown(
+    shown = AnswerForm(
         form,
         colour,
         with_file=len(files) > 1,
@@ -194,7 +196,9 @@ def predict_files(
 def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain: bool) -> str:
     """How answers are shown; `OptionError` where the file cannot have them so."""
     if out is not None and ending not in OUT and (form is None or ending in OPENERS):
-        raise OptionError(f"--out {out}: no file of answers ends so; end it in one of {ENDINGS}, or name a --format")
+        raise OptionError(
+            f"--out {out}: no file of answers ends so; end it in one of {OUT_ENDINGS}, or name a --format"
+        )
     if ending == ".xlsx" and find_spec("openpyxl") is None:
         raise ImportError(f"--out {out}: {EXCEL}")
     form = form or ("jsonl" if explain else OUT.get(ending, "text"))
@@ -224,10 +228,10 @@ class RowStream:
     counts: Counter[str] = field(default_factory=Counter)
     """How tables were read: how many rows have each note."""
     _notes: list[Note] = field(default_factory=list)
-    begun: list[Row | None] = field(default_factory=list)
-    rest: Iterator[Row | None] | None = None
+    begun: list[FileRow | None] = field(default_factory=list)
+    rest: Iterator[FileRow | None] | None = None
 
-    def __iter__(self) -> Iterator[Row | None]:
+    def __iter__(self) -> Iterator[FileRow | None]:
         """All of them, once."""
         numbers, begun, self.begun = count(), self.begun, []
         for row in chain(begun, self.rest or self._read()):
@@ -240,7 +244,7 @@ class RowStream:
         self.counts.update(note.what for note in self._notes)
         self._notes.clear()
 
-    def _read(self) -> Iterator[Row | None]:
+    def _read(self) -> Iterator[FileRow | None]:
         return read_rows(self.files, self.reads, self.offsets, self.columns, self._notes)
 
     def first(self, output: Output) -> Iterable[str]:
@@ -268,14 +272,14 @@ def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, 
 
 
 def predict_states(
-    opened: Opened, files: Sequence[Path], layers: str | None, form: str | None, out: Path | None, run: RunOptions
+    opened: OpenedFolder, files: Sequence[Path], layers: str | None, form: str | None, out: Path | None, run: RunOptions
 ) -> None:
     """Run `boustro.apps.cli.commands.predict` over files of states; `layers` are numbers, such as 4,9,14."""
     from boustro.tasks.tagger import Tagger
 
     kind: Any = task_class(task_of(opened.folder))
     if not issubclass(kind, Tagger):
-        raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; leave it out")
+        raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; remove it")
     if out is not None or form not in (None, *STATE_FORMS):
         raise OptionError(f"--states prints its answers as {', '.join(STATE_FORMS)}; redirect them to a file")
     if layers is not None and not all(number.strip().isdigit() for number in layers.split(",")):
@@ -294,7 +298,7 @@ def predict_states(
         print_notices(model.notices())
 
 
-def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) -> None:
+def predict_live(opened: OpenedFolder, file: str, delay: int | None, run: RunOptions) -> None:
     """Run `boustro.apps.cli.commands.predict` over one text as it arrives.
 
     Raises `ValueError` for what cannot stream, and for bytes that are no text.
@@ -305,11 +309,11 @@ def predict_live(opened: Opened, file: str, delay: int | None, run: RunOptions) 
     check_input(file)
     once = is_stream(file)  # which is not looked at, because it can be read only once
     if not once and open_rows(Path(file), keys=KEYS, words=True).form != "text":
-        raise OptionError(f"--live reads one text, and {file} holds rows of data; leave it out to answer each row")
+        raise OptionError(f"--live reads one text, and {file} holds rows of data; remove it to answer each row")
     with only_errors(run.quiet):
-        model: Any = Labeller(opened, Shown("jsonl")).model
+        model: Any = Labeller(opened, AnswerForm("jsonl")).model
         if not isinstance(model, Tagger):
-            raise OptionError(f"--live is for taggers, and this is a {type(model).__name__}; leave it out")
+            raise OptionError(f"--live is for taggers, and this is a {type(model).__name__}; remove it")
         live = Live(model, DELAY if delay is None else delay)
     with open_binary(Path(file)) as stream:
         for chunk in _texts(stream, file):

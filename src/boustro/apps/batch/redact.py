@@ -34,7 +34,7 @@ from boustro.text.rows import JSON, file_ending, is_whole
 from boustro.text.workbooks import write_sheet
 from boustro.types import Note
 
-ROWS = 256
+ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
 STYLES = [
     {"separators": s, "indent": i} for i in (None, 2, 4, 1, "\t") for s in ((", ", ": "), (",", ":"), (",", ": "))
@@ -93,7 +93,7 @@ def redact(
         from boustro.apps.live.structured import Checker
 
         kept = kept_columns(model).get("text_column", ())
-        work = Redaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
+        work = FileRedaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
         for file, target in pairs:
             work.redact(file, target)
         print_notices(Counter(note.what for note in work.notes))
@@ -133,7 +133,7 @@ def _check(file: Path, out: Path | None, overwrite: bool) -> None:
 
 
 @dataclass
-class Redaction:
+class FileRedaction:
     """Work of one command, file after file.
 
     Attributes:
@@ -180,10 +180,10 @@ class Redaction:
 
     def texts(self, rows: Iterable[list[str | None]]) -> Iterator[list[Any]]:
         """The texts of each row without names; what is no text stays."""
-        from boustro.apps.live.structured import Reading
+        from boustro.apps.live.structured import BodyTexts
 
         def slots(row: list[str | None]) -> list[Any]:
-            reading = Reading()
+            reading = BodyTexts()
             return [reading.text(v, f"row {self.rows}") if isinstance(v, str) and v else v for v in row]
 
         for row in self._filled(map(slots, rows), lambda row: [slot for slot in row if hasattr(slot, "result")]):
@@ -194,7 +194,7 @@ class Redaction:
         from boustro.apps.live.redactor import Masks
 
         rest = iter(rows)
-        while some := list(islice(rest, ROWS)):
+        while some := list(islice(rest, ROWS_AT_ONCE)):
             groups = [slots_of(row) for row in some]
             self.checker.remember([slot for slots in groups for slot in slots])
             for row, slots in zip(some, groups, strict=True):
@@ -236,11 +236,11 @@ class Redaction:
 
     def _json(self, values: Iterable[tuple[str, str, str]]) -> Iterator[str]:
         """Values of JSON, each with its place and what ends it."""
-        from boustro.apps.live.structured import Reading, Unchecked, checked, filled, read_json
+        from boustro.apps.live.structured import BodyTexts, Unchecked, checked, filled, read_json
 
         def read(value: tuple[str, str, str]) -> tuple[Any, Any, str, str]:
             place, given, end = value
-            reading = Reading()
+            reading = BodyTexts()
             if not given.strip():
                 return reading, None, given, end
             try:
@@ -315,7 +315,7 @@ def _written(out: Path | None) -> Iterator[tuple[IO[bytes], Path]]:
     sync(out.resolve().parent)
 
 
-def _separated(work: Redaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
+def _separated(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
     dialect = table.output_dialect
     if table.keys:
         stream.write((dialect.start + dialect.format(table.heads)).encode())
@@ -324,13 +324,13 @@ def _separated(work: Redaction, table: Rows, columns: Sequence[str], stream: IO[
         stream.write(line.encode())
 
 
-def _sheet(work: Redaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
+def _sheet(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
     records = _redacted(work, table, columns)
     cells = (([*record.values()], [record.formats.get(key) for key in table.keys]) for record in records)
     write_sheet(table.heads, cells, place, table.path)
 
 
-def _columns(work: Redaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
+def _columns(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
     import pyarrow
 
     def batches() -> Iterator[Any]:
@@ -351,7 +351,7 @@ def _columns(work: Redaction, table: Rows, columns: Sequence[str], stream: IO[by
     write_columns(table.schema, batches(), place, "parquet" if file_ending(table.path) == ".parquet" else "arrow")
 
 
-def _redacted(work: Redaction, table: Rows, columns: Sequence[str]) -> Iterator[TableRow]:
+def _redacted(work: FileRedaction, table: Rows, columns: Sequence[str]) -> Iterator[TableRow]:
     """The records of a table with masks in some columns."""
     waiting: list[TableRow] = []
 

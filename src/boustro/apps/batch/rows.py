@@ -148,7 +148,7 @@ class Columns:
 DEFAULT_COLUMNS = Columns()
 
 
-class Row(NamedTuple):
+class FileRow(NamedTuple):
     """A row of a file.
 
     Attributes:
@@ -230,7 +230,7 @@ def refuse_half_characters(value: Any, place: str) -> None:
         raise ValueError(f"{place}: half a character ({error.reason})") from None
 
 
-def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
+def _row(file: str, item: Item, columns: Columns, table: bool) -> FileRow:
     form, problem, value = "text" if item.is_line else "jsonl", item.problem, item.value
     try:
         value = columns.named(value, item.place, table)
@@ -238,7 +238,7 @@ def _row(file: str, item: Item, columns: Columns, table: bool) -> Row:
         problem = str(error)
     given = item.value if isinstance(item.value, Mapping) else None
     is_empty = not problem and (columns.are_empty(value) or (isinstance(given, TableRow) and given.is_blank))
-    return Row(file, item.place, value, form, problem, given=given, is_empty=is_empty)
+    return FileRow(file, item.place, value, form, problem, given=given, is_empty=is_empty)
 
 
 def read_rows(
@@ -247,7 +247,7 @@ def read_rows(
     offsets: Offsets | None = None,
     columns: Columns | None = None,
     notes: list[Note] | None = None,
-) -> Iterator[Row | None]:
+) -> Iterator[FileRow | None]:
     """The rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
 
     Args:
@@ -269,7 +269,7 @@ def read_rows(
             yield None
         path = Path(file)
         if form == "xml":
-            yield from (Row(file, str(value.pop("where")), value, form) for value in corpus_records(path))
+            yield from (FileRow(file, str(value.pop("where")), value, form) for value in corpus_records(path))
             continue
         own: list[Note] = []
         if form is None and (words := columns.sentences(path, own)) is not None:
@@ -286,9 +286,9 @@ def read_rows(
             yield from (item and _row(file, item, columns, opened.is_table and form is None) for item in opened.items())
 
 
-def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:
+def in_batches(rows: Iterable[FileRow | None], most: int) -> Iterator[list[FileRow]]:
     """`most` rows at a time, fewer where the next one has not come yet, a few more to the end of a document."""
-    batch: list[Row] = []
+    batch: list[FileRow] = []
     for row in rows:
         full = len(batch) >= most and (row is None or row.opens or not _has_document(row) or len(batch) >= 4 * most)
         if batch and (row is None or full):
@@ -300,18 +300,18 @@ def in_batches(rows: Iterable[Row | None], most: int) -> Iterator[list[Row]]:
         yield batch
 
 
-def _has_document(row: Row) -> bool:
+def _has_document(row: FileRow) -> bool:
     return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
-def _of_table(file: str, words: Iterable[Sentence]) -> Iterator[Row]:
+def _of_table(file: str, words: Iterable[Sentence]) -> Iterator[FileRow]:
     document = ""
     for sentence in words:
-        yield Row(file, sentence.where, sentence, "conll", "", sentence.document not in ("", document))
+        yield FileRow(file, sentence.where, sentence, "conll", "", sentence.document not in ("", document))
         document = sentence.document
 
 
-def _sentences(file: str, opened: files.Rows, columns: Columns) -> Iterator[Row | None]:
+def _sentences(file: str, opened: files.Rows, columns: Columns) -> Iterator[FileRow | None]:
     own = kept_for(file, columns.of_words) if columns.of_words and Path(file).is_file() else {}
     form = "conllu" if opened.form == "conllu" else "conll"
     reader = ColumnReader(file, "conllu" if form == "conllu" else None, **own)
@@ -327,5 +327,5 @@ def _sentences(file: str, opened: files.Rows, columns: Columns) -> Iterator[Row 
             tuple(word.strip() for word in read.words), spaces=read.spaces, document=document, where=read.where
         )
         opens = opens or read.opens
-        yield Row(file, read.where, sentence, form, read.problem, opens)
+        yield FileRow(file, read.where, sentence, form, read.problem, opens)
         opens = opens and bool(read.problem)  # of a sentence that has no answer, the next one opens the document

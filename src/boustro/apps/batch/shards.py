@@ -25,7 +25,7 @@ from typing import Any
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.labeller import EMPTY, Predictor, model_fingerprint
-from boustro.apps.batch.rows import Row, in_batches, read_rows
+from boustro.apps.batch.rows import FileRow, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, look
 from boustro.choose import choose
 from boustro.errors import reason
@@ -61,7 +61,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Job:
+class ShardJob:
     """Work that is done on every shard; it can be pickled."""
 
     predictor: Predictor
@@ -169,7 +169,7 @@ class Job:
         return Done(shard, done, problems, monotonic() - started, os.getpid(), counts, languages)
 
     def _answer(
-        self, rows: list[Row], notes: list[Note], columns: Mapping[str, Any]
+        self, rows: list[FileRow], notes: list[Note], columns: Mapping[str, Any]
     ) -> tuple[list[str], list[dict[str, str]]]:
         """JSON lines for rows, and the problems of those without an answer."""
         notes += [Note(EMPTY, row.place) for row in rows if row.is_empty]
@@ -204,7 +204,7 @@ class Job:
         return len(problems)
 
 
-def run_local(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
+def run_local(job: ShardJob, shards: list[str], workers: int) -> Iterator[Done]:
     """Answer shards here: in this process, or in several."""
     from boustro.apps.batch.labeller import in_processes
 
@@ -214,7 +214,7 @@ def run_local(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
         yield from (done for _, done in in_processes(job, shards, workers))
 
 
-def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
+def run_ray(job: ShardJob, shards: list[str], workers: int) -> Iterator[Done]:
     """Answer shards on Ray Data, a shard a row, by so many actors, each with the model.
 
     An actor that dies is started again and its shard is done again. `write_parquet` and the like would bundle all rows
@@ -251,7 +251,7 @@ def run_ray(job: Job, shards: list[str], workers: int) -> Iterator[Done]:
 class Worker:
     """A Ray actor's callable: runs a job on a batch of one shard."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ShardJob) -> None:
         self.job = job
 
     def __call__(self, batch: Any) -> Any:
@@ -262,16 +262,16 @@ class Worker:
 ENGINES = {"local": run_local, "ray": run_ray}
 
 
-def run_shards(job: Job, engine: str, workers: int) -> Iterator[Done]:
+def run_shards(job: ShardJob, engine: str, workers: int) -> Iterator[Done]:
     """Answer the shards that are missing; raises as the engine does."""
     run = choose(engine, ENGINES, "engine")
     if shards := job.missing():
         yield from run(job, shards, workers)
 
 
-def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> Job:
+def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> ShardJob:
     """The job for a folder of shards."""
-    return Job(predictor, source, out, form, model_fingerprint(predictor.folder))
+    return ShardJob(predictor, source, out, form, model_fingerprint(predictor.folder))
 
 
 def predict_folder(
@@ -298,12 +298,12 @@ def predict_folder(
         print(f"{out}: {len(missing):,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
 
 
-def _as_value(row: Row) -> Any:
+def _as_value(row: FileRow) -> Any:
     """A row as a task's value of JSON."""
     return {"words": list(row.value.words)} if row.form in ("conll", "conllu") else row.value
 
 
-def _fields(row: Row) -> dict[str, Any]:
+def _fields(row: FileRow) -> dict[str, Any]:
     if row.fields:
         return row.fields
     value = _as_value(row)

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, Form, Row, read_rows
+from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, FileRow, Form, read_rows
 from boustro.progress import Progress
 from boustro.text.columnar import Types, write_columns
 from boustro.text.documents import is_stream
@@ -197,7 +197,7 @@ class AnswerTable:
             if rows is None:
                 yield line["fields"], line
             else:
-                row: Row = next(row for number, row in rows if number == line["row"])
+                row: FileRow = next(row for number, row in rows if number == line["row"])
                 given = row.given if isinstance(row.given, TableRow) else None
                 yield given or (row.cells if self.output == "sheet" else row.fields), line
 

@@ -28,7 +28,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from boustro.apps.cli.listed import (
     Command,
     Option,
-    Table,
+    OptionTable,
     bare_types,
     list_options,
     notes_of,
@@ -90,7 +90,7 @@ class Line:
     heads than those that are trained.
     """
 
-    table: Table
+    table: OptionTable
     words: list[tuple[str, list[str]]]
     """(name, words after it) of each option, as they stand; the words before the first under ""."""
     recipe: Mapping[str, Any]

@@ -90,7 +90,7 @@ def fit(
     kind, config = task_class(task), TASKS[task].config
     chosen = head or config.default_head
     if reading.documents and not kind.in_documents:
-        raise OptionError("--documents is for taggers, which read sentences in their documents; leave it out")
+        raise OptionError("--documents is for taggers, which read sentences in their documents; remove it")
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
         sentences = read_examples(kind, train, reading, training=True)
@@ -185,14 +185,14 @@ def _say_fitted(task: str, model: Any, out: Path) -> None:
 
 def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) -> None:
     """The scores on the development set, or what cross-validation says where there is none."""
-    from boustro.tasks.estimate import KEY, said
+    from boustro.tasks.estimate import KEY, format_estimate
 
     if scores := record["dev_scores"]:
         scores = scores | ({"calibration": facts} if (facts := record["dev_calibration"]) else {})
         give(scores, json, lambda: _print_scores(scores), indent=1)
     elif facts := record.get(KEY):
         place = sys.stderr if "why_not" in facts else sys.stdout  # a reason is no result
-        give({KEY: facts}, json, lambda: print(*said(facts, examples), sep="\n", file=place), indent=1)
+        give({KEY: facts}, json, lambda: print(*format_estimate(facts, examples), sep="\n", file=place), indent=1)
 
 
 def evaluate(
@@ -285,7 +285,7 @@ def predict(
     check_options(predict, locals())
     kind = task_class(task_of(folder))
     _refuse_of_taggers(kind, recall, threshold)
-    from boustro.apps.batch.labeller import Opened
+    from boustro.apps.batch.labeller import OpenedFolder
 
     if live or delay is not None:
         others = [
@@ -298,7 +298,11 @@ def predict(
             output != DEFAULT_OUTPUT,
         ]
         _predict_live(
-            Opened(folder, encoder, run.device, run.cache, None, threshold), files, live and not any(others), delay, run
+            OpenedFolder(folder, encoder, run.device, run.cache, None, threshold),
+            files,
+            live and not any(others),
+            delay,
+            run,
         )
         return
     if any(Path(file).is_dir() for file in files):
@@ -308,10 +312,10 @@ def predict(
     if format in ("parquet", "arrow"):
         raise OptionError(f"--format {format} is for a folder of files; end --out in .{format}")
     if output.engine != "local":
-        raise OptionError("--engine ray is for a folder of files; leave it out")
+        raise OptionError("--engine ray is for a folder of files; remove it")
     from boustro.apps.batch.predict import predict_files, predict_states
 
-    opened = Opened(folder, encoder, run.device, run.cache, recall, threshold)
+    opened = OpenedFolder(folder, encoder, run.device, run.cache, recall, threshold)
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, text_column, output, run)
@@ -332,7 +336,7 @@ def _predict_folder(
     if len(files) > 1:
         raise ValueError(f"{source} is a folder, which is labelled alone; name no other file")
     if given := [name for name, value in others.items() if value]:
-        raise OptionError(f"--{given[0]} is not for a folder of files; leave it out")
+        raise OptionError(f"--{given[0]} is not for a folder of files; remove it")
     if output.out is None:
         whole = command_line("predict", model, source, out="answers")
         raise ValueError(f"{source} is a folder; name one for its answers, to label all of them: {whole}")
@@ -359,7 +363,7 @@ def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int |
 def _refuse_of_taggers(kind: Any, recall: float | None, threshold: float | None = None) -> None:
     for option in [*(["--recall"] if recall is not None else []), *(["--threshold"] if threshold is not None else [])]:
         if not hasattr(kind, "with_recall"):
-            raise OptionError(f"{option} is for taggers, and this is a {kind.__name__}; leave it out")
+            raise OptionError(f"{option} is for taggers, and this is a {kind.__name__}; remove it")
     if recall is not None and threshold is not None:
         raise OptionError("--recall and --threshold both say how unlikely an answer may be; give one of them")
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeGuard
 import torch
 from torch import Tensor
 
-from boustro.encoders.base import Encoder, innermost_parts
+from boustro.encoders.base import Encoder, base_parts
 from boustro.encoders.cache import cache_folder, words_per_second
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.sentences import TextVectors
@@ -48,7 +48,7 @@ class FirstWords(NamedTuple):
 def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
     """For each LM of an encoder how it is read, what that costs, and what it says about start pieces."""
     words = PARAGRAPH.split()
-    for part in innermost_parts(encoder):
+    for part in base_parts(encoder):
         facts = {"encoder": part.spec}
         if isinstance(part, LMEncoder):
             facts["start piece"] = _name(part, part.start)
@@ -79,7 +79,7 @@ def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
     """A sentence for every LM of at most `largest` parameters that reads first words clearly better after another piece
     than the start piece that is used."""
     sentences = []
-    for part in innermost_parts(encoder):
+    for part in base_parts(encoder):
         if is_asked(part) and part.num_parameters <= largest:
             known, used = first_words(part), _name(part, part.start)
             best = min(known, key=lambda name: known[name].distance)
@@ -94,7 +94,7 @@ def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
 
 def is_asked(encoder: Encoder) -> TypeGuard[LMEncoder]:
     """Whether it is a forward LM of others, which does not record how it was trained."""
-    return type(encoder) is LMEncoder and not encoder.backward and not encoder.is_ours
+    return type(encoder) is LMEncoder and not encoder.backward and not encoder.trained_by_boustro
 
 
 def first_words(encoder: LMEncoder) -> dict[str, FirstWords]:

@@ -136,7 +136,7 @@ def _open(
         moved = None if encoder == DEFAULT_ENCODER else encoder
         opened = SentenceEncoder.from_pretrained(model, encoder=moved, cache=False, device=run.device)
         return texts, opened
-    options = options.suited(Spec.parse(encoder).gives_vectors)
+    options = options.for_vectors(Spec.parse(encoder).gives_vectors)
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
     if options.needs_texts:
         made.fit(texts if fit is None else islice(read_rows(fit, column, notes), FIT_TEXTS))

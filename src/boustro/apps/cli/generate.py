@@ -179,7 +179,7 @@ class _Row(NamedTuple):
             raise ValueError(f"{place}: no value under the key {by!r} (found: {', '.join(map(str, record))})")
         texts = _texts(record, text, place), _texts(record, target, place)
         if not all(reference.strip() for reference in texts[1]):
-            raise ValueError(f"{place}: a target under the key {target!r} is empty; leave it out")
+            raise ValueError(f"{place}: a target under the key {target!r} is empty; remove it")
         return _Row(texts[0][0], texts[1], prompt_text if isinstance(prompt_text, str) else None, str(given))
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from boustro.apps.cli.arguments import ALL
 from boustro.apps.cli.known import Known
-from boustro.apps.cli.listed import Option, Table
+from boustro.apps.cli.listed import Option, OptionTable
 from boustro.tasks import TASKS
 
 COLUMN = 26
@@ -36,7 +36,7 @@ def filled(text: str, task: str | None = None) -> str:
     return text.replace("{tasks}", tasks).replace("{reads}", reads).replace("{heads}", heads)
 
 
-def help_of(name: str, command: Known, table: Table, everything: bool) -> str:
+def help_of(name: str, command: Known, table: OptionTable, everything: bool) -> str:
     """Return the text of `boustro NAME --help`; `everything`: with the options that few people use, and all tasks'
     data."""
     task = None if everything else table.task
@@ -69,7 +69,7 @@ def _told(docstring: str) -> str:
     return "\n\n".join(_wrapped(" ".join(part.split())) for part in told.split("\n\n"))
 
 
-def _sources(table: Table) -> str:
+def _sources(table: OptionTable) -> str:
     """Where the values of options come from."""
     grouped = [group for group in table.groups.values() if hasattr(group, "presets")]
     named = "".join(f", then from --{group.preset_option} ({', '.join(group.presets)})" for group in grouped)

@@ -85,7 +85,7 @@ class Option:
         return f"{shown} ..." if self.takes_several else shown
 
 
-class Table(NamedTuple):
+class OptionTable(NamedTuple):
     """The options of a command, and the dataclasses that its call is made of."""
 
     command: Command
@@ -141,7 +141,7 @@ def parameter_default(command: Command, name: str) -> Any:
 
 def list_options(
     command: Command, task: str = DEFAULT_TASK, heads: Sequence[str] = (), preset: str | None = None
-) -> Table:
+) -> OptionTable:
     """The options of a function: with those of a task and of these kinds of heads (by default of all that the task may
     have), its default head, and the values of a preset as defaults. Raises `ValueError` for an unknown preset."""
     config, parameters = TASKS[task].config, inspect.signature(command).parameters
@@ -173,7 +173,7 @@ def list_options(
         else option
         for option in _walk(entries, groups, sole=len(entries) == 1)
     ]
-    return Table(command, sorted(options, key=lambda option: bool(option.section)), groups, task)
+    return OptionTable(command, sorted(options, key=lambda option: bool(option.section)), groups, task)
 
 
 def _walk(

@@ -1,6 +1,6 @@
 """The command line: maps names to functions, and exceptions to sentences and exit codes.
 
-0 done; 1 the input or the state found is at fault; 2 usage; 101 a bug of ours. A command's module is
+0 done; 1 the input or the state found is at fault; 2 usage; 101 an internal error. A command's module is
 imported when the command is chosen, and imports torch when the command runs, so that no help waits for it.
 """
 
@@ -179,7 +179,7 @@ def run(name: str, arguments: list[str]) -> int:
         with tempfile.NamedTemporaryFile("w", prefix="boustro-", suffix=".log", delete=False) as log:
             traceback.print_exc(file=log)
         said = traceback.format_exception_only(error)[-1].strip().rpartition("\n")[2]
-        print(f"boustro: this is a bug of ours ({said}); please report it with {log.name}", file=sys.stderr)
+        print(f"boustro: this is an internal error ({said}); please report it with {log.name}", file=sys.stderr)
         return EXIT_BUG
     return 0
 

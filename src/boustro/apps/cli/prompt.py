@@ -79,7 +79,7 @@ def prompt(
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
         classifier = PromptClassifier(model, known, device=run.device, start_piece=run.start_piece, **how)
-        figures = Figures(classifier, labelled)
+        figures = PromptScores(classifier, labelled)
         for batch in _records(file):
             places, records = [place for place, _ in batch], [record for _, record in batch]
             gold = [_gold(record, known, label_key, place) for place, record in batch]
@@ -123,7 +123,7 @@ def _record(item: Item) -> dict[str, Any]:
     return {"text": item.value} if isinstance(item.value, str) else item.value
 
 
-class Figures:
+class PromptScores:
     """Gathers answers and labels; `labelled` are those of a training set, for the majority."""
 
     def __init__(self, classifier: "PromptClassifier", labelled: Sequence[str] | None = None) -> None:

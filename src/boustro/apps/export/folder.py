@@ -58,7 +58,7 @@ from boustro.store import read_json, write_file, write_folder, write_manifest
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import KEPT
-from boustro.tasks.plan import Fitted, save_beside
+from boustro.tasks.plan import Fitted, save_companions
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
 TRACED_ROWS, PIECES = 3, 11
@@ -365,7 +365,7 @@ def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> 
         save_means(folder / ENCODER, parts.known)
     for number, table in enumerate(parts.tables):
         table.table.save(*table_files(folder, number))
-    save_beside(fitted, folder)
+    save_companions(fitted, folder)
     config = {
         "format": FORMAT,
         "version": __version__,

@@ -153,7 +153,7 @@ def model_file(export: Path, title: str) -> bytes:
         "context": fitted.plan.reader.reading.context,
         "spacing": config["spacing"],
         "pooled": pooled,
-        "within": encoder.within if pooled else "sentence",
+        "within": encoder.scope if pooled else "sentence",
         "parts": [_part(part, names.index(part["tokenizer"])) for part in config["parts"]],
         "tokenizers": [_tokenizer(export / name, config["parts"], name) for name in names],
         "memories": [_memory(memory, n, blobs) for n, memory in enumerate(memories)],

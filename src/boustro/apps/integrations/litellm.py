@@ -33,7 +33,7 @@ try:
 except ImportError as error:
     raise ImportError("BoustroGuardrail needs litellm; install it with: pip install 'boustro[litellm]'") from error
 
-from boustro.apps.live.chat import ASKED, Conversation, Stream
+from boustro.apps.live.chat import ASKED, ChatStream, Conversation
 from boustro.apps.live.redactor import TooManyNames, Written
 from boustro.apps.live.structured import Checker, Unchecked
 from boustro.choose import suggestion
@@ -45,7 +45,7 @@ CHAT = ("completion", "acompletion")
 """What LiteLLM calls chat completions."""
 
 
-class Refused(Exception):
+class GuardrailError(Exception):
     """An error for the client, with the attributes of which LiteLLM makes one of OpenAI's shape.
 
     Not an `HTTPException`: with that LiteLLM breaks a stream's connection off without a word.
@@ -111,10 +111,10 @@ class BoustroGuardrail(CustomGuardrail):
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict, call_type: str) -> dict:
         """The request as it may pass."""
         if call_type not in CHAT:
-            raise Refused(400, f"only chat completions are checked here; {call_type} would pass unread")
+            raise GuardrailError(400, f"only chat completions are checked here; {call_type} would pass unread")
         sent = (data.get("proxy_server_request") or {}).get("body")
         if not isinstance(sent, dict):
-            raise Refused(400, "only requests that come through LiteLLM's proxy are checked here")
+            raise GuardrailError(400, "only requests that come through LiteLLM's proxy are checked here")
         new = Conversation(self._checker, self._most)
         conversation = self._conversations.setdefault(data["litellm_logging_obj"], new)
         asked = {name: value for name, value in data.items() if name in ASKED or name in sent}
@@ -125,7 +125,9 @@ class BoustroGuardrail(CustomGuardrail):
     async def async_post_call_success_hook(self, data: dict, user_api_key_dict: Any, response: Any) -> Any:
         """The answer as the client may have it."""
         if not isinstance(response, ModelResponse):
-            raise Refused(502, f"the answer is no chat completion but a {type(response).__name__}, which passes unread")
+            raise GuardrailError(
+                502, f"the answer is no chat completion but a {type(response).__name__}, which passes unread"
+            )
         conversation = self._conversation(data)
         body = await self._run(502, conversation.answer, response.model_dump(exclude_none=True))
         self._tell(conversation)
@@ -138,10 +140,10 @@ class BoustroGuardrail(CustomGuardrail):
     ) -> AsyncIterator[Any]:
         """The chunks of a streamed answer as the client may have them."""
         conversation = self._conversation(request_data)
-        stream = Stream(conversation)
+        stream = ChatStream(conversation)
         async for chunk in response:
             if not isinstance(chunk, ModelResponseStream):
-                raise Refused(502, f"a chunk is none of a chat completion but a {type(chunk).__name__}")
+                raise GuardrailError(502, f"a chunk is none of a chat completion but a {type(chunk).__name__}")
             for body in await self._run(502, stream.take, chunk.model_dump(exclude_none=True)):
                 made = ModelResponseStream(**body)
                 made._hidden_params = chunk._hidden_params
@@ -151,28 +153,28 @@ class BoustroGuardrail(CustomGuardrail):
         self._tell(conversation)
 
     def _conversation(self, data: dict) -> Conversation:
-        """That of the request; `Refused` where it should have been read and was not, for its masks are not known."""
+        """The request's; `GuardrailError` where it should have been read and was not: its masks are not known."""
         call = data.get("litellm_logging_obj")
         conversation = None if call is None else self._conversations.get(call)
         if conversation is None and self._event_hook_is_event_type(GuardrailEventHooks.pre_call):
-            raise Refused(500, "the request of this answer was not checked, so the answer cannot be")
+            raise GuardrailError(500, "the request of this answer was not checked, so the answer cannot be")
         return conversation or Conversation(self._checker, self._most)
 
     async def _run(self, status: int, work: Callable[..., Any], *given: Any) -> Any:
-        """Do some work in the tagger's thread; `Refused` where it fails or takes too long."""
+        """Do some work in the tagger's thread; `GuardrailError` where it fails or takes too long."""
         try:
             async with asyncio.timeout(self._seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
         except TimeoutError:
-            raise Refused(503, f"the text was not checked within {self._seconds:g} s") from None
+            raise GuardrailError(503, f"the text was not checked within {self._seconds:g} s") from None
         except Unchecked as error:
-            raise Refused(status, str(error), error.place or None) from None
+            raise GuardrailError(status, str(error), error.place or None) from None
         except TooManyNames as error:
-            raise Refused(status, str(error)) from None
+            raise GuardrailError(status, str(error)) from None
         except Exception as error:  # its message may quote the text, so neither the client nor the log has it
             frame, kind = traceback.extract_tb(error.__traceback__)[-1], type(error).__name__
             LOG.error("the tagger failed: %s at %s:%s", kind, frame.filename, frame.lineno)
-            raise Refused(503, f"the tagger failed ({kind}), so the text was not passed on") from None
+            raise GuardrailError(503, f"the tagger failed ({kind}), so the text was not passed on") from None
 
     def _tell(self, conversation: Conversation) -> None:
         for name in sorted(conversation.left_out - self._told):

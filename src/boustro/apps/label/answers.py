@@ -23,8 +23,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from boustro.apps.label.texts import Text, over, read_to_label, read_whole, whole_sentence
-from boustro.choose import choose, later
+from boustro.apps.label.texts import TextToLabel, over, read_to_label, read_whole, whole_sentence
+from boustro.choose import choose, lazy
 from boustro.errors import shorten
 from boustro.heads.registry import head_kind
 from boustro.locks import lock
@@ -56,7 +56,7 @@ NO_ANSWER = "this is not an answer that boustro label wrote; choose another --ou
 
 
 @dataclass(frozen=True)
-class Answer:
+class Annotation:
     """A text or a sentence as a person labelled it."""
 
     sentence: Sentence
@@ -71,7 +71,7 @@ class Answer:
 
     @classmethod
     def of(cls, text: Any, entities: tuple[Entity, ...], note: str) -> Self:
-        """The answer for a `texts.Text`."""
+        """The answer for a `texts.TextToLabel`."""
         return cls(text.sentence, entities, note, text.text, text.columns)
 
     @classmethod
@@ -130,7 +130,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class TopicAnswer(Answer):
+class TopicAnswer(Annotation):
     """A text with the one label that a person gave it."""
 
     fields = frozenset({"text", "label", "labels", "note", "source"})
@@ -201,12 +201,12 @@ def _checked(where: str) -> Callable[[Entity], Entity]:
 
 
 @dataclass(slots=True)
-class Beside:
+class SessionState:
     """State of a session that is not in the file of answers."""
 
     labels: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """`Text.key` of each."""
+    """`TextToLabel.key` of each."""
     groups: list[list[Any]] = field(default_factory=list)
     """What was told of groups of names: a label and names."""
     exported: str = ""
@@ -216,12 +216,12 @@ class Beside:
 class AnswerFile:
     """The two files; hold `open` around their use."""
 
-    def __init__(self, path: Path, kind: type[Answer] = Answer) -> None:
+    def __init__(self, path: Path, kind: type[Annotation] = Annotation) -> None:
         """`kind` is the form of its answers."""
         self.path, self.kind = path, kind
         self.beside_path = path.with_name(f"{path.name}.session.json")
         self._known: tuple[int, int] | None = None
-        self._beside = Beside()
+        self._beside = SessionState()
 
     @contextlib.contextmanager
     def open(self) -> Iterator["AnswerFile"]:
@@ -237,7 +237,7 @@ class AnswerFile:
                 raise BlockingIOError(errno.EAGAIN, message, str(self.path)) from error
             yield self
 
-    def read(self) -> list[Answer]:
+    def read(self) -> list[Annotation]:
         """The answers so far; none where there is no file. `ValueError` with file:line for what is no answer."""
         self._known = self._stamp()
         if not self.path.exists():
@@ -245,16 +245,16 @@ class AnswerFile:
         lines = ((f"{self.path}:{n}", line) for n, line in read_lines(self.path) if line.strip())
         return [self._parse(parse_record(line, where), where) for where, line in lines]
 
-    def _parse(self, record: Any, where: str) -> Answer:
+    def _parse(self, record: Any, where: str) -> Annotation:
         answer = self.kind.parse(record, where)
         if others := sorted((record.keys() & ANSWER_KEYS) - self.kind.fields):
             raise ValueError(f"{where}: has {others[0]!r}, which boustro label does not write; choose another --out")
         return answer
 
-    def read_beside(self) -> Beside:
+    def read_beside(self) -> SessionState:
         """The labels and the skipped sentences; `ValueError` where the file is damaged."""
         if not self.beside_path.exists():
-            return Beside()
+            return SessionState()
         record = read_json(self.beside_path)
         labels, skipped = (record.get(name) if isinstance(record, dict) else None for name in ("labels", "skipped"))
         groups = record.get("groups", []) if isinstance(record, dict) else None
@@ -264,10 +264,10 @@ class AnswerFile:
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{self.beside_path}: damaged; remove it (the answers are in {self.path.name})")
         exported = str(record.get("exported") or "")
-        self._beside = Beside([check_label(name) for name in labels or ()], list(skipped or ()), told, exported)
+        self._beside = SessionState([check_label(name) for name in labels or ()], list(skipped or ()), told, exported)
         return self._beside
 
-    def write(self, answers: Sequence[Answer]) -> None:
+    def write(self, answers: Sequence[Annotation]) -> None:
         """Replace the file; when this returns, it is on the disk.
 
         `ValueError` where another program has changed it since it was read or written: its lines would be lost.
@@ -284,13 +284,13 @@ class AnswerFile:
         facts = self.path.stat()
         return facts.st_size, facts.st_mtime_ns
 
-    def write_beside(self, beside: Beside) -> None:
+    def write_beside(self, beside: SessionState) -> None:
         """Replace the other file, but for what it says of the CoNLL file."""
         beside = replace(beside, exported=beside.exported or self._beside.exported)
         write_file(self.beside_path, json.dumps(asdict(beside), indent=1) + "\n")
         self._beside = beside
 
-    def export_conll(self, answers: Sequence[Answer]) -> tuple[Path, list[Note]]:
+    def export_conll(self, answers: Sequence[Annotation]) -> tuple[Path, list[Note]]:
         """Write CoNLL columns beside the file; returns where, and the overlapping entities that they cannot hold.
 
         A file of another origin is kept: labelled.conll, else labelled-2.conll, … Raises `ValueError` for a word that
@@ -320,7 +320,7 @@ def check_label(name: str, where: str = "") -> str:
 
 
 LEARNS = "boustro.apps.label.incremental"
-POOLED = later(f"{LEARNS}:pool_texts")
+POOLED = lazy(f"{LEARNS}:pool_texts")
 
 
 def _as_read(vectors: Any) -> Any:
@@ -328,7 +328,7 @@ def _as_read(vectors: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class LabelMode:
     """Kind of answer that a person gives on the page, by what the heads of a task learn:
 
         tags, spans    entities in sentences                  `SPANS`
@@ -340,7 +340,7 @@ class Manner:
 
     live: Callable[..., Any]
     """What learns from every answer at once; it is imported, and torch with it, when it is made."""
-    answer: type[Answer] = Answer
+    answer: type[Annotation] = Annotation
     """The form of answers in the file."""
     vectors: Callable[[Any], Any] = _as_read
     """From vectors of words to those of what has a score of its own."""
@@ -354,11 +354,11 @@ class Manner:
     """The head of the folder that is saved before training is finished; `None` for that of the live tagger."""
 
     @property
-    def read(self) -> Callable[..., list[Text]]:
+    def read(self) -> Callable[..., list[TextToLabel]]:
         """Reads a file of texts: `read_whole`, or `read_to_label`."""
         return read_whole if self.whole else read_to_label
 
-    def examples(self, path: Path, reading: DataOptions) -> tuple[Answer, ...]:
+    def examples(self, path: Path, reading: DataOptions) -> tuple[Annotation, ...]:
         """Labelled sentences or texts as answers; `ValueError` where they have no labels."""
         texts = self.read(path, "auto", reading)
         if any(text.gold is None for text in texts):
@@ -366,20 +366,24 @@ class Manner:
         return tuple(self.answer.of(text, text.gold or (), "") for text in texts)
 
 
-SPANS = Manner(live=later(f"{LEARNS}:LiveTagger"))
-TOPIC = Manner(
+SPANS = LabelMode(live=lazy(f"{LEARNS}:LiveTagger"))
+TOPIC = LabelMode(
     answer=TopicAnswer,
-    live=later(f"{LEARNS}:LiveTopics"),
+    live=lazy(f"{LEARNS}:LiveTopics"),
     vectors=POOLED,
     whole=True,
     several=False,
     metric="accuracy",
     saved_head="ridge-pool",
 )
-TOPICS = Manner(
-    answer=TopicSetAnswer, live=later(f"{LEARNS}:LiveTopicSets"), vectors=POOLED, whole=True, saved_head="mlp-pool"
+TOPICS = LabelMode(
+    answer=TopicSetAnswer, live=lazy(f"{LEARNS}:LiveTopicSets"), vectors=POOLED, whole=True, saved_head="mlp-pool"
 )
-MANNERS: dict[str, tuple[Manner, Manner]] = {"tags": (SPANS, SPANS), "spans": (SPANS, SPANS), "class": (TOPIC, TOPICS)}
+MANNERS: dict[str, tuple[LabelMode, LabelMode]] = {
+    "tags": (SPANS, SPANS),
+    "spans": (SPANS, SPANS),
+    "class": (TOPIC, TOPICS),
+}
 """By what heads learn: with one label, and with several."""
 
 
@@ -405,7 +409,7 @@ def held_task(out: Path) -> tuple[str | None, bool]:
     return task, "labels" in record
 
 
-def manner_of(task: str, several: bool, out: Path) -> Manner:
+def manner_of(task: str, several: bool, out: Path) -> LabelMode:
     """The manner of a task, and of the answers that are in the file already.
 
     Raises `ValueError` for a task that has no page, and where the file holds answers of another one, `OptionError` for
@@ -415,7 +419,7 @@ def manner_of(task: str, several: bool, out: Path) -> Manner:
     pages = {name: MANNERS[learned] for name in TASKS if (learned := _learned(name)) in MANNERS}
     one, many = choose(task, pages, "task")
     if several and one is many:
-        raise OptionError("--several is for labels of whole texts; leave it out")
+        raise OptionError("--several is for labels of whole texts; remove it")
     if held is not None and MANNERS[_learned(held)] != pages[task]:
         raise ValueError(f"{out} holds answers of --task {held}, and not of --task {task}; choose another --out")
     return many if several or many_held else one

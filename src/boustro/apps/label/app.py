@@ -21,7 +21,7 @@ from typing import Any
 
 from boustro.apps.drawing import DARK, LIGHT, STYLE, variables
 from boustro.apps.label.background import Background, folder_beside
-from boustro.apps.label.session import Session, Stale
+from boustro.apps.label.session import LabellingSession, Stale
 from boustro.apps.label.taggers import session_curve
 from boustro.apps.serve.http import PAGE_HEADERS, Guard, HttpOptions, Refused, make_app, read_body
 from boustro.metrics.spans import entity_keys, score_entities
@@ -45,7 +45,7 @@ def new_token() -> str:
 class LabellingApp:
     """The routes; one page at a time holds the session."""
 
-    def __init__(self, session: Session, work: Background, out_tagger: Path | None = None) -> None:
+    def __init__(self, session: LabellingSession, work: Background, out_tagger: Path | None = None) -> None:
         """`out_tagger` is where the page saves what was learned, by default a new folder beside the answers."""
         self.session, self.work = session, work
         self.out_tagger = out_tagger or folder_beside(session.file.path, work.source.task)
@@ -63,8 +63,8 @@ class LabellingApp:
             "label": lambda given: session.add_label(_text(given, "name")),
             "order": lambda given: session.set_order(_text(given, "order")),
             "unskip": lambda given: session.restore_skipped(),
-            "tell": lambda given: session.tell(_names(given), _text(given, "label")),
-            "untell": lambda given: session.untell(),
+            "tell": lambda given: session.label_group(_names(given), _text(given, "label")),
+            "untell": lambda given: session.undo_group(),
         }
 
     def make(self, http: HttpOptions, token: str) -> Any:

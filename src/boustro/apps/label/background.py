@@ -19,12 +19,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.apps.label.answers import SPANS, Answer, Manner
-from boustro.apps.label.command import LabelOptions
-from boustro.apps.label.session import Session
-from boustro.apps.label.taggers import Finished, Given, Point, finish, is_due, make_tagger, measure, retrace
+from boustro.apps.label.answers import SPANS, Annotation, LabelMode
+from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.session import LabellingSession
+from boustro.apps.label.taggers import (
+    FinishedTagger,
+    Point,
+    TrainingAnswers,
+    finish,
+    is_due,
+    make_tagger,
+    measure,
+    retrace,
+)
 from boustro.apps.label.texts import holds_documents
-from boustro.apps.label.vectors import VectorReader, Vectors, reading_context, vector_source
+from boustro.apps.label.vectors import VectorReader, WordVectors, reading_context, vector_source
 from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
@@ -51,7 +60,7 @@ depend on what has been answered."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class SessionSource:
     """Encoder that reads the texts, and what the tagger starts from."""
 
     encoder: str
@@ -71,7 +80,7 @@ class Source:
     """Read words by their letters, too."""
     cache: bool = True
     device: str | None = None
-    examples: tuple[Answer, ...] = ()
+    examples: tuple[Annotation, ...] = ()
     tagger: Tagger | None = None
     pool: int = 4000
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
@@ -110,13 +119,13 @@ class Source:
 class Background:
     """Threads that encode, measure and train. `problem` says why nothing is encoded any more, if so."""
 
-    def __init__(self, session: Session, source: Source, text_column: Sequence[str] = ()) -> None:
+    def __init__(self, session: LabellingSession, source: SessionSource, text_column: Sequence[str] = ()) -> None:
         """`text_column` names that of the texts, for the folder that is saved to read tables by."""
         self.session, self.source, self.text_column = session, source, list(text_column)
         self.context: Context = reading_context(session.sentences, source.context)
         self.reader: VectorReader | None = None
         self.points: list[Point] = []
-        self.finished: Finished | None = None
+        self.finished: FinishedTagger | None = None
         self.finishing = self.problem = self.finish_problem = ""
         self._wake, self._stop = threading.Condition(), False
         self._ready = threading.Event()
@@ -237,7 +246,7 @@ class Background:
             return documents
         return [documents[n] for n in np.random.default_rng(0).permutation(len(documents))]
 
-    def _attach(self, numbers: Sequence[int], sentences: Sequence[Sentence], vectors: Vectors) -> None:
+    def _attach(self, numbers: Sequence[int], sentences: Sequence[Sentence], vectors: WordVectors) -> None:
         labels = [*self.session.labels]
         prior = self.source.prior(sentences, labels)
         start = self.reader.start if self.reader and prior is None and not self.session.manner.whole else None
@@ -286,9 +295,9 @@ class Background:
                 self.points.append(point)
                 session.tagger.scales = live.scales
 
-    def _given(self, answers: Mapping[int, Answer]) -> Given:
+    def _given(self, answers: Mapping[int, Annotation]) -> TrainingAnswers:
         """The answers as `boustro fit` reads them."""
-        return Given.of(self.source.task, answers, self.session.sentences, self.context)
+        return TrainingAnswers.of(self.source.task, answers, self.session.sentences, self.context)
 
     def _finish(self) -> None:
         try:
@@ -325,11 +334,11 @@ def allows_nested(head: str) -> bool:
 
 def make_source(
     encoder: str | None,
-    options: LabelOptions,
+    options: LabellingOptions,
     run: RunOptions,
-    manner: Manner = SPANS,
-    examples: tuple[Answer, ...] = (),
-) -> Source:
+    manner: LabelMode = SPANS,
+    examples: tuple[Annotation, ...] = (),
+) -> SessionSource:
     """Choose the encoder, and what the tagger starts from; `examples` are those of `--train`.
 
     Raises `OptionError` for both a tagger and another encoder, for a head that is not the task's, and for options of
@@ -351,7 +360,7 @@ def make_source(
         by_default = config().default_encoder() if manner.whole else "starter-names"
         spec = by_default if encoder is None else encoder
         Spec.parse(spec).check()
-        return Source(encoder=spec, spelling=options.spelling, **common)
+        return SessionSource(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in (None, tagger.encoder_spec):
         raise OptionError("--tagger has an encoder of its own; leave --encoder out")
@@ -365,17 +374,17 @@ def make_source(
         tagger.read_single_sentences()
     read = {name: value for name, value in kept.items() if value is not None}
     spelling = options.spelling or tagger.config.spelling
-    return Source(encoder=tagger.encoder_spec, spelling=spelling, tagger=tagger, reading=read, **common)
+    return SessionSource(encoder=tagger.encoder_spec, spelling=spelling, tagger=tagger, reading=read, **common)
 
 
-def starting_labels(given: Iterable[str], source: Source) -> list[str]:
+def starting_labels(given: Iterable[str], source: SessionSource) -> list[str]:
     """Those that were given, then those of the tagger and of the examples."""
     used = {e.label for answer in source.examples for e in answer.entities}
     types = source.tagger.types if source.tagger else []
     return list(dict.fromkeys([*given, *types, *sorted(used)]))
 
 
-def offered_labels(source: Source) -> list[str]:
+def offered_labels(source: SessionSource) -> list[str]:
     """The kinds of names that are known without any label; none where a tagger, examples or whole texts are given."""
     first, *others = Spec.parse(source.encoder).parts
     if source.tagger or source.examples or source.task != DEFAULT_TASK or others or kind_of(first.place) != NAMES:
@@ -390,7 +399,9 @@ def folder_beside(answers: Path, task: str) -> Path:
     return next(place for name in names if not (place := answers.with_name(name)).exists())
 
 
-def next_command(texts: Path, options: LabelOptions, reading: DataOptions, session: Session, work: Background) -> str:
+def next_command(
+    texts: Path, options: LabellingOptions, reading: DataOptions, session: LabellingSession, work: Background
+) -> str:
     """The command that trains on the answers as the session read them; `reading` is how the texts were read."""
     source, out = work.source, session.file.path
     parts = work.context == "document" and options.sentences and holds_documents(texts, options.form, reading)
@@ -407,8 +418,8 @@ def next_command(texts: Path, options: LabelOptions, reading: DataOptions, sessi
     return command_line("fit", train=out, **how, **source.training, out=folder_beside(out, source.task))
 
 
-def _refuse_of_entities(options: LabelOptions) -> None:
+def _refuse_of_entities(options: LabellingOptions) -> None:
     """`OptionError` for options that only entities have."""
     given = {"--tagger": options.tagger is not None, "--spelling": options.spelling}
     for name in (name for name, is_given in given.items() if is_given):
-        raise OptionError(f"{name} is for entities, and these are labels of whole texts; leave it out")
+        raise OptionError(f"{name} is for entities, and these are labels of whole texts; remove it")

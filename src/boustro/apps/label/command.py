@@ -21,7 +21,7 @@ from boustro.text.places import LM, Data, Model, TextPath
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelOptions:
+class LabellingOptions:
     """A labelling session."""
 
     task: str | None = None
@@ -75,7 +75,7 @@ def label(
     texts: Positional[TextPath | None] = None,
     out: Path | None = None,
     encoder: LM | None = None,
-    session: LabelOptions = LabelOptions(),
+    session: LabellingOptions = LabellingOptions(),
     overwrite: bool = False,
     reading: DataOptions = DEFAULT_OPTIONS,
     run: RunOptions = DEFAULT_RUN,
@@ -112,7 +112,7 @@ def _serve(
     out: Path,
     manner: Any,
     encoder: str | None,
-    options: LabelOptions,
+    options: LabellingOptions,
     reading: DataOptions,
     run: RunOptions,
     held: contextlib.ExitStack,
@@ -139,7 +139,7 @@ def _serve(
         offered_labels,
         starting_labels,
     )
-    from boustro.apps.label.session import Session
+    from boustro.apps.label.session import LabellingSession
     from boustro.apps.serve import http
     from boustro.names import is_shipped
     from boustro.text.languages import foreign_note
@@ -150,7 +150,7 @@ def _serve(
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)
     note = foreign_note(text.written for text in loaded) if is_shipped(source.encoder) else ""
-    session = Session(loaded, file, labels, options.order, nested, manner, unit, offered, note)
+    session = LabellingSession(loaded, file, labels, options.order, nested, manner, unit, offered, note)
     if note:
         print(note, file=sys.stderr)
     print(

@@ -35,7 +35,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NameGroup:
     """Names that are alike, the most frequent first, their mentions, and the label that most of these have."""
 
     names: list[str]
@@ -44,7 +44,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Told:
+class GroupLabels:
     """Labels given to groups of names, in order: a label, or "" for what is no name, and names. The last word
     counts."""
 
@@ -74,7 +74,7 @@ class Told:
         return tuple(sorted(kept, key=lambda e: (e.start, e.end)))
 
 
-def group_names(mentions: Sequence[Mention]) -> list[Group]:
+def group_names(mentions: Sequence[Mention]) -> list[NameGroup]:
     """Groups of the names of mentions, the one with the most mentions first."""
     if not mentions:
         return []
@@ -97,5 +97,5 @@ def group_names(mentions: Sequence[Mention]) -> list[Group]:
     votes = [Counter[str]() for _ in groups]
     for mention in kept:
         votes[of[mention.name]][mention.label] += 1
-    made = [Group(g, vote.total(), vote.most_common(1)[0][0]) for g, vote in zip(groups, votes, strict=True)]
+    made = [NameGroup(g, vote.total(), vote.most_common(1)[0][0]) for g, vote in zip(groups, votes, strict=True)]
     return sorted(made, key=lambda group: -group.mentions)

@@ -13,7 +13,7 @@ make the scores probabilities: they have the least cross-entropy on each answere
 that overlap are learned as their outermost ones. Two adjacent entities of one type are suggested as one. `LiveTopics`
 is the same for whole texts: each is one vector, the mean and the maximum over its words, and one word, inside.
 
-`Pool` holds the sentences that are ready to be suggested, with scores that follow what the tagger learns.
+`SentencePool` holds the sentences that are ready to be suggested, with scores that follow what the tagger learns.
 
 Sources: `label.updated_ridge` (updates), `heads.factored` (why two regressions), `heads.closed_form` (held-out scores);
 Settles 2009, sections 3.1 and 3.7 (information density); MacKay 1992 (variance of a linear model).
@@ -29,8 +29,8 @@ from typing import Literal
 import numpy as np
 import torch
 
-from boustro.apps.label.updated_ridge import BIAS, Change, UpdatedRidge, times
-from boustro.apps.label.vectors import Start, Vectors
+from boustro.apps.label.updated_ridge import BIAS, OnlineRidge, RidgeUpdate, times
+from boustro.apps.label.vectors import Start, WordVectors
 from boustro.heads.closed_form import best_scale
 from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
@@ -47,7 +47,7 @@ SPLIT = -4.0  # the score of a new entity directly after one of its own type: th
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class LearnedAnswer:
     """An answered sentence as the regressions have it: its words, its entities' mean vectors, and their targets."""
 
     words: np.ndarray  # (N, d)
@@ -80,11 +80,11 @@ class LiveTagger:
         """`squared_length` is the mean squared length of the vectors that it will read, `start` what it knows."""
         strength = STRENGTH * max(squared_length, 1e-6)
         self.labels, self.start = list[str](), start
-        self.inside, self.kinds = (UpdatedRidge(width, outputs, strength) for outputs in (0, 0))
+        self.inside, self.kinds = (OnlineRidge(width, outputs, strength) for outputs in (0, 0))
         self.inside.widen(start and start.inside)
         for label in labels:
             self.add_label(label)
-        self.learned: dict[int, Learned] = {}
+        self.learned: dict[int, LearnedAnswer] = {}
         self.scales = Scales()
 
     def snapshot(self) -> "LiveTagger":
@@ -137,7 +137,7 @@ class LiveTagger:
 
     def learn(
         self, number: int, words: np.ndarray, entities: Sequence[Entity], prior: np.ndarray | None = None
-    ) -> tuple[Change, Change]:
+    ) -> tuple[RidgeUpdate, RidgeUpdate]:
         """Learn sentence `number` with its vectors (N, d); returns what changed in `inside` and in `kinds`.
 
         `prior` (N, T + 1) are scores, inside and then kinds, that are given: what lacks to the answer is learned.
@@ -152,10 +152,10 @@ class LiveTagger:
         if prior is not None:
             inside = inside - prior[:, :1]
             kinds = kinds - mean_vectors(prior[:, 1:], runs)
-        example = self.learned[number] = Learned(words, inside, mean_vectors(words, runs), kinds, prior)
+        example = self.learned[number] = LearnedAnswer(words, inside, mean_vectors(words, runs), kinds, prior)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
-    def forget(self, number: int) -> tuple[Change, Change]:
+    def forget(self, number: int) -> tuple[RidgeUpdate, RidgeUpdate]:
         """Undo the learning of a sentence, as if it had never been answered."""
         example = self.learned.pop(number)
         kinds = self._padded(example.kinds)
@@ -165,7 +165,7 @@ class LiveTagger:
         """(N, T + 1): inside and kinds of words (N, d)."""
         return times(words, np.hstack([self.inside.weight, self.kinds.weight]))
 
-    def full_scores(self, example: Learned) -> np.ndarray:
+    def full_scores(self, example: LearnedAnswer) -> np.ndarray:
         """Return the scores of the words of an answer, with what is given of their scores."""
         return self.scores(example.words) + self._given(example)
 
@@ -245,7 +245,7 @@ class LiveTagger:
         none = replace(self.scales, offset=0.0).tag_scores(both[:-1, 0] + 0.5, both[:-1, 1:])
         return none.T.astype(np.float32), constant.astype(np.float32)
 
-    def _given(self, example: Learned) -> np.ndarray | float:
+    def _given(self, example: LearnedAnswer) -> np.ndarray | float:
         return 0.0 if example.prior is None else np.hstack([example.prior[:, :1], self._padded(example.prior[:, 1:])])
 
     def _padded(self, kinds: np.ndarray) -> np.ndarray:
@@ -260,11 +260,11 @@ class LiveTopics(LiveTagger):
 
     def learn(
         self, number: int, words: np.ndarray, entities: Sequence[Entity], prior: np.ndarray | None = None
-    ) -> tuple[Change, Change]:
+    ) -> tuple[RidgeUpdate, RidgeUpdate]:
         assert number not in self.learned and prior is None
         kinds = np.zeros((1, len(self.labels)))
         kinds[0, [self.labels.index(entity.label) for entity in entities]] = 1
-        example = self.learned[number] = Learned(words, np.ones((1, 1)), words, kinds, None)
+        example = self.learned[number] = LearnedAnswer(words, np.ones((1, 1)), words, kinds, None)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -315,12 +315,12 @@ class LiveTopicSets(LiveTopics):
         )
 
 
-def pool_texts(vectors: Vectors) -> Vectors:
+def pool_texts(vectors: WordVectors) -> WordVectors:
     """One vector per text: the mean and the maximum of its words'."""
     words, starts = vectors.words.astype(np.float32), vectors.starts[:-1]
     means = np.add.reduceat(words, starts) / np.diff(vectors.starts)[:, None]
     both = np.hstack([means, np.maximum.reduceat(words, starts)])
-    return Vectors(both.astype(np.float16), np.arange(len(starts) + 1))
+    return WordVectors(both.astype(np.float16), np.arange(len(starts) + 1))
 
 
 def _log_sum(scores: np.ndarray) -> np.ndarray:
@@ -342,7 +342,7 @@ FIRST = 8
 
 
 @dataclass(slots=True, eq=False)
-class Chunk:
+class PoolChunk:
     """Some sentences: which, where each begins, and of every word its vector, scores and leverage."""
 
     numbers: np.ndarray
@@ -352,7 +352,7 @@ class Chunk:
     leverage: np.ndarray  # (N, 2) float32: in the regressions of inside and of kinds
     prior: np.ndarray | None  # (N, T + 1): the part of the scores that is given
 
-    def update(self, inside: Change, kinds: Change) -> None:
+    def update(self, inside: RidgeUpdate, kinds: RidgeUpdate) -> None:
         """After the tagger has changed; one matrix product."""
         parts = (np.hstack([inside.weight, kinds.weight]), inside.root, kinds.root)
         ends = np.cumsum([part.shape[1] for part in parts])[:-1]
@@ -366,7 +366,7 @@ class Chunk:
         return np.add.reduceat(values, self.starts[:-1]) / np.diff(self.starts)
 
 
-class Pool:
+class SentencePool:
     """Encoded sentences: their vectors, and their scores, kept current as the tagger learns.
 
         pool.attach(numbers, vectors, tagger)       sentences that have been encoded
@@ -387,8 +387,8 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
-        self._places: dict[int, tuple[Chunk, slice]] = {}
+        self.chunks: list[PoolChunk] = []
+        self._places: dict[int, tuple[PoolChunk, slice]] = {}
 
     def __len__(self) -> int:
         return len(self._places)
@@ -402,18 +402,18 @@ class Pool:
         return number in self._places
 
     def attach(
-        self, numbers: Sequence[int], vectors: Vectors, tagger: LiveTagger, prior: np.ndarray | None = None
+        self, numbers: Sequence[int], vectors: WordVectors, tagger: LiveTagger, prior: np.ndarray | None = None
     ) -> None:
         """Add sentences, none of them empty."""
         words = vectors.words.astype(np.float32)
         scores = tagger.scores(words) + (0 if prior is None else prior)
         leverage = np.stack([tagger.inside.leverage(words), tagger.kinds.leverage(words)], 1)
-        chunk = Chunk(np.array(numbers), vectors.starts, words, scores.astype(np.float32), leverage, prior)
+        chunk = PoolChunk(np.array(numbers), vectors.starts, words, scores.astype(np.float32), leverage, prior)
         self.chunks.append(chunk)
         for i, number in enumerate(numbers):
             self._places[number] = chunk, slice(int(vectors.starts[i]), int(vectors.starts[i + 1]))
 
-    def update(self, inside: Change, kinds: Change) -> None:
+    def update(self, inside: RidgeUpdate, kinds: RidgeUpdate) -> None:
         """After the tagger has learned or forgotten a sentence."""
         for chunk in self.chunks:
             chunk.update(inside, kinds)
@@ -463,7 +463,7 @@ class Pool:
                     rows.append((number, word, float(values[start + word])))
         return sorted(rows, key=lambda row: -row[2])[:most]
 
-    def _values(self, chunk: Chunk, order: str, tagger: LiveTagger) -> np.ndarray:
+    def _values(self, chunk: PoolChunk, order: str, tagger: LiveTagger) -> np.ndarray:
         """(sentences,): the highest comes first."""
         if order == "in-order":
             return -chunk.numbers.astype(np.float64)

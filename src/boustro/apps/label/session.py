@@ -8,7 +8,7 @@
 
 Every answer is on the disk before anything else changes: where that fails, the session is as it was. `number` names a
 sentence by its place among the texts. Whoever calls from several threads holds `lock`. What a person gives is the
-session's `Manner`, by what the heads of a task learn.
+session's `LabelMode`, by what the heads of a task learn.
 """
 
 import threading
@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from boustro.apps.label.answers import SPANS, Answer, AnswerFile, Beside, Manner, check_label
-from boustro.apps.label.groups import Group, Mention, Told, group_names
-from boustro.apps.label.incremental import ORDERS, LiveTagger, Order, Pool
-from boustro.apps.label.texts import Text
-from boustro.apps.label.vectors import Start, Vectors
+from boustro.apps.label.answers import SPANS, Annotation, AnswerFile, LabelMode, SessionState, check_label
+from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
+from boustro.apps.label.incremental import ORDERS, LiveTagger, Order, SentencePool
+from boustro.apps.label.texts import TextToLabel
+from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.text.languages import language_of
@@ -40,8 +40,8 @@ class Step:
     """A change to one sentence, with its answer before and after; None is unanswered."""
 
     number: int
-    before: Answer | None
-    after: Answer | None
+    before: Annotation | None
+    after: Annotation | None
     """None for a sentence that was skipped."""
 
 
@@ -49,17 +49,17 @@ class Stale(ValueError):
     """A request about a sentence that is no longer on the screen."""
 
 
-class Session:
+class LabellingSession:
     """Texts, their answers and the live tagger; see above."""
 
     def __init__(
         self,
-        texts: Sequence[Text],
+        texts: Sequence[TextToLabel],
         file: AnswerFile,
         labels: Sequence[str] = (),
         order: Order = "uncertain",
         nested: bool = False,
-        manner: Manner = SPANS,
+        manner: LabelMode = SPANS,
         unit: str = "texts",
         offered: Sequence[str] = (),
         note: str = "",
@@ -75,10 +75,10 @@ class Session:
         self.note = note
         # the page's requests and the encoding thread change the same texts; an answer calls what locks again
         self.lock = threading.RLock()
-        self.pool = Pool()
+        self.pool = SentencePool()
         self.tagger: LiveTagger | None = None
-        self.answers: dict[int, Answer] = {}
-        self.examples: dict[int, Answer] = {}
+        self.answers: dict[int, Annotation] = {}
+        self.examples: dict[int, Annotation] = {}
         """Learned from the start, and not in the file."""
         self.skipped: set[int] = set()
         self.past: list[Step] = []
@@ -87,10 +87,10 @@ class Session:
         """The sentence to answer next."""
         self.shown: int | None = None
         """An answered one that is looked at instead."""
-        self.draft: Answer | None = None
+        self.draft: Annotation | None = None
         """What an undone answer was, for the sentence on the screen."""
         self.resumed = self._resume(file.read(), beside := file.read_beside())
-        self.told = Told(tuple((label, tuple(names)) for label, names in beside.groups))
+        self.told = GroupLabels(tuple((label, tuple(names)) for label, names in beside.groups))
         """What was said of groups of names."""
         own = dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()])
         self.labels = list(offered if own.keys() <= {*offered} else own)
@@ -185,7 +185,7 @@ class Session:
         sentences = (self.texts[number].sentence for number in numbers)
         return [self.told.apply(s.words, map(modest, own)) for s, own in zip(sentences, decoded, strict=True)]
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[NameGroup]:
         """Names that are suggested for texts that have no answer, in groups, without those that were told."""
         numbers = [n for n in self.pool.numbers if n not in self.answers and n not in self.skipped]
         numbers = [n for n in numbers if not self._is_unread(n)]
@@ -203,7 +203,7 @@ class Session:
     def attach(
         self,
         numbers: Sequence[int],
-        vectors: Vectors,
+        vectors: WordVectors,
         prior: np.ndarray | None = None,
         start: Start | None = None,
     ) -> None:
@@ -220,7 +220,7 @@ class Session:
         if self.next is None:
             self._choose()
 
-    def add_examples(self, answers: Sequence[Answer], vectors: Vectors) -> None:
+    def add_examples(self, answers: Sequence[Annotation], vectors: WordVectors) -> None:
         """Learn labelled sentences that are not in the file; after the first `attach`."""
         for place, answer in enumerate(answers):
             for entity in answer.entities:
@@ -306,18 +306,18 @@ class Session:
             self.pool.widen()
         return name
 
-    def tell(self, names: Sequence[str], label: str) -> None:
+    def label_group(self, names: Sequence[str], label: str) -> None:
         """Names have a label wherever they are suggested or stand, or are none (""); `ValueError` for no label."""
         if label and label not in self.labels:
             raise ValueError(f"there is no label {label!r}; add it first")
         if names:
-            self._keep_told(Told((*self.told.steps, (label, tuple(names)))))
+            self._keep_told(GroupLabels((*self.told.steps, (label, tuple(names)))))
 
-    def untell(self) -> None:
+    def undo_group(self) -> None:
         """Take the last group back; `ValueError` where there is none."""
         if not self.told.steps:
             raise ValueError("no group has a label")
-        self._keep_told(Told(self.told.steps[:-1]))
+        self._keep_told(GroupLabels(self.told.steps[:-1]))
 
     def set_order(self, order: str) -> None:
         """Another order, from the next sentence on; the one on the screen stays."""
@@ -338,7 +338,7 @@ class Session:
         if step.number == self.next or self.next is None:
             self._choose()
 
-    def _set(self, number: int, answer: Answer | None, skipped: bool) -> None:
+    def _set(self, number: int, answer: Annotation | None, skipped: bool) -> None:
         """Write, then learn; the answer of a sentence, or none."""
         after = {**self.answers, number: answer} if answer else {n: a for n, a in self.answers.items() if n != number}
         if after != self.answers:
@@ -353,7 +353,7 @@ class Session:
         if answer:
             self._learn(number, answer)
 
-    def _learn(self, number: int, answer: Answer) -> None:
+    def _learn(self, number: int, answer: Annotation) -> None:
         if self.tagger is not None and number in self.pool:
             changes = self.tagger.learn(number, self.pool.vectors(number), answer.entities, self.pool.prior(number))
             self.pool.update(*changes)
@@ -394,7 +394,7 @@ class Session:
             raise ValueError("choose one label for this text" + (", and not several" if entities else ", or skip it"))
         return tuple(sorted(entities))
 
-    def _resume(self, answers: Sequence[Answer], beside: Beside) -> Counter[str]:
+    def _resume(self, answers: Sequence[Annotation], beside: SessionState) -> Counter[str]:
         """Take over what is on the disk; returns how much of it was found."""
         aside = [key.partition(" ") for key in beside.skipped]
         words = {text.key.partition(" ")[0]: text.sentence.words for text in self.texts if aside}
@@ -405,7 +405,7 @@ class Session:
         for answer, number in zip(answers, numbers, strict=False):
             if number is None:  # of another file of texts: kept, and learned as soon as it is encoded
                 number = len(self.texts)
-                self.texts.append(Text(answer.sentence, text=answer.text, columns=answer.columns))
+                self.texts.append(TextToLabel(answer.sentence, text=answer.text, columns=answer.columns))
                 counts["elsewhere"] += 1
             self.answers[number] = answer
             self.past.append(Step(number, None, answer))
@@ -443,7 +443,7 @@ class Session:
         """The labels of the answers, in alphabetical order."""
         return sorted({e.label for answer in self.answers.values() for e in answer.entities})
 
-    def _keep_told(self, told: Told) -> None:
+    def _keep_told(self, told: GroupLabels) -> None:
         """On the disk first."""
         before, self.told = self.told, told
         try:
@@ -452,6 +452,6 @@ class Session:
             self.told = before
             raise
 
-    def _beside(self, labels: Sequence[str], skipped: Iterable[int]) -> Beside:
+    def _beside(self, labels: Sequence[str], skipped: Iterable[int]) -> SessionState:
         groups = [[label, [*names]] for label, names in self.told.steps]
-        return Beside(list(labels), [self.texts[n].key for n in sorted(skipped)] + self.skipped_elsewhere, groups)
+        return SessionState(list(labels), [self.texts[n].key for n in sorted(skipped)] + self.skipped_elsewhere, groups)

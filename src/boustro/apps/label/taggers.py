@@ -6,7 +6,7 @@
 
 A closed form gives the curve without training again (`LiveTagger.held_out`). What `uncertain` chooses is harder than
 the average, so it is a lower bound of what the tagger does on the rest. Every figure is of the same five parts that
-`boustro fit` leaves out (`Given.parts`): each is tagged by what learned the other four.
+`boustro fit` leaves out (`TrainingAnswers.parts`): each is tagged by what learned the other four.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from boustro.apps.drawing import AXIS, WIDTH, Panel, Scale, dots, path, picture, text
-from boustro.apps.label.answers import Answer
+from boustro.apps.label.answers import Annotation
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.vectors import VectorReader
 from boustro.encoders.base import Encoder
@@ -62,7 +62,7 @@ def is_due(points: list[Point], words: int, sentences: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Given:
+class TrainingAnswers:
     """The answers as `boustro fit` reads them: examples, and the number of the answer or text that each is of."""
 
     examples: list[Any]
@@ -70,8 +70,8 @@ class Given:
 
     @classmethod
     def of(
-        cls, task: str, answers: Mapping[int, Answer], texts: Sequence[Sentence] = (), context: Context = "sentence"
-    ) -> "Given":
+        cls, task: str, answers: Mapping[int, Annotation], texts: Sequence[Sentence] = (), context: Context = "sentence"
+    ) -> "TrainingAnswers":
         """Whole texts, read as the file of answers is; or sentences, with the others of their documents."""
         if not answers:
             return cls([], [])
@@ -107,12 +107,12 @@ class Given:
         return parts
 
 
-def measure(tagger: LiveTagger, answers: Mapping[int, Answer], given: Given | None = None) -> Point:
+def measure(tagger: LiveTagger, answers: Mapping[int, Annotation], given: TrainingAnswers | None = None) -> Point:
     """The point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales.
 
     `given` is how they are read; by default each by itself.
     """
-    given = given or Given([answer.labelled() for answer in answers.values()], [*answers])
+    given = given or TrainingAnswers([answer.labelled() for answer in answers.values()], [*answers])
     held_out = tagger.held_out(given.parts())
     scores = {number: held_out[number] for number in answers}
     gold = {number: answer.entities for number, answer in answers.items()}
@@ -125,11 +125,11 @@ def measure(tagger: LiveTagger, answers: Mapping[int, Answer], given: Given | No
 
 def retrace(
     tagger: LiveTagger,
-    answers: Mapping[int, Answer],
-    given: Callable[[Mapping[int, Answer]], Given | None] = lambda answers: None,
+    answers: Mapping[int, Annotation],
+    given: Callable[[Mapping[int, Annotation]], TrainingAnswers | None] = lambda answers: None,
 ) -> Iterator[Point]:
     """The points that a session made on its way to these answers, in their order."""
-    again, points, so_far = tagger.without(answers), list[Point](), dict[int, Answer]()
+    again, points, so_far = tagger.without(answers), list[Point](), dict[int, Annotation]()
     words = 0
     for number, answer in answers.items():
         so_far[number], words = answer, words + len(answer.sentence)
@@ -208,7 +208,7 @@ def _record(plan: Plan[Any], encoder: Encoder, head: Any, train: Sequence[Senten
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedTagger:
     """A trained model, and F1 in percent of it and of the live one on answers that neither had learned.
 
     Where each text has one label, this is the share of right answers.
@@ -227,12 +227,12 @@ class Finished:
 
 def finish(
     plans: Sequence[Plan[Any]],
-    answers: Mapping[int, Answer],
+    answers: Mapping[int, Annotation],
     live: LiveTagger,
-    given: Given,
+    given: TrainingAnswers,
     seed: int = 1,
     seconds: float = FINISH_SECONDS,
-) -> Finished:
+) -> FinishedTagger:
     """Train what `boustro fit` trains on the answers, the best of the plans, and say how good it is on parts left out,
     as `fit` does; takes a minute or so.
 
@@ -255,4 +255,4 @@ def finish(
         predicted |= zip(part, rest.decode(scores, [answers[n].sentence for n in part]), strict=True)
     gold = [answers[n].entities for n in predicted]
     live_f1 = round(score_entities(gold, [*predicted.values()], {}).value, 1)
-    return Finished(model, round(facts["score"], 1), live_f1, len(answers))
+    return FinishedTagger(model, round(facts["score"], 1), live_f1, len(answers))

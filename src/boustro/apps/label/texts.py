@@ -42,7 +42,7 @@ WITHOUT_WORD = "records without a word, which are not shown"
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextToLabel:
     """A whole text to label, or a sentence, with `where` as file:line, and its gold entities over words where the file
     has them; `text` is how it is written, where that is known, and `columns` are the others of its row."""
 
@@ -84,7 +84,7 @@ def gold_labels(sentence: Sentence) -> tuple[Entity, ...] | None:
     return over(sentence, label_set(sentence)) if sentence.is_labelled else None
 
 
-def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool = False) -> list[Text]:
+def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool = False) -> list[TextToLabel]:
     """All texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
@@ -101,7 +101,9 @@ def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool 
     return [*_numbered(_without_lone(some, not sentences))]
 
 
-def read_whole(path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False) -> list[Text]:
+def read_whole(
+    path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False
+) -> list[TextToLabel]:
     """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
 
     A line of text, a record of JSON lines with a text, or a row of a table is one. Raises as `read_to_label`, and
@@ -119,7 +121,7 @@ def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
     return kind == "text" or (kind == "json" and isinstance(first, dict) and isinstance(first.get(TEXT_KEY), str))
 
 
-def _with(text: Text, others: Mapping[str, Mapping[str, Any]]) -> Text:
+def _with(text: TextToLabel, others: Mapping[str, Mapping[str, Any]]) -> TextToLabel:
     return replace(text, columns=others[text.sentence.where]) if text.sentence.where in others else text
 
 
@@ -171,7 +173,9 @@ def _open(
     return "table", [(where, _plain(record)) for where, record in named], _other_columns(rows, options)
 
 
-def _counted(records: Iterable[tuple[str, Any]], texts_of: Callable[[Any, str], Iterable[Text]]) -> Iterator[Text]:
+def _counted(
+    records: Iterable[tuple[str, Any]], texts_of: Callable[[Any, str], Iterable[TextToLabel]]
+) -> Iterator[TextToLabel]:
     """The texts of records that have a word; a note counts the records without one, and no blank line of a text."""
     num_empty = 0
     for where, record in records:
@@ -187,13 +191,13 @@ def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**record, **cells}.items() if key != "label" or value not in (None, "")}
 
 
-def _some(texts: list[Text], path: Path) -> list[Text]:
+def _some(texts: list[TextToLabel], path: Path) -> list[TextToLabel]:
     if not texts:
         raise ValueError(f"{path}: there is no text in this file, so there is nothing to label")
     return texts
 
 
-def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> Iterator[Text]:
+def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> Iterator[TextToLabel]:
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
     text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
     if text is None:
@@ -204,10 +208,10 @@ def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> It
     gold = None
     if suits_labels(given) or given.get("labels") == []:
         gold = gold_labels(read_texts([given])[0])
-    yield Text(whole_sentence(text, where), gold, text)
+    yield TextToLabel(whole_sentence(text, where), gold, text)
 
 
-def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
+def _without_lone(texts: Sequence[TextToLabel], whole: bool) -> Iterator[TextToLabel]:
     """Yield texts without the name of their document where it has one sentence, as there is nothing to read around it;
     a whole text keeps it."""
     for numbers in group_numbers([text.sentence for text in texts], "document"):
@@ -219,7 +223,7 @@ def _without_lone(texts: Sequence[Text], whole: bool) -> Iterator[Text]:
             )
 
 
-def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
+def _numbered(texts: Iterable[TextToLabel]) -> Iterator[TextToLabel]:
     """Yield texts with a number behind the place of equal sentences in one line, from the second on."""
     seen = Counter[tuple[str, tuple[str, ...]]]()
     for text in texts:
@@ -229,7 +233,7 @@ def _numbered(texts: Iterable[Text]) -> Iterator[Text]:
         yield text if seen[place] == 1 else replace(text, sentence=replace(text.sentence, where=where))
 
 
-def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:
+def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[TextToLabel]:
     """The text of a record or a line, or the words of a record; or its sentences."""
     given = record if isinstance(record, dict) else {TEXT_KEY: record}
     document = "" if given.get("document") is None else str(given["document"])
@@ -237,23 +241,23 @@ def _unlabelled(record: Any, where: str, sentences: bool) -> Iterator[Text]:
     text = next((given[key] for key in TEXT_KEYS if isinstance(given.get(key), str)), None)
     if words is not None:
         words = tidy_words(words, f"{where}, word")
-        yield from [Text(Sentence(words, document=document, where=where))] if words else []
+        yield from [TextToLabel(Sentence(words, document=document, where=where))] if words else []
     elif text is None:
         raise ValueError(f"{where}: no {TEXT_KEY} and no words in {shorten(record)}; name it with --text-column")
     elif sentences:
         yield from _sentences(text, where, document)
     elif len(whole := whole_text(text, document or where).sentence):
-        yield Text(replace(whole, where=where), None, text)
+        yield TextToLabel(replace(whole, where=where), None, text)
 
 
-def _sentences(text: str, where: str, document: str = "") -> Iterator[Text]:
+def _sentences(text: str, where: str, document: str = "") -> Iterator[TextToLabel]:
     """Those of a text, which is their document unless that is named."""
     for placed in split_text(text, document or where):
         written = text[placed.places[0][0] : placed.places[-1][1]]
-        yield Text(replace(placed.sentence, where=where), None, written)
+        yield TextToLabel(replace(placed.sentence, where=where), None, written)
 
 
-def _refuse_half_characters(text: Text) -> Text:
+def _refuse_half_characters(text: TextToLabel) -> TextToLabel:
     """JSON can contain half of a surrogate pair, which no file can hold."""
     for word in text.sentence.words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
@@ -261,7 +265,7 @@ def _refuse_half_characters(text: Text) -> Text:
     return text
 
 
-def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None]) -> Iterator[Text]:
+def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None]) -> Iterator[TextToLabel]:
     """Sentences with their gold, or where the text of a place is given, the whole of it."""
     data = load_data(path, options)
     counts = {what: count for what, count in data.counts().items() if what != UNLABELLED}  # these are to be labelled
@@ -282,11 +286,11 @@ def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None])
             whole = whole_text(text, sentences[0].document).sentence
             if whole.words == words:
                 known = all(s.is_labelled for s in sentences)
-                yield Text(replace(whole, where=where), tuple(gold) if known else None, text)
+                yield TextToLabel(replace(whole, where=where), tuple(gold) if known else None, text)
                 continue
         for sentence in sentences:
             gold = gold_entities(sentence) if sentence.is_labelled else None
-            yield Text(replace(sentence, tags=None, entities=None), gold)
+            yield TextToLabel(replace(sentence, tags=None, entities=None), gold)
 
 
 def _text_of(record: Any, options: DataOptions) -> str | None:

@@ -24,7 +24,7 @@ BIAS = 10.0  # the constant feature: so large that the penalty, which is on all 
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RidgeUpdate:
     """Difference that an update made: W += `weight` (d + 1, C), P -= `sign` · `root` · `root`ᵀ with `root` (d + 1,
     n)."""
 
@@ -41,7 +41,7 @@ class Change:
         return -self.sign * np.square(times(x, self.root)).sum(1)
 
 
-class UpdatedRidge:
+class OnlineRidge:
     """Ridge regression that examples join and leave. `weight` is W (d + 1, C), `inverse` is P (d + 1, d + 1), both
     float64."""
 
@@ -57,11 +57,11 @@ class UpdatedRidge:
         column = np.zeros(len(self.weight)) if start is None else self.strength * (self.inverse @ start)
         self.weight = np.column_stack([self.weight, column])
 
-    def add(self, x: np.ndarray, y: np.ndarray) -> Change:
+    def add(self, x: np.ndarray, y: np.ndarray) -> RidgeUpdate:
         """Learn examples x (n, d) with their outputs y (n, C)."""
         return self._apply(self._change(x, y, 1))
 
-    def remove(self, x: np.ndarray, y: np.ndarray) -> Change:
+    def remove(self, x: np.ndarray, y: np.ndarray) -> RidgeUpdate:
         """Forget examples that were added."""
         return self._apply(self._change(x, y, -1))
 
@@ -73,18 +73,18 @@ class UpdatedRidge:
         """(N,): how much vectors (N, d) are unlike the examples."""
         return np.einsum("nd,nd->n", times(x, self.inverse.astype(np.float32)), with_bias(x))
 
-    def _change(self, x: np.ndarray, y: np.ndarray, sign: int) -> Change:
+    def _change(self, x: np.ndarray, y: np.ndarray, sign: int) -> RidgeUpdate:
         if not len(x):
-            return Change(np.zeros_like(self.weight), np.zeros((len(self.weight), 0)), sign)
+            return RidgeUpdate(np.zeros_like(self.weight), np.zeros((len(self.weight), 0)), sign)
         rows = with_bias(x).astype(np.float64)
         known = self.inverse @ rows.T  # (d + 1, n)
         inner = np.eye(len(rows)) + sign * (rows @ known)
         # P · xᵀ · (I ± x P xᵀ)⁻¹ · x · P is root · rootᵀ, by the Cholesky factor of the middle.
         root = np.linalg.solve(np.linalg.cholesky((inner + inner.T) / 2), known.T).T
         residual = y - rows @ self.weight
-        return Change(sign * known @ np.linalg.solve(inner, residual), root, sign)
+        return RidgeUpdate(sign * known @ np.linalg.solve(inner, residual), root, sign)
 
-    def _apply(self, change: Change) -> Change:
+    def _apply(self, change: RidgeUpdate) -> RidgeUpdate:
         if not change.root.size:
             return change
         self.weight = self.weight + change.weight

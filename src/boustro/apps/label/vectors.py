@@ -20,7 +20,7 @@ from boustro.encoders.extended import NUM_PLACES, find_names
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
-from boustro.heads.inputs import Inputs, sentence_rows
+from boustro.heads.inputs import HeadInputs, sentence_rows
 from boustro.heads.mix import LayerMix
 
 READ_WORDS = 8192  # half-precision rows become float32 for the product: this bounds the copy
@@ -34,7 +34,7 @@ ALIASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Vectors:
+class WordVectors:
     """One vector per word, (words, d) float16; `starts` (sentences + 1,) is the first word of each sentence."""
 
     words: np.ndarray
@@ -138,17 +138,17 @@ class VectorReader:
         of_kinds = {kind: weigh(place) for kind, place in places.items()}
         return Start(weigh(outside, -1, 1), of_kinds, (first, first + outside))
 
-    def train_vectors(self, numbers: np.ndarray) -> Vectors:
+    def train_vectors(self, numbers: np.ndarray) -> WordVectors:
         """Of the examples with these numbers among the first ones, in this order."""
         return self.mix(self._inputs, self._inputs.parts[numbers])
 
-    def vectors(self, examples: Sequence[Any]) -> Vectors:
+    def vectors(self, examples: Sequence[Any]) -> WordVectors:
         """Of other examples."""
         inputs = self.reader.read(examples, cached=True)
         return self.mix(inputs, inputs.parts)
 
     @torch.inference_mode()
-    def mix(self, inputs: Inputs, parts: np.ndarray) -> Vectors:
+    def mix(self, inputs: HeadInputs, parts: np.ndarray) -> WordVectors:
         """The words of all sentences of `parts`, numbers among those of `inputs`, one after another."""
         rows, starts = sentence_rows(inputs.starts, parts.ravel())
         result = np.empty((len(rows), sum(mix.width for mix in self._mixes)), np.float16)
@@ -159,4 +159,4 @@ class VectorReader:
                 for mix, stream, first in zip(self._mixes, inputs.streams, self._first_layer, strict=True)
             ]
             result[start : start + len(block)] = torch.cat(mixed, 1).half().numpy()
-        return Vectors(result, starts)
+        return WordVectors(result, starts)

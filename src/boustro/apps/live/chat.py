@@ -23,8 +23,8 @@ from typing import Any
 
 from boustro.apps.live.redactor import Masks, Redactor, Restorer
 from boustro.apps.live.structured import (
+    BodyTexts,
     Checker,
-    Reading,
     Rule,
     Unchecked,
     by_type,
@@ -46,14 +46,14 @@ GROWING = ("arguments", "input")
 MOST_CHOICES = 128  # OpenAI's own limit of n; each choice holds a stream, so a server could be filled by more
 
 
-def content(value: Any, reading: Reading, place: str) -> Any:
+def content(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text, or a list of parts; a text that is an object or a list of JSON is read as such."""
     if isinstance(value, str):
         return reading.json(value, place, must=reading.wants_json) if value else value
     return CONTENT_PARTS(value, reading, place)
 
 
-def unread(value: Any, reading: Reading, place: str) -> Any:
+def unread(value: Any, reading: BodyTexts, place: str) -> Any:
     """Return a field that LiteLLM keeps for itself, such as metadata, as it is."""
     return value
 
@@ -133,7 +133,7 @@ class Conversation:
             raise Unchecked("modalities", "asks for sound, which cannot be checked")
         form = asked.get("response_format")
         self.wants_json = isinstance(form, dict) and str(form.get("type")).startswith("json")
-        reading = Reading(passed)
+        reading = BodyTexts(passed)
         last = sorted(asked, key=lambda name: name == "messages")  # so that masks stay as a conversation grows
         tree = record(ASKED)({name: asked[name] for name in last}, reading, "")
         size = sum(len(slot.text) for slot in reading.slots)
@@ -145,7 +145,7 @@ class Conversation:
 
     def answer(self, body: Any, rule: Rule = ANSWER, place: str = "") -> Any:
         """An answer, or a part of one, as the client may have it. Raises `Unchecked`."""
-        reading = Reading(keep=False, wants_json=self.wants_json)
+        reading = BodyTexts(keep=False, wants_json=self.wants_json)
         tree = rule(body, reading, place)
         self.checker.fill(reading.slots, self.masks, self.names)
         self.left_out |= reading.left_out
@@ -186,7 +186,7 @@ class Choice:
         return size + sum(channel.redactor.held for channel in self.channels.values())
 
 
-class Stream:
+class ChatStream:
     """A streamed answer: chunks in, chunks for the client out, of which every text has been checked."""
 
     def __init__(self, conversation: Conversation) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.encoders.arriving import Row, States, Vectors, Word, Words
+from boustro.encoders.arriving import RowVectors, States, Word, WordBuffer, WordRange
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord
 from boustro.heads.crf.decode import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax
@@ -44,7 +44,7 @@ SENTENCE_WORDS = 512
 is longer."""
 
 
-class Found(NamedTuple):
+class StreamEntity(NamedTuple):
     """An entity over the words of the stream, `[start, stop)`."""
 
     label: str
@@ -85,7 +85,7 @@ class AnyDecoder(Decoder):
         return None
 
 
-class TagDecoder(Decoder):
+class LaggedTagDecoder(Decoder):
     """Of a head that scores tags and takes the best sequence: fixed lag over the CRF.
 
     The tag of a word that becomes final is that of the best path at that moment, which begins with the tags that are
@@ -194,7 +194,7 @@ def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
 def make_decoder(head: Head, labelling: Any, steady: bool = False) -> Decoder:
     """The decoder of one sentence; `steady` says that a word's vectors never change once they are given."""
     if isinstance(head, TaggingHead) and head.options.threshold is None:
-        return TagDecoder(head, labelling, steady)
+        return LaggedTagDecoder(head, labelling, steady)
     return AnyDecoder(head, labelling)
 
 
@@ -209,9 +209,9 @@ class Track:
         self.final = self.hold = first
         self.complete = False
         self.vectors: list[Tensor] = []
-        self.pending: list[Found] = []
+        self.pending: list[StreamEntity] = []
         self._decoder, self._nested = decoder, nested
-        self._done: list[Found] = []
+        self._done: list[StreamEntity] = []
 
     @property
     def stop(self) -> int:
@@ -231,13 +231,13 @@ class Track:
             elif number >= self.final:
                 self.vectors[number - self.first] = vector
 
-    def update(self, final: int) -> list[Found]:
+    def update(self, final: int) -> list[StreamEntity]:
         """Answer again; the words before `final` are final now. Returns the entities that have become final."""
         self.final = max(self.final, min(final, self.stop))
         if not self.vectors:  # all was cut off
             return []
         entities = self._decoder.update(torch.stack(self.vectors), self.final - self.first, self.complete)
-        spans = [Found(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
+        spans = [StreamEntity(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
         spans = [f for f in spans if f.start >= self.hold and not self._in_the_way(f)]
         done = [f for f in spans if f.stop < self.final or self.is_done]
         self.pending = [f for f in spans if f not in done]
@@ -248,7 +248,7 @@ class Track:
         self._forget(SENTENCE_WORDS)
         return done
 
-    def _cut(self) -> list[Found]:
+    def _cut(self) -> list[StreamEntity]:
         """The final words of the entities that go on; what is behind them will be read as entities of its own."""
         parts = [f._replace(stop=self.final) for f in self.pending if f.start < self.final]
         self.pending = [f._replace(start=max(f.start, self.final)) for f in self.pending if f.stop > self.final]
@@ -256,7 +256,7 @@ class Track:
         self._forget(0)
         return parts
 
-    def _in_the_way(self, span: Found) -> bool:
+    def _in_the_way(self, span: StreamEntity) -> bool:
         """Whether it is final already, or shares words with what is."""
         for other in self._done:
             if span.start < other.stop and other.start < span.stop:
@@ -284,8 +284,8 @@ class Engine:
         self.head, self.labelling, reader = fitted.head, fitted.labelling, fitted.plan.reader
         self.head.eval()
         self._by_sentence = reader.reading.context == "sentence"
-        self.words = Words()
-        self.vectors = Vectors(reader.encoder(), self.words, self._by_sentence, states)
+        self.words = WordBuffer()
+        self.vectors = RowVectors(reader.encoder(), self.words, self._by_sentence, states)
         self._tracks: list[Track] = []
         self._tells_distance = self.head.side > 0
         self._steady = self.vectors.never_change and not self._tells_distance
@@ -296,14 +296,14 @@ class Engine:
         """The first word that may be part of an entity that is not final."""
         return min((track.hold for track in self._tracks), default=self.words.stop)
 
-    def pending(self) -> list[Found]:
+    def pending(self) -> list[StreamEntity]:
         """Entities that stand now."""
         return [span for track in self._tracks for span in track.pending]
 
     @torch.inference_mode()
-    def push(self, items: Iterable[Word | None]) -> list[Found]:
+    def push(self, items: Iterable[Word | None]) -> list[StreamEntity]:
         """Entities that become final by the next words, and ends of sentences (`None`)."""
-        done: list[Found] = []
+        done: list[StreamEntity] = []
         some: list[Word | None] = []
         block = max(1, ROW_BLOCK_WORDS // (self.delay + 1))
         for item in items:
@@ -314,7 +314,7 @@ class Engine:
         return done + self._push(some)
 
     @torch.inference_mode()
-    def end(self) -> list[Found]:
+    def end(self) -> list[StreamEntity]:
         """Entities that become final because nothing follows."""
         done = []
         for track in self._tracks:
@@ -323,7 +323,7 @@ class Engine:
         self._tracks.clear()
         return done
 
-    def _push(self, items: Sequence[Word | None]) -> list[Found]:
+    def _push(self, items: Sequence[Word | None]) -> list[StreamEntity]:
         new = [word for word in items if word is not None]
         first = self.words.stop
         for word in new:
@@ -333,7 +333,7 @@ class Engine:
         if new:
             self.vectors.append(first)
             parts = list(self._mix(rows).split([len(row) for row in rows]))
-        done: list[Found] = []
+        done: list[StreamEntity] = []
         waiting = zip(rows, parts, strict=True)
         last = len(new)
         for item in items:
@@ -345,16 +345,16 @@ class Engine:
                 done += self._step(row, vectors, answer=last == 0)
         return done
 
-    def _row(self, number: int) -> Row:
+    def _row(self, number: int) -> WordRange:
         if self._steady:
-            return Row(number, number + 1, fixes=True)
+            return WordRange(number, number + 1, fixes=True)
         first = max(number - self.delay, self.words.base, 0)
         if self._by_sentence:
             while self.words.sentence(first) != self.words.sentence(number):
                 first += 1
-        return Row(first, number + 1, number - first == self.delay)
+        return WordRange(first, number + 1, number - first == self.delay)
 
-    def _mix(self, rows: Sequence[Row]) -> Tensor:
+    def _mix(self, rows: Sequence[WordRange]) -> Tensor:
         """(W, d + F): the input of the head for the words of rows, end to end."""
         streams = self.vectors.read(rows)
         mixed = self.head.mix([torch.from_numpy(stream).to(self._device) for stream in streams])
@@ -364,7 +364,7 @@ class Engine:
         behind = [row.stop - 1 - n for row in rows for n in range(row.first, row.stop)]
         return torch.cat([mixed, torch.from_numpy(encode_distances(behind)).to(self._device)], dim=1)
 
-    def _step(self, row: Row, vectors: Tensor, answer: bool) -> list[Found]:
+    def _step(self, row: WordRange, vectors: Tensor, answer: bool) -> list[StreamEntity]:
         """The last word of the row has come. With `answer` what stands now is answered too, not only what is final."""
         number = row.stop - 1
         if self.words[number].begins or not self._tracks:
@@ -381,7 +381,7 @@ class Engine:
         self._tracks = [track for track in self._tracks if not track.is_done]
         return done
 
-    def _close(self) -> list[Found]:
+    def _close(self) -> list[StreamEntity]:
         """The sentence has ended; where sentences are read alone, nothing can change it any more."""
         if not self._tracks or self._tracks[-1].complete:
             return []
@@ -391,7 +391,7 @@ class Engine:
         self._tracks = [track for track in self._tracks if not track.is_done]
         return done
 
-    def _finish(self, track: Track) -> list[Found]:
+    def _finish(self, track: Track) -> list[StreamEntity]:
         """All words of a sentence are final, with the vectors that they have."""
         if self._tells_distance:
             known = torch.from_numpy(encode_distances([ALL])).to(self._device)[0]

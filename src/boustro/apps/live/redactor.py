@@ -145,7 +145,7 @@ class TooManyNames(ValueError):
     """A conversation has more names of one label than there are masks."""
 
 
-class Reading(Protocol):
+class StreamTagger(Protocol):
     """A tagger that reads a text as it arrives, see `live.stream.Live`."""
 
     @property
@@ -167,7 +167,7 @@ class Contradiction(RuntimeError):
 
 
 THRESHOLD = 0.055
-"""How probable it is at least that a word is in a name, for a redactor to leave it out. The rule: in steps of 0.005 the
+"""How probable it is at least that a word is in a name, for a redactor to remove it. The rule: in steps of 0.005 the
 lowest at which 60% of what the package's tagger marks are words of names, on average over the development sets of four
 kinds of text (`bench/names.py redact`); there 92.3% of the words of names are marked, and at its best answer 78.5%."""
 _opened: dict[tuple[Path, int], Any] = {}
@@ -196,7 +196,7 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
     if threshold is None and (has_own or not getattr(tagger, "has_likely_words", False)):
         return tagger
     if not hasattr(tagger, "with_threshold"):
-        raise OptionError("a threshold is for a Tagger of Boustro; leave it out")
+        raise OptionError("a threshold is for a Tagger of Boustro; remove it")
     check_labels(labels, tagger.types)
     return tagger.with_threshold(THRESHOLD if threshold is None else threshold, labels)
 
@@ -229,7 +229,7 @@ class Redactor:
         labels: Collection[str] | None = None,
         write: Written = "mask",
         masks: Masks | None = None,
-        live: Callable[[Any, int | None], Reading] | None = None,
+        live: Callable[[Any, int | None], StreamTagger] | None = None,
         threshold: float | None = None,
     ) -> None:
         if live is None:

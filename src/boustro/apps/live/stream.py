@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from boustro.apps.live.engine import Engine, Found
+from boustro.apps.live.engine import Engine, StreamEntity
 from boustro.encoders.arriving import LEFT_WORDS, States, Word
 from boustro.errors import shorten
 from boustro.text.languages import MOST_LETTERS
@@ -249,13 +249,13 @@ class Live:
         if self._ended:
             raise ValueError("this stream has ended; Live(tagger) begins another")
 
-    def _provisional(self, done: list[Found]) -> list[Entity]:
+    def _provisional(self, done: list[StreamEntity]) -> list[Entity]:
         """Return the entities that stand where nothing is final: all that the engine takes for final, and what is
         pending there."""
         self._almost += self._as_entities(done)
         return [*self._almost, *self._as_entities(self._pending())]
 
-    def _pending(self) -> list[Found]:
+    def _pending(self) -> list[StreamEntity]:
         """Return the pending spans that are told: those with enough words behind them, which change less often."""
         last = self._engine.words.stop - self._wait
         return [span for span in self._engine.pending() if span.stop <= last]
@@ -268,7 +268,7 @@ class Live:
             self._text, self._base = self._text[self.safe - self._base :], self.safe
         return events
 
-    def _as_entities(self, spans: list[Found]) -> list[Entity]:
+    def _as_entities(self, spans: list[StreamEntity]) -> list[Entity]:
         """Over the characters of the whole text."""
         entities = []
         for f in spans:

@@ -6,8 +6,8 @@
     filled(tree)                                   # {"model": "m", "prompt": "[PER_1] left."}
     Checker(tagger).json('{"to": "Ada"}', masks)   # '{"to":"[PER_1]"}'
 
-A rule takes a value, a `Reading` and the value's place. It returns the value as it may pass, with a `Slot` in place of
-every text, or raises `Unchecked`. Nothing of the given body is passed on but what the rules return.
+A rule takes a value, a `BodyTexts` and the value's place. It returns the value as it may pass, with a `Slot` in place
+of every text, or raises `Unchecked`. Nothing of the given body is passed on but what the rules return.
 
 JSON hides letters: `{"to": "\\u0418"}` has none that a tagger knows. So JSON is read value by value, and a value that
 is JSON again is read the same way, to any depth. Elsewhere escapes like `\\u0418` are read as the letters they mean.
@@ -49,7 +49,7 @@ STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additio
 REMEMBERED_TEXTS = 20_000
 """Texts whose entities a checker remembers: a program sends its conversation again with every request."""
 
-Rule = Callable[[Any, "Reading", str], Any]
+Rule = Callable[[Any, "BodyTexts", str], Any]
 
 
 class Unchecked(ValueError):
@@ -88,7 +88,7 @@ class JsonSlot:
 
 
 @dataclass
-class Reading:
+class BodyTexts:
     """Texts that were found in a body, and fields that were left out.
 
     Args:
@@ -187,7 +187,7 @@ def filled(tree: Any) -> Any:
     return tree
 
 
-def plain(value: Any, reading: Reading, place: str) -> Any:
+def plain(value: Any, reading: BodyTexts, place: str) -> Any:
     """Numbers, and words that look like ids or names of models; also in lists and objects."""
     match value:
         case None | bool() | int() | float():
@@ -201,33 +201,33 @@ def plain(value: Any, reading: Reading, place: str) -> Any:
     raise Unchecked(place, "has text where a number or a short name is expected")
 
 
-def numbers(value: Any, reading: Reading, place: str) -> Any:
+def numbers(value: Any, reading: BodyTexts, place: str) -> Any:
     """The numbers in objects, such as counts of tokens; all else is left out."""
     if isinstance(value, dict):
         return {key: numbers(one, reading, place) for key, one in value.items() if isinstance(one, (dict, int, float))}
     return value if isinstance(value, (int, float)) else None
 
 
-def text(value: Any, reading: Reading, place: str) -> Any:
+def text(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text, or null."""
     if value is not None and not isinstance(value, str):
         raise Unchecked(place, "is not a text")
     return reading.text(value, place) if value else value
 
 
-def json_text(value: Any, reading: Reading, place: str) -> Any:
+def json_text(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text that is JSON, as the arguments of a function."""
     if value is not None and not isinstance(value, str):
         raise Unchecked(place, "is not a text")
     return reading.json(value, place) if value else value
 
 
-def texts(value: Any, reading: Reading, place: str) -> Any:
+def texts(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text or a list of texts."""
     return listed(text)(value, reading, place) if isinstance(value, list) else text(value, reading, place)
 
 
-def checked(value: Any, reading: Reading, place: str, key: str = "") -> Any:
+def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
     """Anything: every text and number in it is a text to check, and so is a key that may be a name."""
     match value:
         case str():
@@ -242,7 +242,7 @@ def checked(value: Any, reading: Reading, place: str, key: str = "") -> Any:
     return value
 
 
-def schema(value: Any, reading: Reading, place: str) -> Any:
+def schema(value: Any, reading: BodyTexts, place: str) -> Any:
     """A JSON schema: its form passes, its descriptions, defaults and choices are texts to check."""
     match value:
         case dict():
@@ -259,14 +259,14 @@ def schema(value: Any, reading: Reading, place: str) -> Any:
     return value
 
 
-def form(value: Any, reading: Reading, place: str) -> Any:
+def form(value: Any, reading: BodyTexts, place: str) -> Any:
     """Return the form that a schema names; a word that is no plain name is a text to check."""
     if isinstance(value, list):
         return [form(one, reading, place) for one in value]
     return value if not isinstance(value, str) or KEY.fullmatch(value) else reading.text(value, place)
 
 
-def nothing(value: Any, reading: Reading, place: str) -> Any:
+def nothing(value: Any, reading: BodyTexts, place: str) -> Any:
     """Null, or empty: what would hold the tokens of a text, or sound."""
     if value:
         raise Unchecked(place, "cannot be checked")
@@ -276,7 +276,7 @@ def nothing(value: Any, reading: Reading, place: str) -> Any:
 def listed(rule: Rule) -> Rule:
     """A list of what a rule takes, or null."""
 
-    def read(value: Any, reading: Reading, place: str) -> Any:
+    def read(value: Any, reading: BodyTexts, place: str) -> Any:
         if value is not None and not isinstance(value, list):
             raise Unchecked(place, "is not a list")
         return value and [rule(one, reading, f"{place}[{number}]") for number, one in enumerate(value)]
@@ -285,9 +285,9 @@ def listed(rule: Rule) -> Rule:
 
 
 def record(fields: Mapping[str, Rule]) -> Rule:
-    """An object with some of these fields, or null; see `Reading` for others."""
+    """An object with some of these fields, or null; see `BodyTexts` for others."""
 
-    def read(value: Any, reading: Reading, place: str) -> Any:
+    def read(value: Any, reading: BodyTexts, place: str) -> Any:
         if value is None:
             return None
         if not isinstance(value, dict):
@@ -311,7 +311,7 @@ def record(fields: Mapping[str, Rule]) -> Rule:
 def by_type(rules: Mapping[str, Rule], what: str) -> Rule:
     """An object whose field `type` says what else it has."""
 
-    def read(value: Any, reading: Reading, place: str) -> Any:
+    def read(value: Any, reading: BodyTexts, place: str) -> Any:
         kind = value.get("type") if isinstance(value, dict) else None
         if not isinstance(kind, str) or kind not in rules:
             shown = f" of the type {kind}" if isinstance(kind, str) and KEY.fullmatch(kind) else ""
@@ -363,7 +363,7 @@ class Checker:
 
     def json(self, given: str, masks: Masks) -> str:
         """JSON with its entities replaced, in the same text where there are none; `Unchecked` for what is no JSON."""
-        reading = Reading()
+        reading = BodyTexts()
         tree = reading.json(given, "the text")
         self.fill(reading.slots, masks)
         return filled(tree)

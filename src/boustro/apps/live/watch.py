@@ -124,7 +124,7 @@ class Watch:
         refuse_other_model(self._lm, model)
         self.texts: list[Seen] = []
         self._hooks: list[Any] = []
-        self._run: Run | None = None
+        self._run: GenerationRun | None = None
 
     def __getitem__(self, number: int) -> Seen:
         """A text, in the order of writing; those of a batch in its order."""
@@ -169,7 +169,7 @@ class Watch:
         named |= named.pop("kwargs", {})
         model, rest = named.pop("self"), named.pop("args", ())
         refuse_unfollowed(model, named)
-        self._run = run = Run(self, end_pieces(model, named))
+        self._run = run = GenerationRun(self, end_pieces(model, named))
         named["stopping_criteria"] = StoppingCriteriaList([*(named.get("stopping_criteria") or ()), run])
         try:
             written = original(model, *rest, **named)
@@ -186,7 +186,7 @@ class Watch:
                 self._on_event(number, event)
 
 
-class Run(StoppingCriteria):
+class GenerationRun(StoppingCriteria):
     """One call of `generate`, followed."""
 
     def __init__(self, watch: Watch, ends: frozenset[int]) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from boustro.apps.runtime.graph import Session
+from boustro.apps.runtime.graph import GraphSession
 from boustro.apps.runtime.parts import GRAPHS, GraphEncoder, GraphHead, PieceTokenizer, inputs_of
 from boustro.arrays import read_arrays
 from boustro.choose import choose, suggestion
@@ -42,7 +42,7 @@ from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_js
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
-from boustro.tasks.plan import Fitted, Plan, load_beside
+from boustro.tasks.plan import Fitted, Plan, load_companions
 
 FORMAT = 1  # of export.json; a folder of a later format is refused, not misread
 CONFIG, ARRAYS, HEAD_FILE, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
@@ -130,10 +130,10 @@ def load_exported(folder: str | Path) -> Any:
         reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
         plan = Plan(task, config, saved["head"], options, reader, None, saved.get("words", 1))  # type: ignore[arg-type]
-        plan, extras = load_beside(plan, path)
+        plan, extras = load_companions(plan, path)
         labelling = open_labelling(**saved["labelling"])
         inputs = tuple(saved["inputs"])
-        session = Session(_listed(path, files, HEAD_FILE), inputs)
+        session = GraphSession(_listed(path, files, HEAD_FILE), inputs)
         named = saved["head"], options, labelling.labels, float(saved["temperature"])
         head: Any = GraphHead(*named, session, inputs, arrays)
         made = task.of(plan)
@@ -171,7 +171,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _open_part(path: Path, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
     tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
-    session = Session(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
+    session = GraphSession(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
     return GraphEncoder(facts, facts["spec"], reading, tokenizer, session, empty)
 
 

@@ -134,7 +134,7 @@ THREADS = "OMP_NUM_THREADS"
 """The environment variable that says how many threads compute, as it does for torch."""
 
 
-class Session:
+class GraphSession:
     """A graph that runs; `ValueError` for a damaged one, and for one that is not as `boustro export` writes them."""
 
     def __init__(self, path: Path, inputs: tuple[str, ...]) -> None:

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from boustro.apps.runtime.graph import Session
+from boustro.apps.runtime.graph import GraphSession
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows
 from boustro.heads.crf.decode import Chain, softmax
 from boustro.heads.decoding import LikelyWords, TagDecoder, read_scores
 from boustro.heads.factored import mean_vectors, read_runs
-from boustro.heads.inputs import Inputs, length_blocks
+from boustro.heads.inputs import HeadInputs, length_blocks
 from boustro.heads.options import SequenceOptions
 from boustro.heads.span.decoding import FLOOR, read_spans
 
@@ -51,7 +51,7 @@ class GraphHead:
         options: Any,
         labels: tuple[str, ...],
         temperature: float,
-        session: Session,
+        session: GraphSession,
         inputs: tuple[str, ...],
         arrays: Mapping[str, np.ndarray],
     ) -> None:
@@ -59,7 +59,7 @@ class GraphHead:
         self._session, self._inputs, self._arrays = session, inputs, arrays
         self._graph = GRAPHS[kind]
 
-    def outputs(self, inputs: Inputs, candidates: bool = False) -> list[Any]:
+    def outputs(self, inputs: HeadInputs, candidates: bool = False) -> list[Any]:
         """Return the outputs of `heads.training.predict_inputs`; a text's output depends on nothing else in its
         batch."""
         outputs: dict[int, Any] = {}
@@ -169,7 +169,13 @@ class GraphEncoder(PieceEncoder):
     default_pooling = "exit+before"
 
     def __init__(
-        self, facts: dict[str, Any], spec: str, reading: ReadingOptions, tokenizer: Any, session: Session, empty: Any
+        self,
+        facts: dict[str, Any],
+        spec: str,
+        reading: ReadingOptions,
+        tokenizer: Any,
+        session: GraphSession,
+        empty: Any,
     ) -> None:
         self.spec, self.backward, self.sees_both_sides = spec, bool(facts["backward"]), bool(facts["centred"])
         self._prefix, self._suffix = tuple(facts["prefix"]), tuple(facts["suffix"])

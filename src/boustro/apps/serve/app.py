@@ -34,7 +34,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from boustro import __version__
 from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
 from boustro.apps.serve.live import Streams, read_words, refuse_other_media
-from boustro.apps.serve.middleware import Bounds, Figures, Watch
+from boustro.apps.serve.middleware import Bounds, RequestMonitor, ServiceMetrics
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
 from boustro.tasks import TASKS
 
@@ -69,7 +69,7 @@ for (const made of document.querySelectorAll(".try")) {{
 </script>"""
 
 
-class Example(NamedTuple):
+class ServedExample(NamedTuple):
     """A model's example, and its answer; `is_vector` for what /v1/embed answers."""
 
     model: str
@@ -80,13 +80,13 @@ class Example(NamedTuple):
 
 
 MADE_UP = (
-    Example(
+    ServedExample(
         "ner",
         "tag",
         "Ada Brandt flew to Port Lisse.",
         {"entities": [{"label": "PER", "start": 0, "end": 10, "text": "Ada Brandt", "score": 0.98}]},
     ),
-    Example("vectors", "embed", "Ada Brandt flew to Port Lisse.", {"vector": [0.1, -0.2]}, is_vector=True),
+    ServedExample("vectors", "embed", "Ada Brandt flew to Port Lisse.", {"vector": [0.1, -0.2]}, is_vector=True),
 )
 
 
@@ -195,9 +195,9 @@ class Service:
     """The models and their state: starting, ready, stopping."""
 
     def __init__(self, open_models: Callable[[], dict[str, Served]], limits: ServeLimits) -> None:
-        self.limits, self.figures = limits, Figures()
+        self.limits, self.figures = limits, ServiceMetrics()
         self.models: dict[str, Served] = {}
-        self.examples: list[Example] = []
+        self.examples: list[ServedExample] = []
         self.batcher = Batcher(limits.waiting, limits.batch, self.figures.batch_done)
         self.failure: Exception | None = None
         self.is_stopping = False
@@ -285,7 +285,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
     _add_state(app, service)
     _add_pages(app, service, token=http.token_file is not None)
     paths = [path for route in app.routes if (path := getattr(route, "path", None))]
-    app.add_middleware(Watch, figures=service.figures, paths=paths)
+    app.add_middleware(RequestMonitor, figures=service.figures, paths=paths)
     return app
 
 
@@ -371,10 +371,10 @@ def _add_pages(app: FastAPI, service: Service, token: bool) -> None:
         return HTMLResponse(documentation(app.openapi(), shown, token), headers=PAGE_HEADERS)
 
 
-def example_of(model: Served) -> Example:
+def example_of(model: Served) -> ServedExample:
     """Answer a model's own example."""
     (output,) = model.answer([model.parse(model.example, "the example")]).outputs
-    return Example(model.name, model.task, model.example, output, model.width is not None)
+    return ServedExample(model.name, model.task, model.example, output, model.width is not None)
 
 
 def with_options(model: Served, asked: PredictRequest) -> Served:
@@ -426,7 +426,7 @@ def answered(request: Request, body: dict[str, Any]) -> JSONResponse:
     return JSONResponse(body)
 
 
-def examples_of(path: str, method: str, examples: Sequence[Example], token: bool) -> Iterator[tuple[str, str]]:
+def examples_of(path: str, method: str, examples: Sequence[ServedExample], token: bool) -> Iterator[tuple[str, str]]:
     """(command, answer) for a route, one for each model that it is for; the answer may be empty."""
     guard = f" {TOKEN}" if token else ""
     if method != "post":
@@ -452,7 +452,7 @@ def _json(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def documentation(openapi: Mapping[str, Any], examples: Sequence[Example] = MADE_UP, token: bool = False) -> str:
+def documentation(openapi: Mapping[str, Any], examples: Sequence[ServedExample] = MADE_UP, token: bool = False) -> str:
     """HTML that describes every route: a command to copy and its answer, what it takes, its errors."""
     info = openapi["info"]
     parts = [

@@ -31,7 +31,7 @@ PLAIN_TEXT = "text/plain"
 INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
 
 
-class Figures:
+class ServiceMetrics:
     """Counters and histograms of `/metrics`."""
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class Figures:
         self.busy.labels(model.name).inc(seconds)
 
 
-class Watch:
+class RequestMonitor:
     """ASGI middleware, the outermost: ids, log and figures. Requests for paths not in `paths` are counted together."""
 
-    def __init__(self, app: Any, *, figures: Figures, paths: Collection[str]) -> None:
+    def __init__(self, app: Any, *, figures: ServiceMetrics, paths: Collection[str]) -> None:
         self.app, self.figures, self.paths = app, figures, frozenset(paths)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -100,7 +100,7 @@ class Watch:
 class Bounds:
     """ASGI middleware, behind the guard: bounds how many requests read a body and compute, and their bodies."""
 
-    def __init__(self, app: Any, *, limits: ServeLimits, figures: Figures, paths: Collection[str]) -> None:
+    def __init__(self, app: Any, *, limits: ServeLimits, figures: ServiceMetrics, paths: Collection[str]) -> None:
         self.app, self.limits, self.figures = app, limits, figures
         self.paths = frozenset(paths)
         self.open = 0

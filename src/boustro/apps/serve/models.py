@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.apps.runtime import load
-from boustro.choose import later, suggestion
+from boustro.choose import lazy, suggestion
 from boustro.tasks.answering import Answering, model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.render import page_colours
@@ -55,7 +55,7 @@ class Served:
     def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
         self.name, self.task, self.example = name, model.name, model.example
         self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
-        self._answering = Answering(model, later("boustro.apps.explain:explain") if explains else None)
+        self._answering = Answering(model, lazy("boustro.apps.explain:explain") if explains else None)
         self.has_entities = model.labelling is not None and model.labelling.units.has_positions
         self.streams = isinstance(model, Tagger) and not model.is_exported
         self._asked: dict[tuple[float | None, float | None], Served] = {}

@@ -45,7 +45,7 @@ def demo(
     from boustro.apps.studies.compare.comparison import Comparison
     from boustro.apps.studies.core.cells import compute_cells
     from boustro.apps.studies.core.run import REPORTS, check_reports, print_table, write_report
-    from boustro.apps.studies.report.blocks import MarkedText, Section
+    from boustro.apps.studies.report.blocks import EntityText, Section
     from boustro.tasks.tagger import Tagger
 
     check_reports(out, REPORTS)
@@ -74,7 +74,7 @@ def demo(
     terminal = console(wrap=False)
     for text, entities in tagged:
         terminal.print(as_terminal(text, entities) if terminal.is_terminal else as_text(text, entities))
-    shown = Section("raw", "Raw text, tagged both ways", [MarkedText(text, entities) for text, entities in tagged])
+    shown = Section("raw", "Raw text, tagged both ways", [EntityText(text, entities) for text, entities in tagged])
     report = write_file(out / "report.html", grid.report.html(results, [shown]))
     print(f"\nreport: {report}")
     print("next: boustro demo --copy-sample sample", file=sys.stderr)

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import Inputs, sentence_rows, sentence_starts
+from boustro.heads.inputs import HeadInputs, sentence_rows, sentence_starts
 from boustro.heads.lockstep.batches import Member, TrainingWords
 from boustro.heads.lockstep.train import takes_steps_with_others, train_together
 from boustro.heads.options import TrainedOptions
 from boustro.heads.training import mix_all
 
 if TYPE_CHECKING:
-    from boustro.heads.solve import Job
+    from boustro.heads.solve import TrainingJob
 
 
 class Begun(NamedTuple):
@@ -31,7 +31,7 @@ class Begun(NamedTuple):
     generator: Tensor
 
 
-def begin(job: "Job") -> Begun | None:
+def begin(job: "TrainingJob") -> Begun | None:
     """Make the head of a job that takes its steps with others: nothing but steps, over sentences that are one example
     each, by fixed mixes. `None` for any other job."""
     shape, inputs, targets, run = job
@@ -51,18 +51,18 @@ def begin(job: "Job") -> Begun | None:
     return Begun(head, tags.numpy(), after) if isinstance(tags, Tensor) else None
 
 
-class Pool:
+class HeadPool:
     """Heads of one shape, and the mixed words of all that they learn from, each once, end to end."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.members: list[Member] = []
         self._words: list[TrainingWords] = []
-        self._latest: tuple[Inputs, Any] | None = None
+        self._latest: tuple[HeadInputs, Any] | None = None
         self._examples: np.ndarray | None = None
         self._sentences = 0
 
-    def add(self, number: int, job: "Job", begun: Begun) -> None:
+    def add(self, number: int, job: "TrainingJob", begun: Begun) -> None:
         """A head; one that learns from the examples of the one before reads the same words."""
         head, tags, generator = begun
         inputs, options, examples = job.inputs, job.run.options, job.run.examples

@@ -45,10 +45,10 @@ from boustro import __version__
 from boustro.encoders.adapted import facts_of
 from boustro.encoders.lm import LMEncoder, RepeatedEncoder, UnmaskedEncoder
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.reading import Row
-from boustro.encoders.spec import Part, Spec
+from boustro.encoders.reading import InputRow
+from boustro.encoders.spec import Spec, SpecPart
 from boustro.heads.options import SequenceOptions
-from boustro.lab.adapt.options import AdaptConfig, TextOptions
+from boustro.lab.adapt.options import AdaptConfig, TextAdaptOptions
 from boustro.lab.adapt.training import WordReader, finish, make_batches, open_segments, row_tensors, train
 from boustro.lab.masked import at
 from boustro.lab.objectives.examples import IGNORED, collate, keyed_generator
@@ -73,7 +73,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.tagger import Tagger
-from boustro.text.segments import Example, Segments, SegmentStream
+from boustro.text.segments import SegmentExample, Segments, SegmentStream
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import end_of_text_id
 from boustro.types import Sentence
@@ -85,7 +85,7 @@ ALPHA = 32.0
 class TextObjective(NamedTuple):
     """An objective over segments of running text."""
 
-    make: Callable[[list[Example]], dict[str, Tensor]]
+    make: Callable[[list[SegmentExample]], dict[str, Tensor]]
     """Segments → the batch of a step."""
     loss_of: Callable[..., Tensor]
     """A batch's tensors → the mean loss."""
@@ -157,7 +157,7 @@ STATISTICS_PIECES = 8192  # settle a mean to 1% of the deviation
 
 def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> TextObjective:
     """Raises `ValueError` where two copies of a segment do not fit into the LM's window."""
-    lm = Part.parse(config.lm)
+    lm = SpecPart.parse(config.lm)
     how: dict[str, Any] = {"spec": config.lm, "revision": lm.revision, "direction": base.direction}
     teacher = RepeatedEncoder(lm.place, ReadingOptions(start_piece=config.start_piece), **how)
     length = config.text.segment_length
@@ -165,7 +165,7 @@ def second_reading(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) ->
         raise ValueError(f"{config.lm} reads texts of up to {teacher.room:,} pieces twice; shorten --segment-length")
     mean, scale = _statistics(config, teacher)
 
-    def make(examples: list[Example]) -> dict[str, Tensor]:
+    def make(examples: list[SegmentExample]) -> dict[str, Tensor]:
         texts = [_reading(example.pieces, teacher) for example in examples]
         targets = (_states(teacher, texts) - mean) * scale
         ids = torch.tensor([[*encoder.before, *text] for text in texts])
@@ -241,11 +241,11 @@ def hidden_pieces(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> 
     head: Any = lm.get_output_embeddings()
     logit_finish = find_finish(lm)
 
-    def hide(example: Example) -> MaskedNext:
+    def hide(example: SegmentExample) -> MaskedNext:
         generator = keyed_generator(config.seed, example.epoch, example.index)
         return masked_next(example.pieces, generator, masking, base.direction, encoder.before)
 
-    def make(examples: list[Example]) -> dict[str, Tensor]:
+    def make(examples: list[SegmentExample]) -> dict[str, Tensor]:
         return collate([hide(example) for example in examples])
 
     def loss_of(input_ids: Tensor, positions: Tensor, targets: Tensor) -> Tensor:
@@ -256,7 +256,7 @@ def hidden_pieces(config: AdaptConfig, encoder: LMEncoder, base: Adaptation) -> 
     return TextObjective(make, loss_of, facts, perplexity=True)
 
 
-def make_next_masking(tokenizer: Any, options: TextOptions, vocab_size: int) -> Masking:
+def make_next_masking(tokenizer: Any, options: TextAdaptOptions, vocab_size: int) -> Masking:
     """BERT's 80/10/10 at the given rate; `ValueError` for a mask piece that is not in the vocabulary."""
     piece = options.mask_piece or tokenizer.mask_token or BLANK
     identifier = tokenizer.get_vocab().get(piece)
@@ -328,7 +328,7 @@ def tag_ids(labelling: Labelling, sentences: Sequence[Sentence]) -> Tensor:
     return torch.tensor([ids.get(tag, IGNORED) for tag in tags], dtype=torch.int64)
 
 
-def _batch(rows: Sequence[Row], numbers: Sequence[int], tags: Tensor) -> dict[str, Tensor]:
+def _batch(rows: Sequence[InputRow], numbers: Sequence[int], tags: Tensor) -> dict[str, Tensor]:
     """The rows of these numbers as tensors, with the tags of their words."""
     chosen = [rows[number] for number in numbers]
     return {**row_tensors(chosen), "targets": tags[torch.from_numpy(np.concatenate([row.words for row in chosen]))]}
@@ -336,7 +336,7 @@ def _batch(rows: Sequence[Row], numbers: Sequence[int], tags: Tensor) -> dict[st
 
 @torch.no_grad()
 def _score(
-    reader: WordReader, labelling: Labelling, rows: Sequence[Row], dev: Sequence[Sentence], batches: list
+    reader: WordReader, labelling: Labelling, rows: Sequence[InputRow], dev: Sequence[Sentence], batches: list
 ) -> Any:
     """Scores of the best label of each word."""
     reader.eval()

@@ -51,13 +51,13 @@ LEAST_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Plan:
+class KeyedPlan:
     """Choices made before a training; `key` is of the inputs and options."""
 
     key: str
 
 
-AnyPlan = TypeVar("AnyPlan", bound=Plan)
+AnyPlan = TypeVar("AnyPlan", bound=KeyedPlan)
 
 
 def keep_plan(folder: Path, plan: AnyPlan) -> AnyPlan:
@@ -106,7 +106,7 @@ SPARE = 0.1  # share of the time for what is not planned: validation, writing, a
 
 
 @dataclass(frozen=True)
-class BackwardPlan(Plan):
+class BackwardPlan(KeyedPlan):
     """How much is read."""
 
     steps: int

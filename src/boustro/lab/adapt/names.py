@@ -57,7 +57,7 @@ LOSS_WEIGHTS = {"type": 0.5, "kind": 0.5}  # beside the loss of places, which ev
 
 
 @dataclass(frozen=True)
-class Learned:
+class NameExamples:
     """Lessons of the words of a file: their places (W,), -1 unknown, and its names."""
 
     types: tuple[str, ...]
@@ -67,7 +67,7 @@ class Learned:
     """Of each sentence: where a name begins and ends, its type and its kind, -1 without one."""
 
 
-def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> Learned:
+def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> NameExamples:
     """Read a file's names; `kinds` has the kind of each type, and `None` for those of what is no name."""
     sentences = read_data(name)
     marked = [extract_spans(sentence.tags or ()) for sentence in sentences]
@@ -86,7 +86,7 @@ def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> 
         kind = [k if (k := kinds.get(e.label)) in known else e.label for e in entities]
         kind = [known.index(k) if k in known else UNKNOWN for k in kind]
         names.append([(e.start, e.end, numbers.get(e.label, UNKNOWN), k) for e, k in zip(entities, kind, strict=True)])
-    return Learned(types, sentences, places, names)
+    return NameExamples(types, sentences, places, names)
 
 
 def read_kinds(config: NamesConfig) -> tuple[dict[str, str | None], list[str]]:
@@ -199,7 +199,7 @@ def highest_layers(encoder: Encoder, sentences: Sequence[Sentence]) -> np.ndarra
     return np.concatenate(parts)
 
 
-def train_names(vectors: np.ndarray, files: Sequence[Learned], num_kinds: int, config: NamesConfig) -> Network:
+def train_names(vectors: np.ndarray, files: Sequence[NameExamples], num_kinds: int, config: NamesConfig) -> Network:
     """The trained network, from the vectors (W, D) of all words; equal seeds give equal ones on one machine."""
     starts = np.cumsum([0, *(len(s) for file in files for s in file.sentences)])
     places = np.concatenate([marks for file in files for marks in file.places])

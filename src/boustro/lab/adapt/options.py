@@ -254,7 +254,7 @@ class ElmoConfig(CorpusOptions, RunConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(SegmentOptions):
+class TextAdaptOptions(SegmentOptions):
     """Training on running text: predict hidden pieces (LLM2Vec), or what a second reading gives."""
 
     shards: Folder | None = None
@@ -275,7 +275,7 @@ class TextOptions(SegmentOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelOptions:
+class LabelAdaptOptions:
     """Training on labelled sentences: predict the label of each word (LS-unLLaMA)."""
 
     train: Data | None = None
@@ -308,8 +308,8 @@ class AdaptConfig(StartOptions, RunConfig):
     """Dropout on the adapter's inputs."""
     lr: PositiveOrZero = 5e-4
     """Peak learning rate; use a lower one for a large LM."""
-    text: TextOptions = TextOptions()
-    labels: LabelOptions = LabelOptions()
+    text: TextAdaptOptions = TextAdaptOptions()
+    labels: LabelAdaptOptions = LabelAdaptOptions()
     data: DataOptions = DEFAULT_OPTIONS
 
     @property
@@ -322,7 +322,7 @@ class AdaptConfig(StartOptions, RunConfig):
         on_text, on_labels = self.text.shards is not None, self.labels.train is not None
         if on_text == on_labels:
             raise ValueError("give either --shards FOLDER (running text) or --train FILE (labelled sentences)")
-        if (on_text and self.labels != LabelOptions()) or (on_labels and self.text != TextOptions()):
+        if (on_text and self.labels != LabelAdaptOptions()) or (on_labels and self.text != TextAdaptOptions()):
             text, labels = (
                 ", ".join(f"--{field.name.replace('_', '-')}" for field in fields(group) if field.name != without)
                 for group, without in ((self.text, "shards"), (self.labels, "train"))

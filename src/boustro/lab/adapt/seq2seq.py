@@ -57,7 +57,7 @@ HELD_IN, HELD_OUT = "held-in", "held-out"
 
 
 @dataclass(frozen=True)
-class Pair:
+class PromptPair:
     """Piece ids of a prompt, with its frame and its end, and of its target."""
 
     prompt: list[int]
@@ -86,7 +86,7 @@ class PairReader:
         self._end = end_of_text_id(model.tokenizer)
         self._num_cut = 0
 
-    def read(self, path: Path) -> list[Pair]:
+    def read(self, path: Path) -> list[PromptPair]:
         """The pairs of a file. Says how many are left out, longer than the window, and how many prompts are cut.
 
         Raises `ValueError`, with file and line, for a line without both texts, and where no pair is left.
@@ -112,7 +112,7 @@ class PairReader:
     def _cut(self) -> int:
         return self._num_cut if self._template_pieces is None else self._template_pieces.num_cut
 
-    def _plain(self, record: Any, place: str) -> Pair:
+    def _plain(self, record: Any, place: str) -> PromptPair:
         config, model, most = self.config, self.model, self.config.prompt_pieces
         texts = [
             text_of(key, _first(record, key), place, option)
@@ -124,9 +124,9 @@ class PairReader:
         if most and len(prompt) > most:
             prompt, self._num_cut = prompt[:most], self._num_cut + 1
         task, end = self._task(record, place), (self._end,)
-        return Pair([*model.before, *prompt, self._end], target, end=end, task=task, record=record)
+        return PromptPair([*model.before, *prompt, self._end], target, end=end, task=task, record=record)
 
-    def _prompted(self, record: Any, place: str) -> Pair:
+    def _prompted(self, record: Any, place: str) -> PromptPair:
         assert self.template is not None and self._template_pieces is not None
         value = record.get(self.config.label_key) if isinstance(record, dict) else None
         if value is None:
@@ -134,7 +134,7 @@ class PairReader:
         left, after = self._template_pieces.sides(record, place)
         target = self._template_pieces.words[self.template.label(value, place)][0]
         prompt = [*self.model.before, *left, *self.model.prompt_end]
-        return Pair(prompt, target, after, task=self._task(record, place), record=record)
+        return PromptPair(prompt, target, after, task=self._task(record, place), record=record)
 
     def _task(self, record: Any, place: str) -> str:
         key = self.config.mixture.task_key
@@ -159,24 +159,24 @@ def _first(record: Any, key: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class TaskMixture:
     """Pairs to train on, by task, and those that are measured, by task in their groups."""
 
-    tasks: dict[str, list[Pair]]
-    measured: dict[str, dict[str, list[Pair]]]
+    tasks: dict[str, list[PromptPair]]
+    measured: dict[str, dict[str, list[PromptPair]]]
     cap: int | None
     num_short: int = 0
     """Tasks with so few pairs that at most half of them, fewer than were asked for, are held back."""
 
     @staticmethod
-    def of(pairs: Sequence[Pair], dev: Sequence[Pair], options: MixtureOptions, seed: int) -> "Mixture":
+    def of(pairs: Sequence[PromptPair], dev: Sequence[PromptPair], options: MixtureOptions, seed: int) -> "TaskMixture":
         """Hold back what the options say; `ValueError` for an unknown task, and where nothing is left to train on."""
         tasks = _by_task(pairs)
         for pattern in options.held_out:
             if not any(fnmatchcase(task, pattern) for task in tasks):
                 raise ValueError(f"--held-out: {unknown(pattern, tasks, 'task')}")
         is_out = {t: any(fnmatchcase(t, pattern) for pattern in options.held_out) for t in (*tasks, *_by_task(dev))}
-        measured: dict[str, dict[str, list[Pair]]] = {HELD_IN: {}, HELD_OUT: {}}
+        measured: dict[str, dict[str, list[PromptPair]]] = {HELD_IN: {}, HELD_OUT: {}}
         for task, task_pairs in _by_task(dev).items():
             measured[HELD_OUT if is_out[task] else HELD_IN][task] = task_pairs
         kept, short = {}, 0
@@ -192,10 +192,10 @@ class Mixture:
             kept[task] = [pair for n, pair in enumerate(task_pairs) if n not in back]
         if not kept:
             raise ValueError("--held-out: all tasks are held out, so there is nothing to train on")
-        return Mixture(kept, measured, options.task_cap, short)
+        return TaskMixture(kept, measured, options.task_cap, short)
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[PromptPair]:
         """All pairs to train on, task by task."""
         return [pair for pairs in self.tasks.values() for pair in pairs]
 
@@ -233,8 +233,8 @@ class Mixture:
         )
 
 
-def _by_task(pairs: Sequence[Pair]) -> dict[str, list[Pair]]:
-    by_task: dict[str, list[Pair]] = {}
+def _by_task(pairs: Sequence[PromptPair]) -> dict[str, list[PromptPair]]:
+    by_task: dict[str, list[PromptPair]] = {}
     for pair in pairs:
         by_task.setdefault(pair.task, []).append(pair)
     return by_task
@@ -264,7 +264,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     if options.held_back:
         check_file(options.held_back)
     reader = PairReader(config, model)
-    mixture = Mixture.of(
+    mixture = TaskMixture.of(
         [pair for path in config.train for pair in reader.read(path)],
         reader.read(config.dev) if config.dev else [],
         options,
@@ -319,7 +319,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
     return finish(config, MODEL_KIND, result | {"pairs": len(pairs)}, save)
 
 
-def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[Pair], size: int) -> Batches:
+def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[PromptPair], size: int) -> Batches:
     """(batch, number of pairs), with the same hidden pieces whenever they are measured."""
 
     def batch(number: int) -> tuple[dict[str, Tensor], float]:
@@ -333,7 +333,7 @@ def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[Pair], size: in
 def measure_tasks(
     model: MaskedLM | CausalLM,
     trained: nn.Module,
-    groups: Mapping[str, Mapping[str, Sequence[Pair]]],
+    groups: Mapping[str, Mapping[str, Sequence[PromptPair]]],
     size: int,
     bf16: bool,
 ) -> dict[str, float]:
@@ -353,7 +353,7 @@ def measure_tasks(
 
 
 def task_losses(
-    groups: Mapping[str, Mapping[str, Sequence[Pair]]], before: Mapping[str, float], after: Mapping[str, float]
+    groups: Mapping[str, Mapping[str, Sequence[PromptPair]]], before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, Any]:
     """Of held-in and held-out tasks: the mean losses over tasks, before and after training, and those of each."""
     figures = {}
@@ -366,7 +366,9 @@ def task_losses(
     return figures
 
 
-def make_batch(model: MaskedLM | CausalLM, pairs: Sequence[tuple[Pair, tuple[int, int, int]]]) -> dict[str, Tensor]:
+def make_batch(
+    model: MaskedLM | CausalLM, pairs: Sequence[tuple[PromptPair, tuple[int, int, int]]]
+) -> dict[str, Tensor]:
     """Pairs, each with the key of its random numbers, as the tensors of `pair_loss`; padding is on the right.
 
     `wanted` (B, T) has the piece to predict from each position's state, -100 where there is none.

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel
 
-from boustro.encoders.reading import Row
+from boustro.encoders.reading import InputRow
 from boustro.lab.adapt.options import SegmentOptions
 from boustro.lab.pretrain.batches import Batches
 from boustro.lab.pretrain.checkpoints import find_checkpoint, remove_checkpoints
@@ -133,7 +133,7 @@ class WordReader(nn.Module):
         return self.head(states.flatten(0, 1)[places].float())
 
 
-def row_tensors(rows: Sequence[Row]) -> dict[str, Tensor]:
+def row_tensors(rows: Sequence[InputRow]) -> dict[str, Tensor]:
     """Return the tensors of `WordReader`; rows are padded with their first piece."""
     lengths = [len(row.ids) for row in rows]
     ids = torch.tensor([row.ids + [row.ids[0]] * (max(lengths) - len(row.ids)) for row in rows])

@@ -32,7 +32,7 @@ Sides = tuple[Sequence[int], Sequence[int]]
 
 
 @runtime_checkable
-class Read(Protocol):
+class SuffixReader(Protocol):
     """Reads pieces of the suffix, mask pieces among them; gives log-probabilities of what can be written there."""
 
     @property
@@ -47,7 +47,7 @@ class Read(Protocol):
 
 @dataclass(frozen=True)
 class Predicting:
-    """A `Read` of what can be written, from `states`: suffix (B, S) → (B, at least S, d), those of the suffix first."""
+    """A `SuffixReader` of what can be written, from `states`: suffix (B, S) → (B, at least S, d), the suffix first."""
 
     model: MaskedLM
     states: Callable[[Tensor], Tensor]
@@ -98,7 +98,7 @@ class Canvas:
             states = encode(self.model.lm, self.prefix, -self.padding.long())
         return likeliest_lengths(self.model.length_head, states, ~self.padding, count, most)
 
-    def reader(self, cached: bool | None = None) -> Read:
+    def reader(self, cached: bool | None = None) -> SuffixReader:
         """Return the function that reads the suffix; `cached` by default where the prefix can be computed once.
 
         Raises `ValueError` for a cache with a model that does not allow it.
@@ -165,7 +165,7 @@ class Canvas:
 
 def between(
     model: MaskedLM, contexts: Sequence[Sides], length: int, writable: Tensor | None = None
-) -> tuple[Read, Int[Tensor, "B S"]]:
+) -> tuple[SuffixReader, Int[Tensor, "B S"]]:
     """Return the function that reads the places between two contexts, and the places, all hidden; padding as on a
     canvas.
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import GenerationConfig as HuggingFaceConfig
 
 from boustro.choose import choose
-from boustro.lab.generation.canvas import Read
+from boustro.lab.generation.canvas import SuffixReader
 from boustro.lab.generation.draws import Draws, in_order, write_pieces
 from boustro.lab.generation.models import CausalLM
 from boustro.lab.generation.options import GenerationConfig
@@ -101,7 +101,7 @@ Blank = Int[Tensor, "B S"]
 """The places, all with the mask piece."""
 
 
-class Text(NamedTuple):
+class WrittenBatch(NamedTuple):
     """Text that was written on a batch of places."""
 
     pieces: Int[Tensor, "B S"]
@@ -110,7 +110,7 @@ class Text(NamedTuple):
     """How often the LM read them."""
 
 
-def mask_predict(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
+def mask_predict(read: SuffixReader, blank: Blank, config: GenerationConfig, draws: Draws) -> WrittenBatch:
     """All places are written at once; then the least confident are hidden and written again, in as many readings.
 
         step 1 of 2   M   M    M   M      →   the ship ship left     confidence -0.2, -1.1, -2.5, -0.9
@@ -131,7 +131,7 @@ def mask_predict(read: Read, blank: Blank, config: GenerationConfig, draws: Draw
         log_probs = read(pieces.scatter(1, hidden, blank), hidden)
         again, sure = write_pieces(log_probs, draws, temperature, config.top_p)
         pieces, confidence = pieces.scatter(1, hidden, again), confidence.scatter(1, hidden, sure)
-    return Text(pieces, confidence.sum(1), steps)
+    return WrittenBatch(pieces, confidence.sum(1), steps)
 
 
 def repeats(pieces: Int[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
@@ -140,7 +140,7 @@ def repeats(pieces: Int[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
     return torch.cat([torch.zeros_like(pieces[:, :1], dtype=torch.bool), same], dim=1)
 
 
-def blocks(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
+def blocks(read: SuffixReader, blank: Blank, config: GenerationConfig, draws: Draws) -> WrittenBatch:
     """A block of places after the other, each in `steps` readings: its most confident places first, and for good.
 
         block_length 4, steps 2    M M M M | M M M M   →   the M M left | M M M M   →   the ship had left | M M M M  → …
@@ -161,7 +161,7 @@ def blocks(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> 
             pieces = pieces.scatter(1, places.gather(1, best), drawn.gather(1, best))
             total, readings = total + sure.gather(1, best).sum(1), readings + 1
             places = places.gather(1, rest)
-    return Text(pieces, total, readings)
+    return WrittenBatch(pieces, total, readings)
 
 
 def shares(num_places: int, steps: int) -> list[int]:
@@ -170,7 +170,7 @@ def shares(num_places: int, steps: int) -> list[int]:
     return [num_places // steps + (step < num_places % steps) for step in range(steps)]
 
 
-def gibbs(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
+def gibbs(read: SuffixReader, blank: Blank, config: GenerationConfig, draws: Draws) -> WrittenBatch:
     """One place at a time is hidden and drawn from what the LM expects there, given all the others.
 
     Each step visits every place once, in an order of its own; a visit is a reading. The first visit sees the places
@@ -187,17 +187,17 @@ def gibbs(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> T
             piece, chance = write_pieces(read(pieces, place), draws, config.sampling_temperature(1.0), config.top_p)
             pieces.scatter_(1, place, piece)
             chances.scatter_(1, place, chance)
-    return Text(pieces, chances.sum(1), steps * num_places)
+    return WrittenBatch(pieces, chances.sum(1), steps * num_places)
 
 
-def left_to_right(read: Read, blank: Blank, config: GenerationConfig, draws: Draws) -> Text:
+def left_to_right(read: SuffixReader, blank: Blank, config: GenerationConfig, draws: Draws) -> WrittenBatch:
     """Place after place, with all later places hidden; the sum is the likelihood of the text under this order."""
     pieces, total = blank.clone(), torch.zeros(len(blank), device=blank.device)
     for number in range(blank.shape[1]):
         place = torch.full_like(blank[:, :1], number)
         piece, chance = write_pieces(read(pieces, place), draws, config.sampling_temperature(), config.top_p)
         pieces, total = pieces.scatter(1, place, piece), total + chance[:, 0]
-    return Text(pieces, total, blank.shape[1])
+    return WrittenBatch(pieces, total, blank.shape[1])
 
 
 STRATEGIES: dict[str, tuple[Kind, Callable[..., Any]]] = {

@@ -151,7 +151,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Question:
+class HarnessQuestion:
     """A question of the harness and its outcome: the choices' contexts and texts, their scores and the right one."""
 
     requests: Sequence[tuple[str, str]]
@@ -168,7 +168,7 @@ class Question:
         return list(texts if len(set(texts)) > 1 else contexts)
 
 
-def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[Question]]:
+def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[HarnessQuestion]]:
     """The questions of each task, in order, as the harness asked and judged them."""
     golds = {
         name: [gold(task, dict(doc), n) for n, doc in enumerate(task.eval_docs, 1)] for name, task in tasks.items()
@@ -186,13 +186,13 @@ def answer(lm: Any, tasks: Mapping[str, ConfigurableTask]) -> dict[str, list[Que
     return answered
 
 
-def _question(sample: Mapping[str, Any], right: int) -> Question:
+def _question(sample: Mapping[str, Any], right: int) -> HarnessQuestion:
     scores = [score for score, _ in sample["filtered_resps"]]
     judged = bool(sample["acc"]), bool(sample["acc_norm"])
-    return Question([tuple(pair) for pair in sample["arguments"]], scores, right, *judged)
+    return HarnessQuestion([tuple(pair) for pair in sample["arguments"]], scores, right, *judged)
 
 
-def accuracy_of(name: str, questions: Sequence[Question], prior: Sequence[Sequence[float]]) -> Accuracy:
+def accuracy_of(name: str, questions: Sequence[HarnessQuestion], prior: Sequence[Sequence[float]]) -> Accuracy:
     """Accuracy and controls; `prior` are log-probabilities of the choices of each question."""
 
     def percent(chosen: Sequence[int]) -> float:

@@ -118,7 +118,7 @@ def _cut(
     return chunk[:place], chunk[place:]
 
 
-class Chunk(NamedTuple):
+class DocumentChunk(NamedTuple):
     """Pieces [start, stop) of a document."""
 
     document: int
@@ -155,7 +155,7 @@ class PairPlan:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
-    def draw(self, index: int, rng: np.random.Generator) -> tuple[Chunk, Chunk]:
+    def draw(self, index: int, rng: np.random.Generator) -> tuple[DocumentChunk, DocumentChunk]:
         """The chunk of an example, and one of another document. Raises `IndexError` beyond the last."""
         if not 0 <= index < len(self):
             raise IndexError(index)
@@ -164,7 +164,7 @@ class PairPlan:
         other = int(rng.integers(len(self) - num_chunks))
         return chunk, self._chunk(other + num_chunks * (other >= int(self._ends[chunk.document]) - num_chunks))
 
-    def _chunk(self, index: int) -> Chunk:
+    def _chunk(self, index: int) -> DocumentChunk:
         document = int(np.searchsorted(self._ends, index, side="right"))
         start = (index - int(self._ends[document] - self._chunks[document])) * self.room
-        return Chunk(document, start, min(start + self.room, int(self.lengths[document])))
+        return DocumentChunk(document, start, min(start + self.room, int(self.lengths[document])))

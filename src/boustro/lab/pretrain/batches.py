@@ -19,11 +19,11 @@ from boustro.lab.objectives.causal import causal
 from boustro.lab.objectives.examples import IGNORED, collate, keyed_generator
 from boustro.lab.objectives.masking import Masking, make_masking
 from boustro.lab.objectives.prefix_suffix import prefix_suffix
-from boustro.lab.objectives.sentence_pair import NUM_FRAME_PIECES, Chunk, Frame, PairPlan, sentence_pair
+from boustro.lab.objectives.sentence_pair import NUM_FRAME_PIECES, DocumentChunk, Frame, PairPlan, sentence_pair
 from boustro.lab.objectives.words import sentence_ends
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.distributed import all_reduce_sum, num_processes, process_index, say, wait_for_parent
-from boustro.text.segments import Example, Segments, Source, document_places
+from boustro.text.segments import ExampleSource, SegmentExample, Segments, document_places
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import num_ids, with_special_pieces
 
@@ -72,17 +72,17 @@ def run_frame(run: Collator) -> Frame:
     return Frame(**ids, length=run.config.segment_length, sentence_ends=ends)
 
 
-def stack(examples: Sequence[Example]) -> Tensor:
+def stack(examples: Sequence[SegmentExample]) -> Tensor:
     """The pieces of segments (B, T)."""
     return torch.from_numpy(np.stack([example.pieces for example in examples]))
 
 
-def causal_batch(examples: Sequence[Example], run: Collator) -> dict[str, Tensor]:
+def causal_batch(examples: Sequence[SegmentExample], run: Collator) -> dict[str, Tensor]:
     """Next-piece prediction in the run's direction."""
     return causal(stack(examples), run.config.direction, run.end_id)._asdict()
 
 
-def masked_batch(hide: Callable[..., Any], examples: Sequence[Example], run: Collator) -> dict[str, Any]:
+def masked_batch(hide: Callable[..., Any], examples: Sequence[SegmentExample], run: Collator) -> dict[str, Any]:
     """Segments with pieces hidden by the objective `hide`."""
     masking = run_masking(run)
     return counted([hide(example.pieces, run.generator(example), masking) for example in examples])
@@ -94,7 +94,7 @@ def counted(examples: Sequence[Any]) -> dict[str, Any]:
     return {**batch, "num_targets": int((batch["targets"] != IGNORED).sum())}
 
 
-def prefix_suffix_batch(examples: Sequence[Example], run: Collator) -> dict[str, Any]:
+def prefix_suffix_batch(examples: Sequence[SegmentExample], run: Collator) -> dict[str, Any]:
     """Segments whose documents are split in two, with pieces hidden in both parts."""
     return masked_batch(partial(prefix_suffix, split=run.config.split), examples, run)
 
@@ -124,7 +124,7 @@ class PairExample(NamedTuple):
 
 
 class Pairs:
-    """A `Source` of chunks of at most `room` pieces within a document, each with a chunk of another document.
+    """A `ExampleSource` of chunks of at most `room` pieces within a document, each with a chunk of another document.
 
     Over an epoch every chunk is read once, in the order of the corpus.
     """
@@ -144,7 +144,7 @@ class Pairs:
         chunk, other = self.plan.draw(index, rng)
         return PairExample(epoch, index, self._pieces(chunk), self._pieces(other))
 
-    def _pieces(self, chunk: Chunk) -> np.ndarray:
+    def _pieces(self, chunk: DocumentChunk) -> np.ndarray:
         start = int(self._start[chunk.document])
         return self.shards.read(int(self._owner[chunk.document]), start + chunk.start, start + chunk.stop)
 
@@ -192,7 +192,7 @@ class HeldOut:
     Yields (batch, number of examples). Every process has as many batches as every other; the last may weigh 0.
     """
 
-    source: Source
+    source: ExampleSource
     collate: Callable[[list[Any]], dict[str, Any]]
     options: Any
     """Of the run: its `segment_length` and its `validation_pieces`."""

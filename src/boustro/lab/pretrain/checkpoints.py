@@ -32,7 +32,7 @@ from boustro.store import open_folder, read_folder, read_json, reading, refuse_f
 # the last two: a run that is killed while it writes one still has the other
 CHECKPOINT_KIND, NUM_KEPT, WEIGHTS_FILE, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
 TENSORS, OPTIONS = "optimizer.safetensors", "optimizer.json"
-FILES = (WEIGHTS_FILE, TENSORS, OPTIONS, STATE)
+CHECKPOINT_FILES = (WEIGHTS_FILE, TENSORS, OPTIONS, STATE)
 
 
 def write_checkpoint(
@@ -101,7 +101,7 @@ def newest_checkpoint(checkpoints: Path, facts: dict[str, Any]) -> Path | None:
         say(f"skipped a half-written checkpoint: {staging}")
         shutil.rmtree(staging, ignore_errors=True)
     for path in _numbered(checkpoints):
-        if not is_usable(path, CHECKPOINT_KIND, facts, FILES):
+        if not is_usable(path, CHECKPOINT_KIND, facts, CHECKPOINT_FILES):
             continue
         with reading(path, START_AGAIN):
             _check_state(TrainerState.load_from_json(str(path / STATE)), step_of(path))
@@ -148,7 +148,7 @@ def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[st
 def remove_checkpoints(checkpoints: Path) -> None:
     """Remove all checkpoints of a run, and their folder if it is then empty."""
     for path in _numbered(checkpoints):
-        remove_folder(path, FILES)
+        remove_folder(path, CHECKPOINT_FILES)
     for path in checkpoints.glob(f".{CHECKPOINT_KIND}-*"):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # absent, or not empty

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from boustro.store import fingerprint
-from boustro.text.segments import SegmentStream, Source
+from boustro.text.segments import ExampleSource, SegmentStream
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
 
@@ -55,7 +55,7 @@ class Corpora:
         """(V,) how often each piece occurs in the beginning of the corpora."""
         return np.sum([shards.counts(self.shards[0].config["vocab_size"]) for shards in self.shards], axis=0)
 
-    def stream(self, segments: Sequence[Source], seed: int, length: int) -> "SegmentStream | Mixture":
+    def stream(self, segments: Sequence[ExampleSource], seed: int, length: int) -> "SegmentStream | Mixture":
         """Return the stream that a run of `length` segments reads."""
         streams = [SegmentStream(source, seed, length) for source in segments]
         return streams[0] if len(streams) == 1 else Mixture(streams, self.shares)

@@ -33,7 +33,7 @@ class DryRun(SystemExit):
         self.step_seconds = step_seconds
 
 
-class Progress(TrainerCallback):
+class TrainingProgress(TrainerCallback):
     """Lines like `step 40/400 · 1.31M pieces · loss 6.214 · 1,650 pieces/s`; a loss that is not finite ends the run."""
 
     def __init__(self, step_size: int, unit: str = "pieces") -> None:

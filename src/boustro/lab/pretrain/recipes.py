@@ -40,7 +40,7 @@ from boustro.lab.pretrain.config import PretrainConfig
 from boustro.models.loss import LMWithLoss, SampledLMWithLoss
 from boustro.models.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
 from boustro.models.pretrained import Kind, architecture_kind
-from boustro.text.segments import Segments, Source
+from boustro.text.segments import ExampleSource, Segments
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import num_ids
 
@@ -67,7 +67,7 @@ class Recipe:
     """The same with a loss over a sample of the pieces, given the probability of each; None where there is none."""
     make_batch: Callable[[Sequence[Any], Collator], dict[str, Any]]
     """Examples → the module's arguments, `targets` among them."""
-    read: Callable[[Shards, PretrainConfig, int | None], Source] = lambda shards, config, seed: Segments(
+    read: Callable[[Shards, PretrainConfig, int | None], ExampleSource] = lambda shards, config, seed: Segments(
         shards, config.segment_length, seed
     )
     """Shards, options and a seed (None: in corpus order) → examples."""

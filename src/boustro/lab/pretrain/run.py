@@ -33,7 +33,7 @@ from boustro.models.presets import PRESETS
 from boustro.models.pretrained import architecture_kind, load_pretrained
 from boustro.names import locate_model
 from boustro.store import fingerprint, read_json, reading, write_file, write_folder
-from boustro.text.segments import SegmentStream, Source
+from boustro.text.segments import ExampleSource, SegmentStream
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer, num_ids
 
@@ -171,7 +171,7 @@ def build_trainer(
     arguments: TrainingArguments,
     stream: SegmentStream | Mixture,
     corpora: Corpora,
-    held_out: Source | None,
+    held_out: ExampleSource | None,
     facts: dict[str, Any],
 ) -> PretrainTrainer:
     """Make the trainer that trains `lm` for `arguments.max_steps` steps."""
@@ -192,7 +192,7 @@ def _with_loss(config: PretrainConfig, recipe: Recipe, lm: PreTrainedModel, corp
     if not config.sampled_pieces:
         return recipe.with_loss(lm)
     if recipe.with_sampled_loss is None:
-        raise ValueError(f"--sampled-pieces is for --objective causal, not {config.objective}; leave it out")
+        raise ValueError(f"--sampled-pieces is for --objective causal, not {config.objective}; remove it")
     return recipe.with_sampled_loss(lm, inclusion(corpora.counts, config.sampled_pieces))
 
 

@@ -53,7 +53,7 @@ from boustro.lab.pretrain.distributed import (
     whole,
 )
 from boustro.lab.pretrain.output import START_AGAIN, refuse_not_finite
-from boustro.lab.pretrain.progress import PROBE_STEPS, Probe, Progress
+from boustro.lab.pretrain.progress import PROBE_STEPS, Probe, TrainingProgress
 from boustro.models.pretrained import quiet
 from boustro.progress import Progress as Bar
 from boustro.store import reading
@@ -124,7 +124,7 @@ class PretrainTrainer(Trainer):
             data_collator=collate,
             train_dataset=data,
             eval_dataset=held_out,  # type: ignore[arg-type]
-            callbacks=[Progress(step_size, unit)],
+            callbacks=[TrainingProgress(step_size, unit)],
             optimizers=(optimizer, schedule(optimizer) if schedule else None),
         )
         plugin = getattr(self.accelerator.state, "fsdp_plugin", None)

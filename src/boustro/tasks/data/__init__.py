@@ -16,14 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from boustro.choose import later
+from boustro.choose import lazy
 from boustro.given import as_list
 from boustro.options import command_line
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
     DataOptions,
-    Labelled,
+    LabelledData,
     Lines,
     Loaded,
     RawData,
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 Reader = Callable[[Path, DataOptions, Lines], RawData]
-read_columns: Reader = later("boustro.tasks.data.conll:read_columns")
-read_conllu: Reader = later("boustro.tasks.data.conllu:read_conllu")
+read_columns: Reader = lazy("boustro.tasks.data.conll:read_columns")
+read_conllu: Reader = lazy("boustro.tasks.data.conllu:read_conllu")
 
 
 def read_data(
@@ -72,7 +72,7 @@ def read_data(
     return labelled.sentences
 
 
-def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Labelled:
+def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledData:
     """Read labelled sentences, also those without labels, with the scheme that was detected and all notes."""
     refuse_text_options(options)
     try:
@@ -219,7 +219,7 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
 
 
 def _of_table(reader: str, data: Any, **how: Any) -> RawData:
-    return later(f"boustro.tasks.data.tables:{reader}")(data, **how)
+    return lazy(f"boustro.tasks.data.tables:{reader}")(data, **how)
 
 
 def data_name(examples: Sequence[Any]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from boustro.choose import later
+from boustro.choose import lazy
 from boustro.errors import shorten
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, note_unread
 
@@ -70,7 +70,7 @@ class Tool(NamedTuple):
 
 
 def _tool(module: str, key: str) -> Tool:
-    return Tool(key, *(later(f"boustro.tasks.data.{module}:{name}") for name in ("holds", "read", "suggest", "carry")))
+    return Tool(key, *(lazy(f"boustro.tasks.data.{module}:{name}") for name in ("holds", "read", "suggest", "carry")))
 
 
 TOOLS = {"labelstudio": _tool("labelstudio", "data"), "argilla": _tool("argilla", "responses")}

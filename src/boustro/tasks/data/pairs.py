@@ -27,7 +27,7 @@ Marks = tuple[frozenset[int], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TextPair:
     """Two texts, split into words and as given, and the pair's label or score where it is known.
 
     `marks` are the numbers of the marked words of each text.
@@ -54,7 +54,7 @@ class Pair:
     def __len__(self) -> int:
         return len(self.words)
 
-    def without_each(self) -> Iterator["Pair | None"]:
+    def without_each(self) -> Iterator["TextPair | None"]:
         """For each of `words` the pair without it; `None` for the bar."""
         yield from (
             replace(self, first=first, marks=self._marks(0, i)) for i, first in enumerate(self.first.without_each())
@@ -88,7 +88,7 @@ def suits_texts(record: Mapping[str, Any]) -> bool:
 
 def read_pairs(
     data: Any, gold: Gold, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
-) -> list[Pair]:
+) -> list[TextPair]:
     """Pairs of a JSON lines, CSV or TSV file, of (text, text, label or score) triples, or of dicts.
 
     What was changed goes to `notes`.
@@ -105,7 +105,7 @@ def read_pairs(
     return read_named(data, "pair", lambda r, where: _pair(r, where, gold, noted), plain, options, noted, reads)
 
 
-def make_pair(record: Any, where: str) -> Pair:
+def make_pair(record: Any, where: str) -> TextPair:
     """The texts of two strings, or of a record, without label and score; `ValueError`, with the place, for others."""
     if isinstance(record, (list, tuple)) and len(record) == 2:
         record = dict(zip(PAIR_KEYS[0], record, strict=True))
@@ -131,7 +131,7 @@ def make_pair(record: Any, where: str) -> Pair:
         raise ValueError(f"{where}: a word is marked in one text only; give start1, end1, start2 and end2")
     texts = record[keys[0]], record[keys[1]]
     found = (marks[0], marks[1]) if marks else None
-    return Pair(placed[0].sentence, placed[1].sentence, texts, marks=found, where=where)
+    return TextPair(placed[0].sentence, placed[1].sentence, texts, marks=found, where=where)
 
 
 def _marked(record: Any) -> dict[int, tuple[str, Span]]:
@@ -153,8 +153,8 @@ def _moved(record: Mapping[str, Any], number: int, span: Span) -> Mapping[str, A
 OFFSETS = Offsets(_marked, _moved)
 
 
-def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> Pair:
-    if isinstance(record, Pair):  # read before
+def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> TextPair:
+    if isinstance(record, TextPair):  # read before
         return record
     if isinstance(record, (list, tuple)) and len(record) == 3:
         record = dict(zip((*PAIR_KEYS[0], gold), record, strict=True))

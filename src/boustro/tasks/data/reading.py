@@ -129,7 +129,7 @@ def refuse_delimiter(options: DataOptions, data: Any) -> None:
     """`OptionError` where a separator is given for a file that has no columns."""
     if options.delimiter is not None:
         name = data if isinstance(data, (str, Path)) else "the given data"
-        raise OptionError(f"--delimiter is not read with {name}, which has no separated columns; leave it out")
+        raise OptionError(f"--delimiter is not read with {name}, which has no separated columns; remove it")
 
 
 def _refuse(options: DataOptions, names: Sequence[str], why: str) -> None:
@@ -185,7 +185,7 @@ class RawData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
+class LabelledData:
     """Sentences tagged in BIO (or with labels), their original scheme, and the notes."""
 
     name: str
@@ -219,7 +219,7 @@ def warn_of(notes: Sequence[Note], name: str) -> None:
         warnings.warn(f"{name}: {count:,} {what}; the first: {first}", stacklevel=3)
 
 
-def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
+def label(raw: RawData, scheme: Scheme = "auto") -> LabelledData:
     """Convert to BIO; sentences without labels stay as they are.
 
     Raises `ValueError`, with the place, for data without any labels and for tags outside every scheme.
@@ -253,7 +253,7 @@ def label(raw: RawData, scheme: Scheme = "auto") -> Labelled:
             for word, detail in invalid_tags(sentence.tags, chosen):
                 notes.append(Note(REPAIRED, raw.place(number, word), detail))
             sentences.append(replace(sentence, tags=to_bio(sentence.tags, chosen)))
-    return Labelled(name=raw.name, form=raw.form, scheme=chosen, sentences=sentences, notes=notes)
+    return LabelledData(name=raw.name, form=raw.form, scheme=chosen, sentences=sentences, notes=notes)
 
 
 def _respelled(raw: RawData) -> RawData:

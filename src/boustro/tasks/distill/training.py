@@ -26,7 +26,7 @@ from torch import Tensor
 
 from boustro.heads.inputs import Targets
 from boustro.heads.registry import head_class, head_kind
-from boustro.heads.solve import Run, solve
+from boustro.heads.solve import HeadRun, train_heads
 from boustro.heads.training import Dev, mix_all
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
@@ -35,7 +35,7 @@ from boustro.tasks.distill.command import DEFAULT_DISTILL, DistillOptions
 from boustro.tasks.fitting import describe, head_facts, new_head, scores_of
 from boustro.tasks.folds import unlearned
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.plan import Fitted, Held, make_plan
+from boustro.tasks.plan import DevSet, Fitted, make_plan
 
 ALIKE = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
@@ -90,17 +90,17 @@ def distill(
         on_dev = Dev(dev_inputs, lambda outputs: fitted.score(dev, fitted.answers(outputs, dev)).value)
     encoded = time.monotonic()
     groups = [(np.arange(split), 1.0), *([(np.arange(split, len(inputs)), 1.0)] if train else [])]
-    ((head, log),) = solve(
+    ((head, log),) = train_heads(
         fitted.head.shape,
         inputs,
         lambda some, rows: hard(some - split, rows - words) if some[0] >= split else soft(some, rows),
-        [Run(fitted.head.options, seed, dev=on_dev, groups=groups)],
+        [HeadRun(fitted.head.options, seed, dev=on_dev, groups=groups)],
         plan.device,
     )
     trained, held = replace(fitted, head=head), None
     if dev_inputs:
-        held = Held(dev, dev_inputs, unlearned(taught, dev, plan.task.shared))
-    for other in plan.beside:
+        held = DevSet(dev, dev_inputs, unlearned(taught, dev, plan.task.shared))
+    for other in plan.companions:
         if not other.learns_left_out:
             trained, _ = other.train(trained, None, held)
     scores, calibration = scores_of(trained, held) if held else (None, {})

@@ -5,7 +5,7 @@
     pairs.jsonl             {"sentence1": "It rained.", "sentence2": "Rain fell.", "score": 4.6} a line; also CSV, TSV
     neighbours:texts.txt    sentences that follow each other in a text: pairs without a score, which belong together
 
-An example is a `Pair`; of a text `Alone` the second text has no word.
+An example is a `TextPair`; of a text `Alone` the second text has no word.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_names
-from boustro.tasks.data.pairs import PAIR_KEYS, TEXTS, Pair, make_pair
+from boustro.tasks.data.pairs import PAIR_KEYS, TEXTS, TextPair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
 from boustro.text.files import Rows, open_rows
@@ -31,7 +31,7 @@ LEAST_WORDS = 4  # shorter neighbours are headings and page numbers, which say n
 
 
 @dataclass(frozen=True, slots=True)
-class Alone(Pair):
+class Alone(TextPair):
     """A text without another one."""
 
     @property
@@ -50,8 +50,8 @@ def alone(text: str, where: str = "") -> Alone:
     return Alone(whole_text(text).sentence, EMPTY, (text, ""), where=where)
 
 
-def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS) -> list[Pair]:
-    """Texts and pairs of a file or of Python objects: texts, (text, text) or (text, text, score), dicts, `Pair`s.
+def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS) -> list[TextPair]:
+    """Texts and pairs of a file or of Python objects: texts, (text, text) or (text, text, score), dicts, `TextPair`s.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record that is neither.
     """
@@ -65,8 +65,8 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
     return read_named(data, "text or pair", _example, plain, options, notes, reads)
 
 
-def _example(record: Any, where: str) -> Pair:
-    if isinstance(record, Pair):  # read before
+def _example(record: Any, where: str) -> TextPair:
+    if isinstance(record, TextPair):  # read before
         return record
     if isinstance(record, Mapping) and not any(key in record for keys in PAIR_KEYS for key in keys):
         record = next((record[key] for key in TEXT_KEYS if key in record), record)
@@ -120,7 +120,7 @@ def _open(path: Path, notes: list[Note] | None, keys: Sequence[str] = TEXT_KEYS)
 
 def neighbours(
     documents: Iterable[str], least: int = LEAST_WORDS, most: int | None = None, where: str = ""
-) -> list[Pair]:
+) -> list[TextPair]:
     """Sentences that follow each other in a document, each in one pair at most.
 
     Args:
@@ -137,11 +137,11 @@ def neighbours(
     return pairs
 
 
-def _pairs_of(document: str, least: int) -> Iterator[Pair]:
+def _pairs_of(document: str, least: int) -> Iterator[TextPair]:
     placed = list(split_text(document))
     taken = -1
     for number, (first, second) in enumerate(pairwise(placed)):
         if number > taken and min(len(first.sentence), len(second.sentence)) >= least:
             taken = number + 1
             texts = [document[sentence.places[0][0] : sentence.places[-1][1]] for sentence in (first, second)]
-            yield Pair(first.sentence, second.sentence, (texts[0], texts[1]))
+            yield TextPair(first.sentence, second.sentence, (texts[0], texts[1]))

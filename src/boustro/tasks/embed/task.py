@@ -25,9 +25,9 @@ from boustro.heads.options import PoolingOptions, StatisticsOptions
 from boustro.names import is_table
 from boustro.options import Count, check_options
 from boustro.progress import Progress
-from boustro.tasks.answers import Answer, InputAnswer, Part
+from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.pairs import Pair
+from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
@@ -64,27 +64,27 @@ class SentenceEncoder(Task[str, np.ndarray]):
     """Texts that were encoded without a word, and without a word that a table of words knows."""
 
     @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Pair]:
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[TextPair]:
         return read_vectors(data, notes, options)
 
     @staticmethod
-    def parts(example: Pair) -> tuple[Sentence, ...]:
+    def parts(example: TextPair) -> tuple[Sentence, ...]:
         return example.first, example.second
 
     @staticmethod
-    def split(given: str, name: str) -> Iterable[Part]:
+    def split(given: str, name: str) -> Iterable[InputPart]:
         """The whole text as one example, without another text."""
         placed = whole_text(given, name)
-        return [Part(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
+        return [InputPart(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
 
     @staticmethod
-    def settled(plan: Plan[Any], train: Sequence[Pair], weak: bool) -> Plan[Any]:
+    def resolve_options(plan: Plan[Any], train: Sequence[TextPair], weak: bool) -> Plan[Any]:
         """With the pooling and the transform that suit the encoder."""
         options = plan.head_options
         assert isinstance(options, PoolingOptions)
-        return replace(plan, head_options=options.suited(Spec.parse(plan.reader.spec).gives_vectors))
+        return replace(plan, head_options=options.for_vectors(Spec.parse(plan.reader.spec).gives_vectors))
 
-    def _answer(self, examples: Sequence[Pair], cached: bool = False) -> list[Answer]:
+    def _answer(self, examples: Sequence[TextPair], cached: bool = False) -> list[Answer]:
         """Answer examples as every task does, and count texts without a word, or without a known one."""
         self.num_empty += sum(not len(example.first) for example in examples)
         answers = super()._answer(examples, cached)
@@ -98,7 +98,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
             answers[number] = replace(answer, vector=np.zeros_like(answer.vector))
         return answers
 
-    def _unknown(self, examples: Sequence[Pair], cached: bool) -> set[int]:
+    def _unknown(self, examples: Sequence[TextPair], cached: bool) -> set[int]:
         """The numbers of the examples with words whose first text has none that the table knows."""
         inputs, unknown = self.fitted.inputs(examples, cached), set()
         for number, example in enumerate(examples):
@@ -113,7 +113,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
     def _begin(self) -> None:
         """Statistics that depend on no text need no `fit`."""
-        made = self.settled(self.plan, (), False).head_options
+        made = self.resolve_options(self.plan, (), False).head_options
         raw = isinstance(made, StatisticsOptions) and made.transform == "raw" and made.text_pooling == "mean"
         if raw and not self.is_trained:
             self.fit(ANY_TEXTS)
@@ -195,7 +195,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NearestTexts:
     """A query and the texts nearest to it: (cosine, row of the corpus from 1, text), the nearest first."""
 
     query: str
@@ -211,7 +211,7 @@ class Found:
         return {"query": self.query, "texts": texts}
 
 
-def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequence[str], top: int) -> list[Found]:
+def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequence[str], top: int) -> list[NearestTexts]:
     """The `top` texts for each query; of equals the earlier. Texts without words are never found.
 
     Raises `ValueError` for a query without words, and for one without a word that a table of words knows.
@@ -228,5 +228,5 @@ def nearest_texts(model: SentenceEncoder, texts: Sequence[str], queries: Sequenc
     results = []
     for query, scores in zip(queries, cosines(asked, vectors[full]), strict=True):
         best = [(float(scores[i]), int(full[i])) for i in np.argsort(-scores, kind="stable")[:top]]
-        results.append(Found(query, tuple((cosine, row + 1, texts[row]) for cosine, row in best)))
+        results.append(NearestTexts(query, tuple((cosine, row + 1, texts[row]) for cosine, row in best)))
     return results

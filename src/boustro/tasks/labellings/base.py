@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from boustro.choose import later
+from boustro.choose import lazy
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
 from boustro.tasks.answers import Answer
@@ -29,13 +29,13 @@ class UnitsOf:
         self.name = name
 
     def __get__(self, labelling: Any, kind: Any = None) -> Any:
-        return later(f"boustro.tasks.units:{self.name}")()
+        return lazy(f"boustro.tasks.units:{self.name}")()
 
 
 class Labelling(ABC):
     """Labels of a set of examples. `labels` are what the head scores, in its order; `scheme` says in which form.
 
-    An example is what the task reads: a `Sentence`, a `Pair`, …
+    An example is what the task reads: a `Sentence`, a `TextPair`, …
     """
 
     labels: tuple[str, ...]
@@ -72,7 +72,7 @@ class Labelling(ABC):
         typed = {"values": [self.values[label] for label in self.labels]} if self.values else {}
         return {"scheme": self.scheme, "labels": list(self.labels), **typed}
 
-    def suited(self, config: Any) -> Self:
+    def for_config(self, config: Any) -> Self:
         """Return the labelling as the options of the task want it; `ValueError` where they do not suit."""
         return self
 

@@ -31,7 +31,7 @@ class EntityLabelling(Labelling):
         super().__init__(scheme, labels)
         self.live = live
 
-    def suited(self, config: Any) -> Self:
+    def for_config(self, config: Any) -> Self:
         """With `live`, the head is told how far each word was read on."""
         twin = copy(self)
         twin.live = config.live

@@ -18,7 +18,7 @@ from boustro.metrics.relations import RelationScore, is_no_relation, macro_f1, r
 from boustro.metrics.score import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
-from boustro.tasks.data.pairs import Pair
+from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.data.relations import MarkedText
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.texts import MarkedLabelling, TextLabelling
@@ -78,7 +78,7 @@ def _scores(examples: Sequence[Any]) -> np.ndarray:
     return np.array([example.score for example in examples], np.float64)
 
 
-def side_features(pairs: Sequence[Pair]) -> np.ndarray:
+def side_features(pairs: Sequence[TextPair]) -> np.ndarray:
     """(all words of all pairs, SIDE_FEATURES)."""
     rows = []
     for pair in pairs:
@@ -152,7 +152,7 @@ class RelationLabelling(MarkedLabelling):
         super().__init__(scheme, labels)
         self.no_relation, self.units = no_relation, RelationUnits(no_relation)
 
-    def suited(self, config: Any) -> "RelationLabelling":
+    def for_config(self, config: Any) -> "RelationLabelling":
         """With the label of pairs without a relation; `ValueError` for one that the training set lacks."""
         if (no_relation := config.no_relation_label) is None:
             return self

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boustro.heads.decoding import Found
+from boustro.heads.decoding import ContextSpans
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
@@ -53,7 +53,7 @@ HOW_MANY, HOW, OTHER = 4, 5, 8  # columns that no single word names
 ENDERS = frozenset({".", "!", "?"})
 
 
-class Reading(NamedTuple):
+class TextFacts(NamedTuple):
     """Facts of a text by itself: stems, words in lower case, shapes (n, 8), the sentence of each word."""
 
     stems: list[str]
@@ -80,7 +80,7 @@ def stem_weights(contexts: Iterable[Sequence[str]]) -> dict[str, float]:
 
 
 @lru_cache(maxsize=64)
-def read_words(words: tuple[str, ...]) -> Reading:
+def read_words(words: tuple[str, ...]) -> TextFacts:
     """A context is read once for all its questions."""
     lower = [word.lower() for word in words]
     first = [i == 0 or words[i - 1] in ENDERS for i in range(len(words))]
@@ -97,7 +97,7 @@ def read_words(words: tuple[str, ...]) -> Reading:
         ]
         for word, low, begins in zip(words, lower, first, strict=True)
     ]
-    return Reading(list(map(stem, words)), lower, np.array(shapes, np.float32), np.cumsum(first) - 1)
+    return TextFacts(list(map(stem, words)), lower, np.array(shapes, np.float32), np.cumsum(first) - 1)
 
 
 def question_kind(lower: Sequence[str]) -> int:
@@ -133,7 +133,7 @@ def match_features(question: tuple[str, ...], context: tuple[str, ...], weights:
 
 
 def _matches(
-    words: Sequence[str], read: Reading, others: Sequence[str], other: Reading, known: Mapping[str, float]
+    words: Sequence[str], read: TextFacts, others: Sequence[str], other: TextFacts, known: Mapping[str, float]
 ) -> list[np.ndarray]:
     """Whether each word stands in the other text: as it is, in lower case, by its stem; the weight of that match."""
     exact, lower, stems = set(others), set(other.lower), set(other.stems)
@@ -142,7 +142,7 @@ def _matches(
     return [np.array(row, np.float32) for row in rows]
 
 
-def _near(told: Reading, known: Mapping[str, float]) -> list[np.ndarray]:
+def _near(told: TextFacts, known: Mapping[str, float]) -> list[np.ndarray]:
     """The weighted share of the question's stems in each window, in the sentence, and how far that is from the best."""
     numbers = {s: number for number, s in enumerate(known)}
     share = np.array(list(known.values()), np.float32) / max(sum(known.values()), 1e-6)
@@ -241,13 +241,13 @@ class QuestionLabelling(Labelling):
         if NO_ANSWER not in self.labels or not any(q.answers == () for q in examples):
             return None
 
-        def choose(answers: Sequence[Found]) -> float:
+        def choose(answers: Sequence[ContextSpans]) -> float:
             texts = [q.passage(*f.spans[0][:2]) for q, f in zip(examples, answers, strict=True)]
             return best_threshold([q.answers or () for q in examples], texts, [f.null for f in answers])[1]
 
         return choose
 
-    def read(self, output: Found, example: Question) -> Answer:
+    def read(self, output: ContextSpans, example: Question) -> Answer:
         label = NO_ANSWER if output.refused else ANSWER
         entities = tuple(Entity(ANSWER, start, end, score=p) for start, end, p in output.spans)
         return Answer((label,), (entities[0].score or 0.0,), entities, value=output.null)

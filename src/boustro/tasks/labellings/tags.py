@@ -79,7 +79,7 @@ class WordLabelling(TagLabelling):
         """The labels of the training set in alphabetical order."""
         assert isinstance(options, TagOptions)
         if options.tag_scheme != TagOptions().tag_scheme:
-            raise ValueError(f"{data_name(sentences)}: a label per word, and tag_scheme is for entities; leave it out")
+            raise ValueError(f"{data_name(sentences)}: a label per word, and tag_scheme is for entities; remove it")
         return cls("labels", sorted({tag for s in sentences for tag in s.tags or ()}))
 
     def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:

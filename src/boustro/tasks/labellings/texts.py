@@ -147,7 +147,7 @@ class LabelSetLabelling(TextLabelling):
         if not labels:
             raise ValueError(f"{data_name(examples)}: no label, so there is nothing to learn")
         if isinstance(options, ClassOptions) and options.class_weights:
-            raise ValueError(f"{data_name(examples)}: --class-weights is for one label per text; leave it out")
+            raise ValueError(f"{data_name(examples)}: --class-weights is for one label per text; remove it")
         return cls("label-set", labels)
 
     def to_dict(self) -> dict[str, Any]:

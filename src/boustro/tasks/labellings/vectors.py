@@ -23,7 +23,7 @@ from boustro.metrics.score import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data import data_name
-from boustro.tasks.data.pairs import Pair
+from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.embed.data import Alone
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import NumberUnits
@@ -81,7 +81,7 @@ class VectorLabelling(Labelling):
         self.frequencies = None if words is None else WordFrequencies(words)
 
     @classmethod
-    def learn(cls, examples: Sequence[Pair], options: HeadOptions) -> "VectorLabelling":
+    def learn(cls, examples: Sequence[TextPair], options: HeadOptions) -> "VectorLabelling":
         assert isinstance(options, PoolingOptions)
         words = None
         if options.text_pooling == "sif":
@@ -92,28 +92,30 @@ class VectorLabelling(Labelling):
         words = self.frequencies and dict(self.frequencies.counts.most_common())
         return super().to_dict() | {"words": words}
 
-    def unpredictable(self, train: Sequence[Pair], dev: Sequence[Pair], max_span: int) -> dict[str, int]:
+    def unpredictable(self, train: Sequence[TextPair], dev: Sequence[TextPair], max_span: int) -> dict[str, int]:
         count = sum(not len(e.first) for e in (*train, *dev))
         return {ZERO_VECTORS: count} if count else {}
 
-    def side(self, examples: Sequence[Pair]) -> np.ndarray:
+    def side(self, examples: Sequence[TextPair]) -> np.ndarray:
         parts = [part for example in examples for part in (example.first, example.second)]
         if self.frequencies is None:
             return np.ones((sum(map(len, parts)), 1), np.float32)
         weights = [self.frequencies.weights(part) for part in parts]
         return np.concatenate(weights)[:, None] if weights else np.zeros((0, 1), np.float32)
 
-    def targets(self, examples: Sequence[Pair]) -> Targets:
+    def targets(self, examples: Sequence[TextPair]) -> Targets:
         return lambda numbers, rows: None
 
-    def read(self, output: np.ndarray, example: Pair) -> VectorAnswer:
+    def read(self, output: np.ndarray, example: TextPair) -> VectorAnswer:
         first, second = output
         if isinstance(example, Alone):
             return VectorAnswer(vector=first)
         lengths = np.linalg.norm(first) * np.linalg.norm(second)
         return VectorAnswer(value=float((first * second).sum() / lengths.clip(1e-12)), vector=first)
 
-    def score(self, examples: Sequence[Pair], answers: Sequence[Answer], signature: dict[str, str]) -> CorrelationScore:
+    def score(
+        self, examples: Sequence[TextPair], answers: Sequence[Answer], signature: dict[str, str]
+    ) -> CorrelationScore:
         """The correlation of cosines with scores; `ValueError` for an example without a score."""
         without = next((e for e in examples if e.score is None), None)
         if without is not None:
@@ -128,7 +130,7 @@ class PairVectorLabelling(VectorLabelling):
     scheme_name = "pair-vectors"
 
     @classmethod
-    def learn(cls, examples: Sequence[Pair], options: HeadOptions) -> "VectorLabelling":
+    def learn(cls, examples: Sequence[TextPair], options: HeadOptions) -> "VectorLabelling":
         """`ValueError` for texts alone, and for pairs that are all equally alike."""
         if single := next((e for e in examples if isinstance(e, Alone)), None):
             raise ValueError(
@@ -140,7 +142,7 @@ class PairVectorLabelling(VectorLabelling):
             raise ValueError("all pairs have the same score; training needs pairs that are more and less alike")
         return super().learn(examples, options)
 
-    def targets(self, examples: Sequence[Pair]) -> Targets:
+    def targets(self, examples: Sequence[TextPair]) -> Targets:
         """The scores of a batch, or `None` where it has a pair without one."""
         scores = np.array([np.nan if e.score is None else e.score for e in examples], np.float32)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.errors import shorten
-from boustro.tasks.answers import Answer, InputAnswer, Part
+from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions, Note, refuse_delimiter, refuse_tag_options, refuse_text_options
 from boustro.tasks.labellings.senses import How, SenseAnswer
@@ -117,9 +117,9 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         return cls.parse_value(parse_record(line, place), place)
 
     @staticmethod
-    def split(given: SenseSentence, name: str) -> Iterable[Part]:
+    def split(given: SenseSentence, name: str) -> Iterable[InputPart]:
         """An example for each word that is asked for."""
-        return [Part(Occurrence(given.sentence, target)) for target in given.targets]
+        return [InputPart(Occurrence(given.sentence, target)) for target in given.targets]
 
     def result(self, answer: InputAnswer[SenseSentence]) -> list[Sense]:
         """The sense of each word that is asked for."""

@@ -101,7 +101,7 @@ def fewshot(
     searched = {name: training.preset(preset)[name] for name in SEARCHED} if paper else {}
     unread += [f"--{option_name(name)}" for name, value in searched.items() if value != getattr(of_heads, name)]
     if unread:
-        raise OptionError(f"{', '.join(unread)} is not read with --preset {preset}; leave it out")
+        raise OptionError(f"{', '.join(unread)} is not read with --preset {preset}; remove it")
     how: dict[str, Any] = {"seeds": seeds or NUM_DRAWS, "budget": None}
     if paper:
         heads, how = ("mlp",), {"seeds": BEST, "budget": budget or BUDGET}

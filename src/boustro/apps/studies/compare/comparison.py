@@ -213,7 +213,7 @@ class Comparison(Grid):
                 "scores": [round(e.score or 0.0, 4) for e in got],
             }
             if not units.has_positions:
-                row |= {"answer": units.said(example, answer)}
+                row |= {"answer": units.describe_answer(example, answer)}
             rows.append(row | {"values": value.tolist()} if units.has_values else row)
         return scores, rows
 

@@ -52,7 +52,7 @@ NO_SCORES = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedSystem:
     """A system with its complete cells. Answers are read on demand, because those of a large study are many."""
 
     system: System
@@ -92,7 +92,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     data = grid.data()[judged]
     words, gold = [units.words(s) for s in data], [units.gold(s) for s in data]
     by_system = {s.name: [cell for cell in cells if cell.system.name == s.name] for s in grid.systems()}
-    finished = [Finished(s, by_system[s.name], judged, words, gold) for s in grid.systems() if by_system[s.name]]
+    finished = [FinishedSystem(s, by_system[s.name], judged, words, gold) for s in grid.systems() if by_system[s.name]]
     training = Training.of((s.words, units.gold(s)) for s in grid.train if units.has_positions)
     systems, counted, costs, configs = [], [], {}, []
     for each in finished:
@@ -149,7 +149,7 @@ def refuse_no_numbers(value: Any) -> None:
         raise ValueError(f"{shorten(value)} is not a number")
 
 
-def _facts(finished: Finished, grid: "Comparison") -> dict[str, Any]:
+def _facts(finished: FinishedSystem, grid: "Comparison") -> dict[str, Any]:
     """Scores and facts of one system, from what its cells recorded."""
     system, scores = finished.system, [cell.scores for cell in finished.cells]
     first, judged = scores[0], [s[finished.judged] for s in scores]
@@ -239,7 +239,7 @@ def _choose_pair(systems: list[dict[str, Any]], best: int, base: int, grid: "Com
 
 
 def _compare_pair(
-    grid: "Comparison", finished: list[Finished], chosen: tuple[int, int], training: Training, alike: np.ndarray
+    grid: "Comparison", finished: list[FinishedSystem], chosen: tuple[int, int], training: Training, alike: np.ndarray
 ) -> dict[str, Any]:
     """Two systems over the seeds that both have: differences by type and position, and examples."""
     units, data = grid.units, grid.data()[grid.judged_on]

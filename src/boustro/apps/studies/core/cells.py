@@ -31,7 +31,7 @@ from boustro.store import read_folder, read_json, reading, refuse_foreign, remov
 CELL_KIND = "cell"
 CELL_FORMAT = 5  # of a cell's folder; cells of an older format are computed again
 TRAINED = ("manifest.json", "config.json", "head.safetensors", "README.md")
-FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"trained/{name}" for name in TRAINED))
+CELL_FILES = ("scores.json", "dev.jsonl", "test.jsonl", *(f"trained/{name}" for name in TRAINED))
 """The files of a cell."""
 
 
@@ -114,7 +114,7 @@ def compute_cell(study: Cells, cell: Cell) -> None:
     with lock(cell.folder):
         if is_complete(study, cell):
             return
-        remove_folder(cell.folder, FILES)  # damaged, or absent
+        remove_folder(cell.folder, CELL_FILES)  # damaged, or absent
         refuse_foreign(cell.folder, CELL_KIND)
         with write_folder(cell.folder, CELL_KIND) as folder:
             scores = study.compute(cell, folder)

@@ -32,7 +32,7 @@ from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.core.cells import compute_cells
 from boustro.apps.studies.core.run import write_report
 from boustro.apps.studies.language.command import LanguageOptions
-from boustro.lab.adapt.backward import LEAST_STEPS, PLAN_FILE, Plan, keep_plan, kept_plan, measure
+from boustro.lab.adapt.backward import LEAST_STEPS, PLAN_FILE, KeyedPlan, keep_plan, kept_plan, measure
 from boustro.lab.adapt.memory import write_memory
 from boustro.lab.adapt.options import MemoryConfig
 from boustro.lab.pretrain.checkpoints import remove_checkpoints
@@ -54,7 +54,7 @@ it may be of all time."""
 
 
 @dataclass(frozen=True)
-class LanguagePlan(Plan):
+class LanguagePlan(KeyedPlan):
     """Plan of a language's parts; `steps` is 0 before the probe."""
 
     steps: int = 0

@@ -105,7 +105,7 @@ class ExampleAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedText:
+class EntityText:
     """A text with entities over its characters."""
 
     text: str
@@ -121,7 +121,7 @@ class Details:
     shown: bool = False
 
 
-Block = Table | Prose | Code | Figure | ExampleSentence | ExampleAnswers | MarkedText | Details
+Block = Table | Prose | Code | Figure | ExampleSentence | ExampleAnswers | EntityText | Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def to_html(block: Block) -> str:
             return f"<pre>{html.escape(block.text)}</pre>"
         case Figure():
             return f"<figure>{block.svg}<figcaption>{html.escape(block.caption)}</figcaption></figure>"
-        case MarkedText():
+        case EntityText():
             return f"<p dir=auto>{as_html(block.text, block.entities)}</p>"
         case Details():
             inner = "".join(to_html(b) for b in block.blocks)
@@ -174,7 +174,7 @@ def to_markdown(block: Block) -> str:
             return "\n".join(f"    {line}" for line in block.text.rstrip("\n").split("\n")) + "\n"
         case Figure():
             return ""
-        case MarkedText():
+        case EntityText():
             return as_text(block.text, block.entities) + "\n"
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])

@@ -25,7 +25,7 @@ GRID = np.geomspace(LOW, HIGH, 24)
 STARTS = 4  # the loss has several minima; the best points of the grid are begun from
 
 
-class Run(NamedTuple):
+class FinishedRun(NamedTuple):
     """A finished training run."""
 
     parameters: float
@@ -67,7 +67,7 @@ class Curve:
         return asdict(self)
 
 
-def refusal(runs: Sequence[Run]) -> str:
+def refusal(runs: Sequence[FinishedRun]) -> str:
     """Why no curve can be fitted to these runs; empty where one can."""
     sizes, budgets = len({run.parameters for run in runs}), len({run.pieces for run in runs})
     if sizes >= LEAST_EACH and budgets >= LEAST_EACH and len(runs) >= LEAST_RUNS:
@@ -78,7 +78,7 @@ def refusal(runs: Sequence[Run]) -> str:
     )
 
 
-def fit_curve(runs: Sequence[Run]) -> Curve:
+def fit_curve(runs: Sequence[FinishedRun]) -> Curve:
     """The curve of the runs; `ValueError` where there are too few, or a loss that is not positive and finite."""
     if message := refusal(runs):
         raise ValueError(message)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from boustro.apps.studies.core.cells import CELL_FORMAT, Cell, Cells, is_complete
 from boustro.apps.studies.scaling.command import ScalingOptions
-from boustro.apps.studies.scaling.curve import Run, fit_curve, refusal
+from boustro.apps.studies.scaling.curve import FinishedRun, fit_curve, refusal
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.output import duration
 from boustro.store import fingerprint, remove_folder
@@ -133,7 +133,7 @@ def summarise(study: ScalingStudy, cells: Sequence[Cell]) -> dict[str, Any]:
     objectives = {}
     for objective in study.options.objectives:
         rows = [cell.scores for cell in cells if cell.system.objective == objective]
-        runs = [Run(row["num_parameters"], row["pieces_seen"], row["validation_loss"]) for row in rows]
+        runs = [FinishedRun(row["num_parameters"], row["pieces_seen"], row["validation_loss"]) for row in rows]
         why = refusal(runs)
         objectives[objective] = {"runs": rows, "curve": None if why else fit_curve(runs).to_dict(), "refusal": why}
     stamp = "" if len(cells) == len(wanted) else f"{len(cells)} of {len(wanted)} cells"

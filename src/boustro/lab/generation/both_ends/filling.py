@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from boustro.lab.generation.both_ends.pair import Ends, Pair, nearest_left, nearest_right
+from boustro.lab.generation.both_ends.pair import Ends, LMPair, nearest_left, nearest_right
 from boustro.lab.generation.both_ends.reader import Ids
 from boustro.lab.generation.draws import draw_pieces
 from boustro.lab.generation.options import InfillOptions
@@ -108,7 +108,7 @@ def of_writers(forward: list[bool], left: Side, right: Side) -> Tensor:
     return torch.where(chosen[:, None], left.log_probs(), right.log_probs())
 
 
-def fill_gaps(pair: Pair, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
+def fill_gaps(pair: LMPair, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
     """The fillings of each gap, the best first, `options.candidates` of them or fewer where fewer differ.
 
     A context that does not fit into the window beside the gap loses its furthest pieces. Raises `ValueError` where the
@@ -137,7 +137,7 @@ def find_fillings(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> li
     return [sorted(middles) for middles in fillings]
 
 
-def context_room(pair: Pair, options: InfillOptions) -> int:
+def context_room(pair: LMPair, options: InfillOptions) -> int:
     """Most pieces of one side that are read; `ValueError` where a gap leaves no room for any."""
     room = pair.window - options.lengths()[-1] - options.read_on
     if room < 1:

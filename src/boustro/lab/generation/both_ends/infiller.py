@@ -17,7 +17,7 @@ from typing import Any, overload
 from boustro.encoders.options import Precision
 from boustro.given import as_text, iterate
 from boustro.lab.generation.both_ends.filling import Filling, Gap, context_room, fill_gaps
-from boustro.lab.generation.both_ends.pair import Pair, TextPieces, split_gaps
+from boustro.lab.generation.both_ends.pair import LMPair, TextPieces, split_gaps
 from boustro.lab.generation.options import InfillOptions
 from boustro.options import check_options
 from boustro.text.start import AUTO
@@ -91,7 +91,7 @@ class Infiller:
         """
         check_options(Infiller.__init__, locals())
         self.options = InfillOptions(**options)
-        self.pair = Pair.load(model, device, dtype, start_piece)
+        self.pair = LMPair.load(model, device, dtype, start_piece)
         self.pieces, self.counts = TextPieces(self.pair.tokenizer), Counter[str]()
         self._room = context_room(self.pair, self.options)
 

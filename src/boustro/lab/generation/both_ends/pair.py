@@ -29,7 +29,7 @@ from boustro.encoders.fused import lms_of
 from boustro.encoders.loading import load_config
 from boustro.encoders.options import Precision
 from boustro.encoders.spec import Spec, load_encoder
-from boustro.lab.generation.both_ends.reader import Ids, Read, Reader
+from boustro.lab.generation.both_ends.reader import EndReader, Ids, ReadContexts
 from boustro.lab.generation.options import UNIGRAM_WEIGHT
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of
@@ -40,7 +40,7 @@ from boustro.text.tokenizers import num_ids
 BATCH_ROWS = 64  # logits of as many rows are in memory at once
 
 
-class Pair:
+class LMPair:
     """Both LMs, the unigram log-probabilities (V,), and which pieces may be written.
 
     Attributes:
@@ -49,7 +49,7 @@ class Pair:
         window: Most pieces of a context and a gap together.
     """
 
-    def __init__(self, forward: Reader, backward: Reader, tokenizer) -> None:
+    def __init__(self, forward: EndReader, backward: EndReader, tokenizer) -> None:
         self.forward, self.backward, self.tokenizer = forward, backward, tokenizer
         self.device, self.window = forward.device, min(forward.room, backward.room)
         self.unigram = torch.stack([lm.after_start() for lm in (forward, backward)]).logsumexp(0) - log(2)
@@ -63,7 +63,7 @@ class Pair:
     @classmethod
     def load(
         cls, spec: str = "starter", device: str | None = None, dtype: Precision = "float32", start_piece: str = AUTO
-    ) -> "Pair":
+    ) -> "LMPair":
         """The pair that a spec names. Raises as `load_encoder`, and `ValueError` for anything but such a pair."""
         parts = Spec.parse(spec).parts
         for part in parts:
@@ -73,7 +73,7 @@ class Pair:
         if len(parts) != 2:
             raise ValueError(f"{spec} is {'one model' if len(parts) == 1 else f'{len(parts)} models'}; {NEEDED}")
         forward, backward = lms_of(load_encoder(spec, "last", device=device, dtype=dtype, start_piece=start_piece))
-        return cls(Reader(forward), Reader(backward), forward.tokenizer)
+        return cls(EndReader(forward), EndReader(backward), forward.tokenizer)
 
     def joint_scores(
         self,
@@ -104,13 +104,13 @@ NEEDED = "a gap is filled by a forward and a backward LM over one vocabulary, su
 class Ends:
     """The contexts of several gaps, read by both LMs; row `n` of its functions is about gap `rows[n]`."""
 
-    def __init__(self, pair: Pair, contexts: Sequence[tuple[Ids, Ids]], spaced: Sequence[bool | None] = ()) -> None:
+    def __init__(self, pair: LMPair, contexts: Sequence[tuple[Ids, Ids]], spaced: Sequence[bool | None] = ()) -> None:
         """`contexts` are the pieces on the left and on the right of each gap, in text order; with the gap, and with
         what `around` reads on, they must fit into the window. `spaced` says whether a gap's first piece begins with a
         space, None for either."""
         self.pair, self.contexts, self.spaced = pair, contexts, spaced or [None] * len(contexts)
-        self.left: Read = pair.forward.read([left for left, _ in contexts])
-        self.right: Read = pair.backward.read([right for _, right in contexts])
+        self.left: ReadContexts = pair.forward.read([left for left, _ in contexts])
+        self.right: ReadContexts = pair.backward.read([right for _, right in contexts])
 
     def ahead(self, written: Sequence[Ids], rows: Sequence[int]) -> Tensor:
         """(N, V) f of the piece after what is written at the left; -inf for pieces that may not stand there."""

@@ -26,7 +26,7 @@ from boustro.text.tokenizers import end_of_text_id
 Ids = Sequence[int]
 
 
-class Reader:
+class EndReader:
     """The whole LM of an encoder, with its head. `room` is the most pieces it reads after its start piece."""
 
     def __init__(self, encoder: LMEncoder) -> None:
@@ -47,9 +47,9 @@ class Reader:
         reading = list(reversed(context)) if self.backward else list(context)
         return [*self._start, *reading] or [self._end]
 
-    def read(self, contexts: Sequence[Ids]) -> "Read":
+    def read(self, contexts: Sequence[Ids]) -> "ReadContexts":
         """Read contexts, each in text order."""
-        return Read(self, [self.frame(context) for context in contexts])
+        return ReadContexts(self, [self.frame(context) for context in contexts])
 
     @torch.inference_mode()
     def after_start(self) -> Tensor:
@@ -70,11 +70,11 @@ class Reader:
         return (logits if self.finish is None else self.finish(logits)).log_softmax(-1)
 
 
-class Read:
+class ReadContexts:
     """Contexts that a reader has read, all but their last piece: that one is read with what is written after it."""
 
     @torch.inference_mode()
-    def __init__(self, reader: Reader, contexts: Sequence[Ids]) -> None:
+    def __init__(self, reader: EndReader, contexts: Sequence[Ids]) -> None:
         self.reader = reader
         self.last = [context[-1] for context in contexts]
         width = max(map(len, contexts)) - 1
