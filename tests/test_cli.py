@@ -14,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from boustro.apps.cli.arguments import Line
+from boustro.apps.cli.arguments import Line, check_places
 from boustro.apps.cli.known import COMMANDS, GROUPS, usage
 from boustro.apps.cli.main import main, set_environment
+from boustro.apps.export.folder import write_card
+from boustro.lab.adapt.backward import BackwardConfig
+from boustro.lab.adapt.backward import _card as card_of_backward
 from boustro.output import console
 from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
@@ -573,6 +576,34 @@ MADE |= {"backward": "back", "check": "", "seq2seq": "biglm", "language": "", "s
 SAY = {"compare": "study", "fewshot": "shots", "embed": "made.npy", "export": "made"}
 """The commands that say themselves what comes next; of two the world has what they write."""
 SEGMENTS = "--dry-run --no-compile --segment-length 16 --batch-segments 2 --preset tiny"
+
+
+def test_commands_in_messages_and_cards_are_taken(world, exported, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given, model = tmp_path / "my 'texts'", shutil.copytree(exported, tmp_path / "my model")
+    given.mkdir()
+    for name, content in (
+        ("a.txt", "The ferry to Vellmar left late.\nIt rained there again, and nobody came.\n"),
+        ("b.jsonl", '{"text": "Ada left."}\n'),
+    ):
+        (given / name).write_text(content)
+    write_card(model, model.name)
+    trained = BackwardConfig(model=world["lm"], text=("corpus.txt",), out=shutil.copytree(world["back"], "a backward"))
+    result = {"validation_perplexity": 9.0, "pieces_seen": 9, "num_parameters": 9}
+    said = [(model / "README.md").read_text(), card_of_backward(trained, result)]
+    failing = (["check", str(given / "a.txt")], ["check", str(given / "b.jsonl")], ["predict", model.name, str(given)])
+    for words in (*failing, ["demo", "--copy-sample", "my sample"]):
+        main(words)
+        said.append("".join(capsys.readouterr()))
+    (tmp_path / "texts.txt").write_text("Ada left.\n")
+    commands = [command for text in said for command in re.findall(r"boustro ((?:predict|label|fit) .+)$", text, re.M)]
+    assert len(commands) >= len(said)
+    for name in ("train.conll", "dev.conll"):
+        shutil.copy(world["train.conll"], name)
+    for name, *words in map(shlex.split, commands):
+        line = Line.read(COMMANDS[name].function(), words, "")
+        check_places(line, line.values("", ""), "")
+        assert name != "predict" or main([name, *words]) == 0
 
 
 @pytest.mark.parametrize("name", [*(name for name, known in COMMANDS.items() if known.next), *SAY])
