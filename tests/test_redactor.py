@@ -322,6 +322,19 @@ def test_one_name_has_one_mask_in_a_row_or_everywhere(toy, file, tmp_path, capsy
     assert (out, err) == ("text,n\n[PER_1] left.,1\n[PER_2] left.,2\n", "")
 
 
+def test_columns_of_a_folder_are_those_of_its_tables_and_are_there_before_anything_is_written(toy, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("body,n\nOkonkwo left.,Okonkwo\n")
+    (tmp_path / "in" / "e.txt").write_text("Okonkwo left.\n")
+    words = ["redact", str(tmp_path / "in"), "--text-column", "body", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert (tmp_path / "out" / "a.csv").read_text() == "body,n\n[PER_1] left.,Okonkwo\n"
+    assert (tmp_path / "out" / "e.txt").read_text() == "[PER_1] left.\n"
+    (tmp_path / "in" / "z.csv").write_text("text\nOkonkwo left.\n")
+    assert main([*words[:-1], str(tmp_path / "new")]) == 1 and "z.csv: no column 'body'" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_table_in_windows_1252_becomes_utf8_that_a_spreadsheet_reads(toy, file, tmp_path):
     path, out = file("a.csv", "text;n\r\nOkonkwo grüßt.;5 €\r\n".encode("cp1252")), tmp_path / "b.csv"
     assert main(["redact", str(path), "--out", str(out)]) == 0

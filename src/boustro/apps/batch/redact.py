@@ -67,8 +67,8 @@ def redact(
         source: A file of lines of text, a table (.csv, .tsv, .xlsx, .parquet, .arrow), JSON or JSON lines, a folder of
             such files, or - for standard input. Compressed files are read too.
         out: File to write, of the same kind; of a folder, a new folder. By default standard output.
-        text_column: Columns of a table, or keys of JSON, in which names are masked. By default the column text or
-            sentence of a table, and everything in JSON.
+        text_column: Columns of a table, or keys of JSON, in which names are masked; lines of text in a folder are
+            read whole. By default the column text or sentence of a table, and everything in JSON.
         with_: mask ([PERSON_1], the same for the same name) or label ([PERSON]).
         model: A tagger's folder. By default that of the package, which knows persons, places and organisations.
         same_everywhere: Give a name the same mask in all rows, and in all files of a folder; by default in a row.
@@ -89,11 +89,15 @@ def redact(
         pairs = [(path, out)]
     for file, target in pairs:
         _check(file, target, overwrite)
+    if text_column and not is_folder and form_of(path) == "text":
+        raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
     with only_errors(quiet):
         from boustro.apps.live.structured import Checker
 
         kept = kept_columns(model).get("text_column", ())
         work = FileRedaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
+        for file, _ in pairs:
+            work.check_columns(file)
         for file, target in pairs:
             work.redact(file, target)
         print_notices(Counter(note.what for note in work.notes))
@@ -158,6 +162,9 @@ class FileRedaction:
         if form in TABLES:
             table = open_rows(file, form, notes=self.notes)
             columns = self._columns_of(table)
+            if rest := [key for key in table.keys if key and key not in columns]:
+                left = f"tables with columns that are not read and stay: {', '.join(rest)}"
+                self.notes.append(Note(left, str(table.path)))
             with _written(out) as (stream, place):
                 TABLES[table.form](self, table, columns, stream, place)
         else:
@@ -172,11 +179,12 @@ class FileRedaction:
         unknown = [name for name in chosen if name not in found]
         if unknown or not chosen:
             raise no_column(str(table.path), unknown[:1] or TEXT_KEYS[:1], (row for _, row in table), found)
-        if rest := [key for key in found if key not in chosen]:
-            self.notes.append(
-                Note(f"tables with columns that are not read and stay: {', '.join(rest)}", str(table.path))
-            )
         return chosen
+
+    def check_columns(self, file: Path) -> None:
+        """`ValueError`, before the work, for a table without the columns in which names are masked."""
+        if not is_stream(str(file)) and (form := form_of(file)) in TABLES:
+            self._columns_of(open_rows(file, form, notes=[]))
 
     def texts(self, rows: Iterable[list[str | None]]) -> Iterator[list[Any]]:
         """The texts of each row without names; what is no text stays."""
@@ -222,8 +230,6 @@ class FileRedaction:
         elif form == "json":
             yield from self._json((f"{file}:{line.number}", line.line, line.end) for line in lines)
         else:
-            if self.columns:
-                raise OptionError(f"{file}: lines of text have no columns; leave --text-column out")
             ends: list[tuple[str, str]] = []
 
             def texts() -> Iterator[list[str | None]]:
