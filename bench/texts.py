@@ -18,7 +18,7 @@ and for TF-IDF the strength, is chosen on the development set, for every system.
 With `--shots` the same from K texts per label without a development set, in the draws of `boustro fewshot`; the
 strength of TF-IDF is chosen on thirds of them left out, or halves. `three lines` are scikit-learn's: MiniLM's own
 vectors (`SentenceTransformer.encode`) under a logistic regression, C = 10. Behind a row of a folder is the difference
-to them in the same draws. The folder reads each text once. Seconds are those of the processor.
+to them in the same draws. Seconds are those of the processor.
 """
 
 import json
@@ -39,7 +39,6 @@ from sklearn.model_selection import StratifiedKFold
 
 import boustro
 from boustro.apps.studies.core.draws import draw_all
-from boustro.encoders.sentences import TextVectors
 from boustro.tasks.data.texts import read_texts
 from pairs import encoders, hold_out, read_records, shown
 
@@ -74,7 +73,6 @@ def main(
         num_draws: Draws of so few texts.
     """
     warnings.filterwarnings("ignore", category=FutureWarning)
-    TextVectors._vectors = once(TextVectors._vectors)
     systems = {name: (spec, {**how, "words": False}) for name, (spec, how) in encoders(minilm).items()}
     systems["default"] = ("starter", {})
     systems |= {name: (name.replace("folder", str(minilm)), {}) for name in FOLDERS}
@@ -182,24 +180,13 @@ def few(minilm: Path) -> dict[str, Fit]:
     return {"TF-IDF": words, BASE: three_lines}
 
 
-def once(read: Callable[[Any, Sequence[str]], np.ndarray]) -> Callable[[Any, Sequence[str]], np.ndarray]:
-    """The vectors of texts by the one folder of this run, each text read once, whatever is trained over it."""
-    known: dict[str, np.ndarray] = {}
-
-    def vectors(encoder: Any, texts: Sequence[str]) -> np.ndarray:
-        if new := [text for text in texts if text not in known]:
-            known.update(zip(new, read(encoder, new), strict=True))
-        return np.stack([known[text] for text in texts])
-
-    return vectors
-
-
 def fitting(encoder: str, options: dict[str, Any]) -> Fit:
     """The same of a classifier of ours."""
 
     def fit(train: Examples, dev: Examples) -> float:
         classifier = boustro.Classifier(encoder, **options).fit(train, seed=1)
-        return accuracy([answer.label for answer in classifier.predict([text for text, _ in dev])], dev)
+        answers = classifier.answer(read_texts(dev), cached=True)  # so each set is encoded once, whatever is trained
+        return accuracy([answer.tags[0] for answer in answers], dev)
 
     return fit
 
