@@ -389,7 +389,8 @@ def test_words_whose_vectors_stay_are_scored_once(make, monkeypatch):
 
 
 @pytest.mark.parametrize(("spec", "options"), [("{lm}", {}), ("masked:{masked}", {}), ("{lm}", {"memory": True})])
-def test_what_cannot_be_cut_is_an_error(world, spec, options):
+def test_what_cannot_be_cut_is_an_error_before_it_is_read(world, spec, options, monkeypatch):
+    monkeypatch.setattr("boustro.features.reader.Reader.read", lambda *given, **how: pytest.fail("read"))
     with pytest.raises(ValueError, match="live"):
         Tagger(world.fill(spec), "linear", live=True, cache=False, epochs=1, **options).fit(DATA, seed=1)
 

@@ -136,19 +136,19 @@ class Versions(HeadInputs):
         return rows, lengths, self._sides[rows]
 
 
-def cut_inputs(
-    encoder: Encoder, context: str, sentences: Sequence[Sentence], inputs: HeadInputs, seed: int
-) -> tuple[Versions, dict[str, int]]:
-    """The features of sentences in three ways, with distances as side features; and how many sentences are cut.
-
-    Raises `ValueError` for an encoder without a backward LM, which is what is cut.
-    """
-    by_sentence = context == "sentence"
-    if not RowVectors(encoder, WordBuffer(), by_sentence).can_be_cut:
+def refuse_uncut(encoder: Encoder, context: str) -> None:
+    """`ValueError` for an encoder without a backward LM, which is what `cut_inputs` cuts."""
+    if not RowVectors(encoder, WordBuffer(), context == "sentence").can_be_cut:
         raise ValueError(
             f"{encoder.spec}: live cuts what a backward LM has read, and this encoder has none that reads on its own; "
             "leave --live out (the tagger streams without it)"
         )
+
+
+def cut_inputs(
+    encoder: Encoder, context: str, sentences: Sequence[Sentence], inputs: HeadInputs, seed: int
+) -> tuple[Versions, dict[str, int]]:
+    """The features of sentences in three ways, with distances as side features; and how many sentences are cut."""
     drawn = np.random.default_rng([seed, 11]).choice(DELAYS, len(sentences))
     ways = [np.zeros_like(drawn), drawn]
     streams, total = [np.concatenate([stream] * 3) for stream in inputs.streams], int(inputs.starts[-1])
@@ -161,7 +161,7 @@ def cut_inputs(
                     way * total + int(inputs.starts[numbers[0]]),
                     np.repeat(delays[numbers], [*map(len, group)]),
                 )
-                for number, distance, vectors in _cut(encoder, group, behind, by_sentence):
+                for number, distance, vectors in _cut(encoder, group, behind, context == "sentence"):
                     for stream, vector in zip(streams, vectors, strict=True):
                         stream[first + number] = vector
                     distances[first + number] = distance

@@ -54,11 +54,12 @@ class Cut(Companion):
     def read(
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
     ) -> TrainingFeatures:
-        from boustro.features.training import cut_inputs
+        from boustro.features.training import cut_inputs, refuse_uncut
         from boustro.tasks.fitting import read_plainly
 
-        inputs = read_plainly(plan, labelling, examples).inputs
-        inputs, cut = cut_inputs(plan.reader.encoder(), plan.reader.reading.context, examples, inputs, seed)
+        encoder, context = plan.reader.encoder(), plan.reader.reading.context
+        refuse_uncut(encoder, context)
+        inputs, cut = cut_inputs(encoder, context, examples, read_plainly(plan, labelling, examples).inputs, seed)
         return TrainingFeatures(plan.reader, inputs, cut)
 
 
