@@ -121,3 +121,6 @@ def test_predict_says_what_decided(tagger, tmp_path, capsys):
             assert places(own) == places(wanted)
     assert main([*command, "--format", "text"]) == 2
     assert "--explain" in capsys.readouterr().err
+    for ending in ("csv", "xlsx", "txt", "html"):  # no JSON lines under these names
+        assert main([*command, "--out", str(tmp_path / f"a.{ending}")]) == 2
+        assert "no place for what --explain adds; end it in .jsonl" in capsys.readouterr().err

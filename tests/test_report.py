@@ -9,14 +9,17 @@ import itertools
 import json
 import random
 import re
+from pathlib import Path
 
 import pytest
 
 from boustro.apps.drawing import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.apps.studies.compare.command import _best
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.compare.report import REPORT
 from boustro.apps.studies.core import systems
 from boustro.apps.studies.core.cells import CELL_KIND, find_cells
+from boustro.apps.studies.core.options import StudyData
 from boustro.apps.studies.core.run import write_report
 from boustro.apps.studies.report.blocks import EntityText, Section
 from boustro.apps.studies.report.charts import score_dots
@@ -356,7 +359,8 @@ def test_a_verdict_admits_that_there_is_no_difference():
 
     def system(name, dev, gap):
         means = {"dev": {"mean": dev}, "test": {"mean": dev - 10}}
-        return {"name": name, **means, "num_seeds": 3, "to_best": gap, "shots": None}
+        made = {"encoder": name, "head": "mlp", "variant": {}}
+        return {"name": name, **means, **made, "num_seeds": 3, "to_best": gap, "shots": None}
 
     second = system("b", 79.9, gap(0.1, -0.4, 0.6, 0.8, False))
     task = {"metric": "F1"}
@@ -389,6 +393,8 @@ def test_a_verdict_admits_that_there_is_no_difference():
     assert REPORT.summary(results) == f"Use a. {counted}; b is as good, and a is smaller."
     second["head_parameters"] = 1
     assert REPORT.summary(results) == f"Use b. {counted}; a is as good, and b is smaller."
+    data = StudyData(train=Path("t.conll"), dev=Path("d.conll"))
+    assert _best(results, data, {}).startswith("boustro fit --encoder b --head mlp --train t.conll")
     second["head_parameters"] = 2
     assert REPORT.summary(results) == f"Use a. {counted}; b is as good."
     second["to_best"] = gap(-0.2, -1.0, 1.0, 0.8, False)

@@ -201,11 +201,14 @@ def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain
         )
     if ending == ".xlsx" and find_spec("openpyxl") is None:
         raise ImportError(f"--out {out}: {EXCEL}")
+    if explain and form is None and OUT.get(ending, "jsonl") != "jsonl":
+        raise OptionError(f"--out {out}: it has no place for what --explain adds; end it in .jsonl")
     form = form or ("jsonl" if explain else OUT.get(ending, "text"))
     known = kind.formats if ending not in BINARY else ("sheet" if ending == ".xlsx" else "jsonl",)
     if form not in (*known, *(["csv", "tsv"] if ending not in BINARY else [])):
-        what = f"a {kind.__name__}" if ending not in BINARY else f"a file {ending}"
-        raise OptionError(f"--format {form}: {what} has {', '.join(known if ending not in BINARY else ('jsonl',))}")
+        if ending in BINARY:
+            raise OptionError(f"--format {form}: a file {ending} has a form of its own; remove --format")
+        raise OptionError(f"--format {form}: a {kind.__name__} has {', '.join(known)}")
     return form
 
 

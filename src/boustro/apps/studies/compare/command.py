@@ -161,8 +161,10 @@ def _run(
 
 
 def _best(results: dict[str, Any], data: StudyData, given: dict[str, Any]) -> str:
-    """The command that trains the best system on all of the training data, with the options that were given."""
-    best = next(system for system in results["systems"] if system["name"] == results["best"])
+    """The command that trains the system to use on all of the training data, with the options that were given."""
+    from boustro.apps.studies.compare.report import used_system
+
+    best = used_system(results)
     others = {name: value for name, value in (given | best["variant"]).items() if name != SHOTS}
     chosen = {"encoder": best["encoder"], "head": best["head"], "train": data.train, "dev": data.dev, "out": "MODEL"}
     return command_line("fit", **(others | chosen))

@@ -82,19 +82,33 @@ def _name_with_seeds(system: Mapping[str, Any], results: Results) -> str:
     return system["name"] + ("" if there == asked else f" ({numbers.seeds(there, asked)})")
 
 
+def used_system(results: Results) -> Mapping[str, Any]:
+    """The system that the summary says to use: the best on dev, or one as good that is smaller."""
+    best, rival = _first_two(results)
+    return min((best, rival), key=_parameters) if rival and _are_equal(rival) else best
+
+
+def _first_two(results: Results) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The best system on dev and the nearest other one, which may be as good, where there is any."""
+    best = next(s for s in results["systems"] if s["name"] == results["best"])
+    known = [s for s in _rivals(results["systems"], best) if s["to_best"] is not None]
+    return best, next((s for s in known if not s["to_best"]["reliable"]), known[0] if known else None)
+
+
+def _are_equal(rival: Mapping[str, Any]) -> bool:
+    return abs(rival["to_best"]["points"]) < EQUAL_POINTS
+
+
 def summary(results: Results) -> str:
     """The best system on dev, what it does, and whether its lead over the nearest other one is real."""
-    judged, systems = results["judged_on"], results["systems"]
-    best = next(s for s in systems if s["name"] == results["best"])
+    judged = results["judged_on"]
     total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
-    known = [s for s in _rivals(systems, best) if s["to_best"] is not None]
-    rival = next((s for s in known if not s["to_best"]["reliable"]), known[0] if known else None)
-    equal = rival is not None and abs(rival["to_best"]["points"]) < EQUAL_POINTS
-    used = min((best, rival), key=_parameters) if rival and equal else best
+    best, rival = _first_two(results)
+    used = used_system(results)
     what = does(used["figures"], used[judged]["mean"], results["task"], total)
     if rival is None:
         return told(best["name"], what, "")
-    if equal:
+    if _are_equal(rival):
         other = rival if used is best else best
         smaller = f", and {used['name']} is smaller" if _parameters(used) < _parameters(other) else ""
         return told(used["name"], what, f"{other['name']} is as good{smaller}")
