@@ -46,6 +46,8 @@ LDA_FOLDS, VALIDATED, MOST_SPLITS = 4, 600, 20
 LDA_SCALES = 2.0 ** np.arange(-24, 3, 0.5)  # separable classes want scores of any size, hopeless ones nearly 0
 LOGISTIC_STRENGTH = 0.1
 """1 / C of the logistic regression."""
+LOGISTIC_TOLERANCE = 1e-6
+"""Of the logistic regression. At 1e-4, as for TF-IDF, 10 of 500 answers from 8 texts of AG News were others."""
 ABSENT = math.log(1e-6)
 """The score of a class that no text has."""
 LEAST_MEAN_LENGTH = 1e-9
@@ -201,9 +203,8 @@ def _logistic(x: np.ndarray, ids: np.ndarray, count: int) -> Linear:
     """That of scikit-learn, see `heads.words.descend`."""
     present, places = np.unique(ids, return_inverse=True)
     weight, bias = np.zeros((count, x.shape[1]), np.float32), np.full(count, ABSENT, np.float32)
-    shares = descend(
-        lambda shares: x @ (x.T @ shares), places, LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
-    )
+    penalty = LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
+    shares = descend(lambda shares: x @ (x.T @ shares), places, penalty, tolerance=LOGISTIC_TOLERANCE)
     weight[present], bias[present] = (x.T @ shares[:-1]).T, shares[-1] - shares[-1].mean()
     return weight, bias
 

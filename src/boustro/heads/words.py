@@ -29,7 +29,7 @@ FEW_TEXTS = 500
 WORD_STRENGTH = 1 / 30
 """Of the penalty on W; more texts count more against it."""
 MOST_STEPS, REMEMBERED, TOLERANCE = 200, 8, 1e-4
-"""Of L-BFGS; it ends where a step promises to lessen the loss by less than the last."""
+"""Of L-BFGS, see `descend`."""
 RATIOS = (0.0, 0.15, 0.3, 0.6, 1.0, 2.0, 4.0, 100.0)
 """b_k / a."""
 SUM_GRID = tuple(2.0 ** (power / 2) for power in range(-6, 3))
@@ -143,9 +143,14 @@ def _kernel(x: Any, v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def descend(
-    product: Callable[[np.ndarray], np.ndarray], own: np.ndarray, penalty: float, begin: np.ndarray | None = None
+    product: Callable[[np.ndarray], np.ndarray],
+    own: np.ndarray,
+    penalty: float,
+    begin: np.ndarray | None = None,
+    tolerance: float = TOLERANCE,
 ) -> np.ndarray:
-    """(S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K.
+    """(S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K. It ends where a step
+    promises to lessen the loss by less than `tolerance`.
 
     Least is the mean cross-entropy + penalty / 2 · ‖W‖², W = Aᵀ · [x; v]: the loss of scikit-learn's logistic
     regression, which has one vector for two classes. What L-BFGS adds and multiplies are slopes of W, which are such
@@ -185,7 +190,7 @@ def descend(
         for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
             way += (share - inner(change, way) / bend) * step
         fall = -inner(slope, way)
-        if fall < TOLERANCE:
+        if fall < tolerance:
             break
         up = way[1, :-1] + way[1, -1]
         linear = penalty * float((point[0, :-1] * way[1, :-1]).sum())
