@@ -261,6 +261,15 @@ def test_a_classifier_is_cached_saved_and_opened(folder, tmp_path, monkeypatch, 
     assert boustro.SentenceEncoder(f"{folder}{joined}", "statistics").fit(TOPICS).encode("Ada left").any()
 
 
+def test_words_stand_beside_a_vector_of_a_text_only_where_there_are_many(folder):
+    texts, labels = [f"{text} {n}" for n in range(4) for text in TOPICS], LABELS * 4
+    few = boustro.Classifier(str(folder), cache=False).fit(texts, labels)
+    assert len(texts) >= 20 and few.head_kind == "lda-pool" and not few.config.words
+    other = boustro.Classifier(f"masked:{folder}", cache=False).fit(texts, labels)
+    many = boustro.Classifier(str(folder), "mlp-pool", cache=False, epochs=1).fit(texts, labels)
+    assert other.config.words and many.config.words
+
+
 def test_an_export_is_refused_in_a_sentence(folder, tmp_path, capsys):
     boustro.Classifier(str(folder), cache=False).fit(TOPICS, LABELS).save_pretrained(tmp_path / "topics")
     assert main(["export", str(tmp_path / "topics"), "--out", str(tmp_path / "out")]) != 0

@@ -228,6 +228,11 @@ class Spec:
         return all(part.kind in (KINDS[TABLE], KINDS[SENTENCES]) for part in self.parts)
 
     @property
+    def is_sentences(self) -> bool:
+        """Whether it names folders of sentence-transformers alone."""
+        return all(part.kind is KINDS[SENTENCES] for part in self.parts)
+
+    @property
     def reads_as_made(self) -> bool:
         """Whether a part refuses to be read otherwise than it was when it was made: a memory, and names."""
         return any(part.kind in (KINDS[MEMORY], KINDS[NAMES]) for part in self.parts)

@@ -95,6 +95,8 @@ class Classifier(Task[str, Label]):
     @staticmethod
     def resolve_options(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
         """With few texts of each label a head in closed form, else an MLP; and words beside it unless it was said."""
+        from boustro.encoders.spec import Spec  # here, because it imports torch
+
         kind, options, config = plan.head_kind, plan.head_options, plan.config
         counts = Counter(text.label for text in train)
         if kind == AUTO_POOL:
@@ -105,7 +107,9 @@ class Classifier(Task[str, Label]):
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
         if config.words is None:
             found = not head_class(kind).alone and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
-            config = replace(config, words=found)
+            # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
+            few_vectors = kind == "lda-pool" and Spec.parse(plan.reader.spec).is_sentences
+            config = replace(config, words=found and not few_vectors)
         if config.table != "auto" and not config.words:
             raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
         return replace(plan, head_kind=kind, head_options=options, config=config)
