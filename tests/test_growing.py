@@ -4,7 +4,9 @@
 """
 
 import json
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -210,6 +212,7 @@ class Echo:
     """A predictor that answers everything with nothing."""
 
     offsets, columns = None, Columns()
+    answering = SimpleNamespace(model=SimpleNamespace(take_languages=Counter))
 
     def answer_each(self, values, places):
         return [{"seen": True} if value != "bad" else ValueError("bad") for value in values]

@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_refused(folder, command, tmp_path, file):
     with pytest.raises(ValueError, match="expected one object such as"):
         train_again(command[1], tmp_path / "other", command, tmp_path / "kinds.json")
     for name in ("starter-names", "starter-memory"):
-        with pytest.raises(ValueError, match=rf"{name} is .*, not a model"):
+        with pytest.raises(ValueError, match=rf"{name} is .*, not an LM"):
             load_encoder(f"masked:{name}")
 
 

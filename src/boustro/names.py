@@ -4,6 +4,7 @@
     starter-memory       its memory of words, which belongs to encoders
     starter-names        the same, with what a network learned of names; also the name of the tagger that it is
     starter-words        a table of words for whole texts, made from a sentence encoder
+    starter-texts        a sentence encoder: MiniLM in four bits
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
@@ -27,16 +28,24 @@ EXTENDED = {
     "starter-memory": ("memory", "starter/memory"),
     "starter-names": ("names", "starter/names"),
     "starter-words": ("table", "starter/words"),
+    "starter-texts": ("sentences", "starter/texts"),
 }
-"""Encoders of the package that are no models: their kind, and where what belongs to them lies."""
+"""Encoders of the package that are no LMs: their kind, and where what belongs to them lies."""
 FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE = "fusion", "elmo", "low-rank adaptation", "memory", "names", "table"
 """Kinds of folders that encoders are loaded from and that transformers does not know."""
-SHIPPED_TABLE = "starter-words"
+SHIPPED_TABLE, SHIPPED_SENTENCES = "starter-words", "starter-texts"
 SHIPPED_TAGGER = "starter-names"
 """The tagger of the package, whatever folders there are here. `names` (`NAMES`) is short for it where no trained folder
 is called so (`text.places.packaged_tagger`), so no default of ours may be that word."""
 SENTENCES, MODULES = "sentences", "modules.json"
 """The kind of a folder of sentence-transformers, and the file that it is known by."""
+WHATS = {
+    MEMORY: "a memory of words",
+    NAMES: "a network that finds names",
+    TABLE: "a table of words",
+    SENTENCES: "a sentence encoder",
+}
+"""The kinds of `EXTENDED` in words."""
 HUB_SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as out of reach
 
 
@@ -49,9 +58,8 @@ def locate_model(name: str) -> str:
     if name in SHIPPED:
         return _packaged(SHIPPED[name])
     if name in EXTENDED:
-        whats = {MEMORY: "a memory of words", NAMES: "a network that finds names", TABLE: "a table of words"}
-        what = whats[EXTENDED[name][0]]
-        raise ValueError(f"{name} is {what}, not a model; it is an encoder, such as in --encoder {name}")
+        what = WHATS[EXTENDED[name][0]]
+        raise ValueError(f"{name} is {what}, not an LM; it is an encoder, such as in --encoder {name}")
     if name in PAIRS:
         raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
     path = Path(expand_home(name))
@@ -66,7 +74,7 @@ def locate_model(name: str) -> str:
 
 
 def locate_extended(name: str) -> str:
-    """The path of a memory, of names or of a table: that of the package, or a folder."""
+    """The path of what `EXTENDED` lists, or of a folder of such a kind."""
     return _packaged(EXTENDED[name][1]) if name in EXTENDED else expand_home(name)
 
 

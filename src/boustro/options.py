@@ -75,6 +75,13 @@ class Where:
     values: "Range | Given | tuple[Any, ...]"
 
 
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """Beside the type of an option: where it is given, the command line has no value for `option`, which is `None`."""
+
+    option: str
+
+
 class Given:
     """All values but `None`."""
 

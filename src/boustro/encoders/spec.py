@@ -18,6 +18,7 @@ names:DIR           an encoder and a network that finds names (boustro names); t
 sentences:NAME      a model of sentence-transformers; a folder that has modules.json needs no kind before it
 table:DIR           a table of words that a sentence encoder has read (boustro distill-words); no LM reads anything
 starter-words       the table of the package
+starter-texts       the sentence encoder of the package
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
@@ -181,7 +182,9 @@ class SpecPart:
         """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model`."""
         if self.kind.elsewhere:
             return self.path
-        is_extended = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE])
+        is_extended = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE]) or (
+            self.kind is KINDS[SENTENCES] and self.path in EXTENDED
+        )
         return locate_extended(self.path) if is_extended else locate_model(self.path)
 
     def fingerprint(self) -> list[Any]:

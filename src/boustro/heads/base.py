@@ -43,6 +43,8 @@ class Head(nn.Module, ABC):
     """Whether it is trained at once, by `solve(pool(vectors, lengths), targets, lengths, kin)`, and not by its loss."""
     alone: ClassVar[bool] = False
     """Whether a model of words stands beside it only where that is asked for."""
+    takes_names: ClassVar[bool] = False
+    """Whether `solve` also learns what the labels are called, from `named`, where a stream has vectors of texts."""
     has_temperature: ClassVar[bool] = False
     """Whether `temperature` has an effect: it changes probabilities and no answer."""
     mixed_precision: ClassVar[bool] = False

@@ -55,6 +55,13 @@ class Batch(NamedTuple):
         return vectors if self.side is None else torch.cat([vectors, self.side.to(vectors.device)], dim=1)
 
 
+class NamedLabels(NamedTuple):
+    """The names of labels, read as texts: an example for each of the labels with these numbers."""
+
+    inputs: "HeadInputs"
+    labels: np.ndarray
+
+
 class HeadInputs:
     """Features of sentences as the examples of a head.
 

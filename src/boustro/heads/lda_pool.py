@@ -13,7 +13,11 @@ to C = 1,000, and less below. The scores are then
 
     a · (U · v + c) + Σ_k b_k · LDA_k        one for each choice k of blocks
 
-with weights that are chosen on the same examples left out (`heads.words.choose_weights`).
+with weights that are chosen on the same examples left out (`heads.words.choose_weights`), where there are others of
+their class; else with a = 1 and b = 0.
+
+What a label is called counts as two more of its texts in that regression. No text has taught the names anything, so all
+texts judge them: they count where more texts than by chance are nearest to the name of their own label.
 
 Source: `heads.closed_form`. S texts, d width of h, e = 3 d with v beside h, C classes.
 """
@@ -21,6 +25,7 @@ Source: `heads.closed_form`. S texts, d width of h, e = 3 d with v beside h, C c
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +33,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from boustro.arrays import unit
 from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, lda
 from boustro.heads.inputs import Kinship
@@ -54,6 +60,8 @@ LEAST_MEAN_LENGTH = 1e-9
 """The least mean length of v."""
 VECTOR_SCALES = LDA_SCALES[LDA_SCALES >= 1 / 4]
 """Of the logistic regression: where examples left out cannot tell, its scores stay above those of the others."""
+ONE_SIDED = 1.64
+"""Standard deviations of a normal distribution that 5% are beyond."""
 Linear = tuple[np.ndarray, np.ndarray]
 """Weight (C, k) and bias (C,)."""
 
@@ -75,8 +83,10 @@ class PooledLDA(Head):
     """A discriminant over pooled texts. Targets are class ids (S,); the prediction for a text is its scores (C,),
     before softmax."""
 
-    closed_form = True
+    closed_form = takes_names = True
     body: Discriminant
+    names_count = False
+    """After training, whether what the labels are called was learned, too."""
     tried: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = ()
     """After training, for each part that was left out: the numbers of the texts that were learned, those of the part,
     and their scores (S, C)."""
@@ -105,8 +115,16 @@ class PooledLDA(Head):
         return self.body.map((x - self.body.mean) * self.body.scale)
 
     @torch.no_grad()
-    def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:
-        """Train on texts, whatever their lengths; `ValueError` for several labels per text."""
+    def solve(
+        self,
+        pooled: Float[Tensor, "S e"],
+        targets: Any,
+        lengths: Tensor,
+        kin: Kinship | None = None,
+        named: tuple[Float[Tensor, "M e"], np.ndarray] | None = None,
+    ) -> None:
+        """Train on texts, whatever their lengths; `named` are the vectors of what labels are called, and the numbers of
+        these labels. `ValueError` for several labels per text."""
         if targets.is_floating_point():
             raise ValueError("an lda-pool head learns one label per text; use another head")
         ids, body, count = targets.cpu().numpy(), self.body, len(self.labels)
@@ -121,10 +139,20 @@ class PooledLDA(Head):
         gold = np.concatenate([ids[:0], *(ids[left] for _, left in splits)])
         if whole.any():
             said = [each.scores for each in tried]
-            vector = _try(_logistic, places[0, whole], VECTOR_SCALES, x, ids, count, splits)
+            own, learn = places[0, whole], _logistic
+            self.names_count = False
+            if named is not None:
+                names = ((named[0] - body.mean) * body.scale).cpu().numpy()[:, own]
+                self.names_count = _tell_more_than_chance(names, named[1], x[:, own], ids)
+                if self.names_count:
+                    learn = partial(_logistic, names=np.repeat(names, 2, 0), named=np.repeat(named[1], 2))
+            vector = _try(learn, own, VECTOR_SCALES, x, ids, count, splits)
             weights = np.eye(1 + len(tried))[0]
-            if said and splits:
-                weights = choose_weights(vector.scores, said, gold, _loss, len(np.unique(kin.groups)))
+            judged = [np.isin(ids[left], ids[learned]) for learned, left in splits]
+            fair = np.concatenate([np.zeros(0, bool), *judged])
+            if said and fair.any():
+                fairly = [scores[fair] for scores in said]
+                weights = choose_weights(vector.scores[fair], fairly, gold[fair], _loss, len(np.unique(kin.groups)))
             tried = [vector, *tried]
         else:
             right = [(each.scores.argmax(1) == gold).sum() for each in tried]
@@ -141,6 +169,10 @@ class PooledLDA(Head):
             offset += weight * each.scale * bias
         body.map.weight.copy_(torch.from_numpy(solution))
         body.map.bias.copy_(torch.from_numpy(offset))
+
+    def facts(self) -> dict[str, Any]:
+        """Whether the names of labels were learned, where they were."""
+        return {"label_names": True} if self.names_count else {}
 
     @property
     def whole(self) -> Bool[Tensor, " d"]:
@@ -199,8 +231,23 @@ def _discriminant(x: np.ndarray, ids: np.ndarray, count: int) -> Linear:
     return solution.weight, solution.bias
 
 
-def _logistic(x: np.ndarray, ids: np.ndarray, count: int) -> Linear:
-    """That of scikit-learn, see `heads.words.descend`."""
+def _tell_more_than_chance(names: np.ndarray, named: np.ndarray, x: np.ndarray, ids: np.ndarray) -> bool:
+    """Whether so many texts (S, k) are nearest to the name (M, k) of their own label that it is no chance, p < 0.05."""
+    asked = np.isin(ids, named)
+    number = int(asked.sum())
+    if len(names) < 2 or not number:
+        return False
+    right = int((named[(x[asked] @ unit(names - names.mean(0)).T).argmax(1)] == ids[asked]).sum())
+    chance = 1 / len(names)
+    return right - 0.5 - number * chance > ONE_SIDED * math.sqrt(number * chance * (1 - chance))
+
+
+def _logistic(
+    x: np.ndarray, ids: np.ndarray, count: int, names: np.ndarray | None = None, named: np.ndarray | None = None
+) -> Linear:
+    """That of scikit-learn, see `heads.words.descend`; `names` of the labels `named` are further texts."""
+    if names is not None and named is not None:
+        x, ids = np.concatenate([x, names]), np.concatenate([ids, named])
     present, places = np.unique(ids, return_inverse=True)
     weight, bias = np.zeros((count, x.shape[1]), np.float32), np.full(count, ABSENT, np.float32)
     penalty = LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / len(ids)

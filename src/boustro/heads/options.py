@@ -175,6 +175,14 @@ class TextOptions(HeadOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CentroidPoolOptions(TextOptions):
+    """Heads that compare a text with the centroid of each label."""
+
+    standardise: bool = False
+    """Bring every layer and dimension to mean 0 and standard deviation 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class HiddenTextOptions(TextOptions, HiddenOptions):
     """Heads for whole texts with a layer of hidden units."""
 

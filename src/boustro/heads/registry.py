@@ -6,6 +6,7 @@
     auto-pool                      lda-pool or mlp-pool, by the training set
     mlp-pool, bilstm-pool          classes of a text     `heads.pooled`
     ridge-pool, lda-pool           a class per text      `heads.ridge_pool`, `heads.lda_pool`
+    centroid-pool                  classes of a text     `heads.centroid_pool`; of names, too
     score-pool                     a number per text     `heads.pooled`
     pair, pair-score               a class or a number   `heads.pairs`
     relation                       a class of two places `heads.relation`
@@ -20,12 +21,13 @@ the kinds and their options, so a kind names what it is made of, which is import
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from boustro.choose import choose
 from boustro.heads.options import (
     AnswerOptions,
     CentroidOptions,
+    CentroidPoolOptions,
     ClassOptions,
     EmbeddingOptions,
     HeadOptions,
@@ -54,6 +56,8 @@ class HeadKind(NamedTuple):
     body: str
     """module:name of a function or class that makes a module, see `heads.base.MakeBody`."""
     options: type[HeadOptions]
+    reads: Literal["text"] | None = None
+    """The states that it reads of a folder of sentence-transformers, in place of those of its task."""
 
     def option_names(self) -> set[str]:
         """The names of its options."""
@@ -77,6 +81,9 @@ HEADS: dict[str, HeadKind] = {
     "bilstm-pool": HeadKind("class", ".pooled:PooledHead", ".pooled:PooledBiLSTM", ClassOptions),
     "ridge-pool": HeadKind("class", ".ridge_pool:PooledRidge", ".ridge_pool:RidgeSums", TextOptions),
     "lda-pool": HeadKind("class", ".lda_pool:PooledLDA", ".lda_pool:Discriminant", TextOptions),
+    "centroid-pool": HeadKind(
+        "class", ".centroid_pool:CentroidPool", ".centroid_pool:Centroids", CentroidPoolOptions, "text"
+    ),
     "score-pool": HeadKind("score", ".pooled:PooledScoreHead", ".pooled:PooledMLP", HiddenTextOptions),
     "answer": HeadKind("answers", ".questions:QuestionHead", ".questions:SpanReader", AnswerOptions),
     "pair": HeadKind("pair", ".pairs:PairHead", ".pairs:PairBody", PairOptions),

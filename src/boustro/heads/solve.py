@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from boustro.heads.base import Head
-from boustro.heads.inputs import HeadInputs, Kinship, Targets
+from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels, Targets
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HeadShape
 from boustro.heads.training import Dev, Groups, TrainLog, learns_in_bf16, train_head
@@ -36,6 +36,7 @@ class HeadRun:
         kin: As for `heads.training.train_head`, of those that it learns from.
         groups: Places among `examples`, and how much their loss counts; a batch is of one group. By default one.
         head: A head that is trained further, in place; by default a new one is made.
+        named: What the labels are called, for a head that `takes_names`.
     """
 
     options: HeadOptions
@@ -45,6 +46,7 @@ class HeadRun:
     kin: Callable[[], Kinship] | None = None
     groups: Groups | None = None
     head: Head | None = None
+    named: NamedLabels | None = None
 
 
 class TrainingJob(NamedTuple):
@@ -122,4 +124,5 @@ def _solve_one(job: TrainingJob, device: torch.device, bf16: bool | None) -> Sol
         torch.manual_seed(run.seed)
     head = run.head or shape.make(run.options)
     how: dict[str, Any] = {"dev": run.dev, "groups": run.groups, "started": run.head is not None, "kin": run.kin}
+    how |= {"named": run.named}
     return Solved(head, train_head(head, inputs, targets, run.seed, device=device, bf16=bf16, **how))

@@ -20,7 +20,7 @@ from torch import Tensor
 from boustro.hardware import forced_bf16, mixed_precision, uses_bf16
 from boustro.heads.adamw import AdamW
 from boustro.heads.base import Head
-from boustro.heads.inputs import Batch, HeadInputs, Kinship, Streams, Targets, length_blocks
+from boustro.heads.inputs import Batch, HeadInputs, Kinship, NamedLabels, Streams, Targets, length_blocks
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW_EXAMPLES, TrainedOptions
 from boustro.progress import Progress
@@ -65,6 +65,7 @@ def train_head(
     started: bool = False,
     bf16: bool | None = None,
     kin: Callable[[], Kinship] | None = None,
+    named: NamedLabels | None = None,
 ) -> TrainLog:
     """Train `head` in place, as its options say.
 
@@ -78,6 +79,7 @@ def train_head(
             `learns_in_bf16`. Predictions are computed in the precision of the weights.
         kin: Gives which examples belong together, for a head with a closed form, which leaves some out to choose by; by
             default each is by itself.
+        named: What the labels are called, for a head that `takes_names`.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
@@ -88,7 +90,7 @@ def train_head(
     if not started:
         head.begin(inputs, lambda: mix_all(head, inputs.streams))
     if head.closed_form:
-        return _solve(head, inputs, targets, dev, kin and kin())
+        return _solve(head, inputs, targets, dev, kin and kin(), named)
     words = _Words(head, inputs, dev, device)
     torch.empty(KEPT_BYTES, dtype=torch.uint8)
     options = head.options
@@ -142,20 +144,28 @@ def learns_in_bf16(device: torch.device, num_examples: int, chosen: bool | None 
     return not few and uses_bf16(device)
 
 
-def _solve(head: Any, inputs: HeadInputs, targets: Targets, dev: Dev | None, kin: Kinship | None) -> TrainLog:
+def _solve(
+    head: Any, inputs: HeadInputs, targets: Targets, dev: Dev | None, kin: Kinship | None, named: NamedLabels | None
+) -> TrainLog:
     """Train a head that has a closed form, in one epoch."""
     mixed, numbers = mix_all(head, inputs.streams), np.arange(len(inputs))
     with torch.no_grad():
-        pooled = [
-            head.pool(batch.to_words(mixed), batch.lengths)
-            for start in range(0, len(numbers), BLOCK_EXAMPLES)
-            for batch in [inputs.batch(numbers[start : start + BLOCK_EXAMPLES])]
-        ]
         whole = inputs.batch(numbers)
         rows = whole.rows.to(mixed.device) % int(inputs.starts[-1])
-        head.solve(torch.cat(pooled), targets(numbers, rows), whole.lengths, kin)
+        names = {} if named is None else {"named": (pool_all(head, named.inputs), named.labels)}
+        head.solve(pool_all(head, inputs, mixed), targets(numbers, rows), whole.lengths, kin, **names)
     scores = [dev.score(predict_mixed(head, mix_all(head, dev.inputs.streams), dev.inputs))] if dev else []
     return TrainLog([0.0], scores, 1, len(inputs))
+
+
+def pool_all(head: Any, inputs: HeadInputs, mixed: Tensor | None = None) -> Tensor:
+    """Pool all examples for a head with a closed form; `mixed` are its words, if they are mixed already."""
+    mixed = mix_all(head, inputs.streams) if mixed is None else mixed
+    batches = (
+        inputs.batch(np.arange(start, min(start + BLOCK_EXAMPLES, len(inputs))))
+        for start in range(0, len(inputs), BLOCK_EXAMPLES)
+    )
+    return torch.cat([head.pool(batch.to_words(mixed), batch.lengths) for batch in batches])
 
 
 class _Words:

@@ -147,16 +147,16 @@ def descend(
     own: np.ndarray,
     penalty: float,
     begin: np.ndarray | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
 ) -> np.ndarray:
     """(S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K. It ends where a step
-    promises to lessen the loss by less than `tolerance`.
+    promises to lessen the loss by less than `tolerance`, by default `TOLERANCE`.
 
     Least is the mean cross-entropy + penalty / 2 · ‖W‖², W = Aᵀ · [x; v]: the loss of scikit-learn's logistic
     regression, which has one vector for two classes. What L-BFGS adds and multiplies are slopes of W, which are such
     products too. So it holds [A; b] and [K · A; b] of each, and a step along one costs no product with K.
     """
-    gold = np.eye(int(own.max()) + 1, dtype=np.float32)[own]
+    gold, tolerance = np.eye(int(own.max()) + 1, dtype=np.float32)[own], tolerance or TOLERANCE
     memory: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=REMEMBERED)
 
     def both(shares: np.ndarray) -> np.ndarray:

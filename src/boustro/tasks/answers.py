@@ -55,7 +55,7 @@ class Entities(list[Entity]):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The label of a text or a pair, its probability, and the probability of every label."""
+    """The label of a text or a pair, its probability, and the probability of every label; "" for no label at all."""
 
     label: str
     score: float
@@ -69,7 +69,7 @@ class Label:
     def to_dict(self) -> dict[str, Any]:
         """Its fields by name, probabilities rounded, as JSON can hold them."""
         rounded = {name: round(p, 4) for name, p in self.probabilities.items()}
-        return {"label": self.label, "score": round(self.score, 4), "probabilities": rounded}
+        return {"label": self.label or None, "score": round(self.score, 4), "probabilities": rounded}
 
 
 class Labels(list[Label]):

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,13 +27,13 @@ from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW_TEXTS, MODEL_ARRAYS, WORD_FOLDS, WordModel, average, choose_weights, fit_each
 from boustro.names import SHIPPED_TABLE
-from boustro.options import OptionError
+from boustro.options import OptionError, Share, check_options
 from boustro.output import as_json
 from boustro.store import read_json, write_file
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
-from boustro.tasks.config import ClassifierConfig
+from boustro.tasks.config import NONE_SHARE, ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
@@ -117,6 +117,40 @@ class Classifier(Task[str, Label]):
     @staticmethod
     def companions(config: ClassifierConfig) -> tuple[Companion, ...]:
         return (*([WordModelCompanion()] if config.words else []), *temperature_of(config), Thresholds())
+
+    @classmethod
+    def from_labels(
+        cls,
+        labels: Sequence[str] | Mapping[str, str],
+        texts: Iterable[str] = (),
+        *,
+        several: bool = False,
+        none: Share = NONE_SHARE,
+        encoder: str | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """A classifier that knows its labels by their names alone; no text is labelled.
+
+            classifier = Classifier.from_labels(["delivery", "payment", "praise: thanks or a compliment"], texts)
+            classifier.predict("The parcel came two days late.").label
+
+        Args:
+            labels: Names, or `name: what it means`; a dict has the meanings by their names. A name that says nothing,
+                such as class_b, is never answered, and counted in `notices`.
+            texts: Texts like those that will be asked, without labels; ten or more of them make the answers better,
+                and of them the share `none` fits no label.
+            several: A text may have several labels, or none.
+            none: Share of such texts that get no label, whose `label` is ""; 0 for a label in any case.
+            encoder: Spec of a sentence encoder; by default that of the package, which reads English.
+            device: As for `Classifier`.
+
+        Raises `ValueError` for fewer than two labels, for two that are read alike, for names none of which says
+        anything, and for more than 1,000 labels or 100 words of one.
+        """
+        from boustro.tasks.label_names import from_labels
+
+        check_options(Classifier.from_labels, {"none": none})
+        return from_labels(cls, labels, texts, several=several, none=none, encoder=encoder, device=device)
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """(texts, labels): the probability of each label, in the order of `classes_`.

@@ -25,9 +25,9 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.cache import tell_cost
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
-from boustro.features.reader import Parts
+from boustro.features.reader import Parts, Reader
 from boustro.heads.base import Head
-from boustro.heads.inputs import HeadInputs, Kinship
+from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_class, make_head
@@ -37,7 +37,7 @@ from boustro.names import is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import kin, unlearned
-from boustro.tasks.labellings import Labelling, make_labelling
+from boustro.tasks.labellings import Labelling, make_labelling, readable, says_nothing
 from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
 from boustro.text.languages import ForeignTexts
 
@@ -118,7 +118,7 @@ def fit_many(
             kept.append(replace(begun, fitted=fitted, seed=seed))
             targets, shape = fitted.labelling.targets(data.examples), fitted.head.shape
             head_options = settled.head_options.for_data(fitted.head.options.longest)
-            yield TrainingJob(shape, data.inputs, targets, HeadRun(head_options, seed, kin=data.kin))
+            yield TrainingJob(shape, data.inputs, targets, HeadRun(head_options, seed, kin=data.kin, named=data.named))
 
     started = time.monotonic()
     solved = train_many(jobs(), plan.device, bf16=False)
@@ -232,12 +232,26 @@ def _read_training(
             return whole()
         return kin([train[n] for n in some], plan.task.shared)
 
-    data = TrainingSet(gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, reread=again)
+    named = read_names(taught.reader, plan, labelling)
+    data = TrainingSet(
+        gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, named=named, reread=again
+    )
     skipped = unread and taught.reader is plan.reader  # a memory has read them
     parts = plan.task.parts
     alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in parts(e))
     notices = {**({UNREAD: len(unread)} if skipped else {}), **({ALONE: alone} if alone else {}), **taught.notices}
     return replace(plan, reader=taught.reader), data, notices
+
+
+def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> NamedLabels | None:
+    """The names of labels as a head `takes_names`, of those that say something; `None` where no vector of a text is
+    read."""
+    if not head_class(plan.head_kind).takes_names or not any(s.whole for s in reader.encoder(cached=True).streams):
+        return None
+    numbers = [n for n, label in enumerate(labelling.labels) if not says_nothing(label)]
+    names = (plan.task.split(readable(labelling.labels[n]), "label") for n in numbers)
+    examples = [part.example for parts in names for part in parts]
+    return NamedLabels(reader.read(examples, cached=True), np.array(numbers)) if numbers else None
 
 
 def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:
@@ -341,7 +355,7 @@ def train_stages(
     targets = like.labelling.targets(data.examples)
 
     def train(chosen: np.ndarray, **how: Any) -> Solved:
-        run = HeadRun(head.options, data.seed, chosen, kin=partial(data.kin, chosen), **how)
+        run = HeadRun(head.options, data.seed, chosen, kin=partial(data.kin, chosen), named=data.named, **how)
         return train_heads(head.shape, data.inputs, targets, [run], plan.device)[0]
 
     numbers = data.numbers if numbers is None else numbers
@@ -376,7 +390,7 @@ def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarra
             part.head.shape,
             data.inputs,
             part.labelling.targets(data.examples),
-            HeadRun(part.head.options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept)),
+            HeadRun(part.head.options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept), named=data.named),
         )
         for part, (data, kept) in zip(parts, chosen, strict=True)
     )

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from boustro import __version__
-from boustro.heads.inputs import HeadInputs, Kinship
+from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.options import HeadOptions
+from boustro.heads.registry import head_kind
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
@@ -119,7 +120,7 @@ def plan_of(
         config.reading_of(spec),
         parts=task.parts,
         widening=config.widening(),
-        reads=config.reads,
+        reads=head_kind(kind).reads or config.reads,
         cache=cache,
         device=device,
     )
@@ -161,6 +162,7 @@ class TrainingSet:
         seed: Of the head's weights, the order of examples and dropout.
         weight: How much the loss of weak examples counts.
         dev: What chooses the epoch.
+        named: What the labels are called, where the head learns that.
         reread: The features where the gold examples with some numbers are later ones, if that makes a difference.
     """
 
@@ -171,6 +173,7 @@ class TrainingSet:
     weak: Sequence[Any] = ()
     weight: float = 0.0
     dev: "Dev | None" = None
+    named: NamedLabels | None = None
     reread: Callable[[np.ndarray], HeadInputs] | None = None
 
     def learning(self, some: np.ndarray) -> "TrainingSet":

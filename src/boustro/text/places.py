@@ -175,7 +175,7 @@ LM = Annotated[str, Place(check_lm, "MODEL")]
 
 def refuse_swapped(values: Iterable[str], example: str) -> None:
     """`ValueError` where the first of the values without an option is a file, and a later one a folder with a model."""
-    model, *data = values
+    model, *data = [*values] or [""]
     folders = [value for value in data if kind_of(value) is not None]
     if Path(model).is_file() and folders:
         what = f"{folders[0]} is the model, and {model} is a file"

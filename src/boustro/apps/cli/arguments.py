@@ -40,7 +40,7 @@ from boustro.errors import shorten
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.names import expand_home, is_shipped
-from boustro.options import OptionError, option_name, problem_of
+from boustro.options import Instead, OptionError, option_name, problem_of
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
@@ -144,7 +144,15 @@ class Line:
         """The values given, by the names of options; `OptionError` for the first thing in the line or the recipe that
         the command does not take. `example` is a line that it takes."""
         named, positional = self.table.named, self.table.positional
-        values: dict[str, Any] = {}
+        replaced = [
+            note.option
+            for name, _ in self.words[1:]
+            if (option := self.table.option(name))
+            for note in notes_of(option.hint)
+            if isinstance(note, Instead)
+        ]
+        values: dict[str, Any] = dict.fromkeys(replaced)
+        positional = [option for option in positional if option.name not in replaced]
         bare = list(self.words[0][1])
         for name, words in self.words[1:]:
             option = self.table.option(name)
@@ -258,8 +266,8 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
         (option, place) for option in table.options for place in notes_of(option.hint) if isinstance(place, Place)
     ]
     if any(place.check is check_model for option, place in places if option.positional):
-        given = [values.get(option.name, ()) for option in positional]
-        refuse_swapped([str(one) for item in given for one in (item if isinstance(item, tuple) else (item,))], example)
+        given = [_several(values.get(option.name)) for option in positional]
+        refuse_swapped([str(one) for item in given for one in item], example)
     for option, place in sorted(places, key=lambda place: place[1].check is check_lm):  # the Hub is asked last
         value = values.get(option.name)
         for one in _several(value):

@@ -12,18 +12,21 @@ labelled sentence stands in one place, the first that is free.
 """
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal, NamedTuple
 
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
 from boustro.names import is_shipped
 from boustro.options import (
+    Instead,
     OptionError,
     Positional,
     PositiveOrZero,
@@ -37,11 +40,11 @@ from boustro.options import (
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, kept_columns, read_examples, saved_rule, task_class, task_of
-from boustro.tasks.config import AUTO, TaskConfig
+from boustro.tasks.config import AUTO, NONE_SHARE, TaskConfig
 from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.labellings import make_labelling
-from boustro.text.documents import read_documents
+from boustro.text.documents import is_stream, read_documents
 from boustro.text.languages import foreign_note
 from boustro.text.places import LM, Data, Model, TextSource
 from boustro.text.words import split_text, word_rule
@@ -235,8 +238,11 @@ def evaluate(
 
 
 def predict(
-    folder: Positional[Model],
+    folder: Positional[Model | None],
     files: Positional[tuple[TextSource, ...]] = ("-",),
+    labels: Annotated[str | None, Instead("folder")] = None,
+    several: bool = False,
+    none: Share = NONE_SHARE,
     format: (
         Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla", "parquet", "arrow"] | None
     ) = None,
@@ -257,6 +263,11 @@ def predict(
 
     Args:
         folder: A folder that boustro fit wrote.
+        labels: Names of labels, separated by commas, in place of a folder: what a text is about is known from their
+            names alone, or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The
+            files' own texts make the answers better (docs/tasks.md).
+        several: With --labels, a text may have several of them, or none.
+        none: With --labels, the share of texts that fit no label and get none, 0 to 1.
         files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
             for standard input; or one folder of files, whose answers go to the folder --out.
         format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
@@ -283,6 +294,17 @@ def predict(
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
+    if labels is not None:
+        others = {"recall": recall, "threshold": threshold, "states": states, "live": live, "delay": delay}
+        if given := [name for name, value in others.items() if value]:
+            raise OptionError(f"--{given[0]} is for taggers; remove it")
+        if folders := [file for file in files if Path(file).is_dir()]:
+            raise OptionError(f"--labels is not for a folder of files, such as {folders[0]}; name files")
+        meanings = Meanings(labels, several, none)
+        return _predict_labels(meanings, files, format, reads, explain, text_column, encoder, output, run)
+    if several or none != NONE_SHARE:
+        raise OptionError(f"--{'several' if several else 'none'} is read with --labels; remove it, or name labels")
+    assert folder is not None
     kind = task_class(task_of(folder))
     _refuse_of_taggers(kind, recall, threshold)
     from boustro.apps.batch.labeller import OpenedFolder
@@ -319,6 +341,46 @@ def predict(
     if states:
         return predict_states(opened, states, state_layers, format, output.out, run)
     predict_files(opened, files, format, reads, explain, text_column, output, run)
+
+
+def _predict_labels(
+    meanings: "Meanings",
+    files: tuple[str, ...],
+    format: str | None,
+    reads: Any,
+    explain: bool,
+    text_column: tuple[str, ...],
+    encoder: str | None,
+    output: OutputOptions,
+    run: RunOptions,
+) -> None:
+    """Predict labels that are known by their names, for which the files' own texts are read first."""
+    from boustro.apps.batch.labeller import OpenedFolder
+    from boustro.apps.batch.predict import predict_files
+    from boustro.apps.batch.rows import Columns, read_rows
+    from boustro.tasks.classifier import Classifier
+    from boustro.tasks.label_names import MOST_TEXTS
+
+    again = [file for file in files if not is_stream(file)]
+    columns = Columns.of(Classifier, text_column, {})
+    rows = read_rows(again, reads, None, columns)
+    texts = (row.parse(Classifier, []) for row in rows if row and not (row.problem or row.is_empty))
+    how = {"several": meanings.several, "none": meanings.none, "encoder": encoder, "device": run.device}
+    with TemporaryDirectory() as place, only_errors(run.quiet):
+        folder = Path(place) / "classifier"
+        model = Classifier.from_labels(meanings.labels, islice(texts, MOST_TEXTS), **how)
+        print_notices(Counter(model.record["notices"]))
+        model.save_pretrained(folder)
+        opened = OpenedFolder(folder, None, run.device, run.cache)
+        predict_files(opened, files, format, reads, explain, text_column, output, run)
+
+
+class Meanings(NamedTuple):
+    """Labels by their names, as the options of `predict` say them."""
+
+    labels: str
+    several: bool
+    none: float
 
 
 def _predict_folder(

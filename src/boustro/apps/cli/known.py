@@ -54,7 +54,7 @@ COMMANDS: dict[str, Known] = {
         "json", "predict {folder} FILE"),
     "predict": Known("boustro.apps.cli.commands:predict", "Start", "label text",
         ("predict ner article.txt", "predict ner article.txt --out answers.jsonl"),
-        "format out text_column recall live overwrite resume workers",
+        "format out text_column labels recall live overwrite resume workers",
         "serve {folder}", after="out"),
     "serve": Known("boustro.apps.serve.command:serve", "Start",
         "trained folders over HTTP, with a page (needs fastapi)",

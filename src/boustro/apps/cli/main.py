@@ -154,6 +154,8 @@ def run(name: str, arguments: list[str]) -> int:
         sys.stdout.flush()
         first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts
         said = known.next if not known.after or values.get(known.after) else ""
+        if any(f"{{{option}}}" in said for option, value in values.items() if value is None):
+            said = ""  # about a folder that there is not: predict --labels
         if said and first and not values.get("quiet") and not values.get("dry-run"):
             print(f"next: {next_command(said, values)}", file=sys.stderr)
     except SystemExit as stop:  # a dry run, which ends where the work would begin

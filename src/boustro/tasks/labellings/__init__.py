@@ -14,6 +14,7 @@ Every answer has entities over words, so that whatever counts, compares or shows
 of a word or of a text is an entity that covers it.
 """
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -48,6 +49,9 @@ SAVED = {
     "marked": "texts:MarkedLabelling",
 }
 """By the scheme that a folder names."""
+
+VAGUE = frozenset("category class group kind label misc no none number other rest tag topic type unknown".split())
+"""Words that say nothing of a topic."""
 
 
 def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labelling]:
@@ -94,6 +98,18 @@ def values_of(examples: Sequence[Any]) -> dict[str, Any]:
             what = f"labels of several types, {shown}; write all as text, or all as numbers"
             raise ValueError(f"{data_name(examples)}: {what}")
     return {} if str in kinds else dict(given)
+
+
+def readable(name: str) -> str:
+    """The words of a name: "card_arrival", "cardArrival" and "card-arrival" are "card arrival"."""
+    parted = re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[^\W\d_])(?=\d)", " ", name)
+    return " ".join(re.split(r"[_\W]+", parted)).strip()
+
+
+def says_nothing(text: str) -> bool:
+    """Whether no word of a name has a meaning: all are numbers, single letters of an alphabet, or `VAGUE`."""
+    words = readable(text).lower().split()
+    return all(word.isdigit() or (len(word) == 1 and word.isascii()) or word in VAGUE for word in words)
 
 
 def _class(place: str) -> type[Labelling]:

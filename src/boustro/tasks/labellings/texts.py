@@ -25,6 +25,7 @@ class TextLabelling(Labelling):
 
     Attributes:
         weights: While a head is trained, how much each label counts in its loss; `None` where all count the same.
+        least: A text whose best score is below it has no label; `None` where every text has one.
     """
 
     weights: np.ndarray | None = None
@@ -32,6 +33,13 @@ class TextLabelling(Labelling):
     scheme_name = "class"
     units = LabelUnits()
     by_label = True
+
+    def __init__(self, scheme: Any, labels: Sequence[str], least: float | None = None) -> None:
+        super().__init__(scheme, labels)
+        self.least = least
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | ({} if self.least is None else {"least": self.least})
 
     @classmethod
     def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
@@ -111,10 +119,12 @@ class TextLabelling(Labelling):
 
     def read(self, output: np.ndarray, example: Any) -> Answer:
         probabilities = np.exp(self.log_probabilities(output[None])[0])
-        best = int(probabilities.argmax())
-        label, score = self.labels[best], float(probabilities[best])
-        entities = (Entity(label, 0, len(example), score=score),) if len(example) else ()
-        return Answer((label,), (score,), entities, dict(zip(self.labels, map(float, probabilities), strict=True)))
+        by_label = dict(zip(self.labels, map(float, probabilities), strict=True))
+        if self.least is not None and output.max() < self.least:
+            return Answer(("",), (0.0,), (), by_label)
+        label = self.labels[int(probabilities.argmax())]
+        entities = (Entity(label, 0, len(example), score=by_label[label]),) if len(example) else ()
+        return Answer((label,), (by_label[label],), entities, by_label)
 
     def judge(self, examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
         pairs = zip(examples, answers, strict=True)

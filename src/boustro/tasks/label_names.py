@@ -1,0 +1,112 @@
+"""A classifier from the names of its labels, before there is any labelled text.
+
+    classifier = from_labels(Classifier, ["delivery", "payment", "praise: thanks or a compliment"], texts)
+    classifier.predict("The parcel came two days late.").label      # "delivery"
+
+The sentence encoder of the package reads what each label is called, or is said to mean, and a `centroid-pool` head
+takes the label whose vector is nearest to that of the text. Texts without labels move these vectors, and tell which
+texts fit no label: those whose best score is in the lowest share, `none`.
+
+A name such as "card_arrival" or "cardArrival" is read as words. One that says nothing, such as "3" or "class_b", is
+never answered, and counted in a note.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
+from boustro.heads.training import pool_all
+from boustro.names import SHIPPED_SENTENCES
+from boustro.tasks.labellings import readable, says_nothing
+from boustro.tasks.labellings.texts import TextLabelling
+from boustro.tasks.plan import Examples, make_plan
+
+if TYPE_CHECKING:
+    from boustro.tasks.classifier import Classifier
+
+NEAREST = "centroid-pool"
+LEAST_COSINE = 0.05
+"""Where there are no texts. No text of CLINC150 and Banking77 is less near to every name, and 7% of AG News are."""
+MOST_LABELS, LONGEST_MEANING = 1000, 100
+"""Labels, and words that describe one."""
+MOST_TEXTS = 5000
+"""Texts that the vectors of labels learn from; more change them little."""
+SILENT = "labels whose name says nothing, which are never answered; describe them: {}"
+TOO_FEW = "texts, which are too few to learn from: the names alone decide"
+
+
+def parse_labels(given: Sequence[str]) -> dict[str, str]:
+    """The meaning of each label: `["delivery,payment,praise: thanks"]` → `{"delivery": "delivery", …}`.
+
+    One string is split at commas; of several, each is one label, whose description may have commas.
+    """
+    parts = given[0].split(",") if len(given) == 1 else given
+    pairs = [part.partition(":")[::2] for part in parts]
+    names = [name.strip() for name, _ in pairs]
+    if not all(names):
+        raise ValueError(f"labels {', '.join(map(repr, parts))}: one is empty; write such as delivery,payment")
+    if twice := next((name for n, name in enumerate(names) if name in names[:n]), None):
+        raise ValueError(f"the label {twice!r} is given twice; remove one")
+    return {name: means.strip() or name for name, (_, means) in zip(names, pairs, strict=True)}
+
+
+def check_labels(means: Mapping[str, str], several: bool) -> None:
+    """`ValueError` for too few labels, too many, two that are read alike, and a description of too many words."""
+    if len(means) < 2 - several:
+        only = f"only the label {next(iter(means))!r}" if means else "no labels"
+        raise ValueError(f"{only}, so there is nothing to choose; give two at least, such as delivery,payment")
+    if len(means) > MOST_LABELS:
+        raise ValueError(f"{len(means):,} labels are more than names can tell apart; give {MOST_LABELS:,} at most")
+    read: dict[str, str] = {}
+    for name, text in means.items():
+        if (count := len(text.split())) > LONGEST_MEANING:
+            raise ValueError(f"the label {name[:40]!r} is described in {count:,} words; give {LONGEST_MEANING} at most")
+        words = readable(text).lower()
+        if words in read and not says_nothing(text):
+            raise ValueError(f"the labels {read[words]!r} and {name!r} are read alike; describe one: '{name}: MEANING'")
+        read[words] = name
+
+
+def from_labels(
+    kind: "type[Classifier]",
+    labels: Sequence[str] | Mapping[str, str],
+    texts: Iterable[str] = (),
+    *,
+    several: bool = False,
+    none: float,
+    encoder: str | None = None,
+    device: str | None = None,
+) -> "Classifier":
+    """Make a classifier of a class; for the arguments and for errors see `Classifier.from_labels`."""
+    from boustro.tasks.fitting import fit
+
+    means = {str(name): str(text) for name, text in labels.items()} if isinstance(labels, Mapping) else {}
+    means = means or parse_labels([labels] if isinstance(labels, str) else [*map(str, labels)])
+    check_labels(means, several)
+    silent = sorted(name for name, text in means.items() if says_nothing(text))
+    if len(silent) > len(means) - (2 - several):
+        raise ValueError(f"the names {', '.join(silent)} say nothing of what they mean; describe them: 'NAME: MEANING'")
+    plan = make_plan(kind, SHIPPED_SENTENCES if encoder is None else encoder, NEAREST, words=False, device=device)
+    made = kind.of(plan)
+    spoken = [(readable(text) or text, name) for name, text in means.items() if name not in silent]
+    named = made.read([(text, [name] if several else name) for text, name in spoken])
+    fitted = fit(plan, Examples(train=named), seed=1)
+    head, read = fitted.head, list(dict.fromkeys(texts))[:MOST_TEXTS]
+    assert isinstance(head, CentroidPool)
+    inputs = fitted.inputs([part.example for text in read for part in made.split(text, "text")]) if read else None
+    notices = dict(fitted.record["notices"]) | ({SILENT.format(", ".join(silent)): len(silent)} if silent else {})
+    least = LEAST_COSINE / TEMPERATURE if none else None
+    if inputs is not None:
+        adapted = head.adapt(pool_all(head, inputs))
+        best = np.stack(head.outputs(inputs)).max(1)
+        least = (float(np.quantile(best, none)) if adapted else least) if none else None
+        notices |= {} if adapted else {TOO_FEW: len(read)}
+    labelling = fitted.labelling
+    if type(labelling) is TextLabelling:
+        labelling.least = least
+    record = fitted.record | {"notices": notices, "names": means, "unlabelled": len(read)}
+    made.fitted = replace(fitted, head=head, labelling=labelling, record=record)
+    return made
