@@ -80,9 +80,14 @@ def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
 
 
 def runs():
-    """The blocks that are run, the README's and short ones first; those that show no new command are marked `long`."""
+    """The blocks that are run, the README's and short ones first, an exported page last, which takes a minute; those
+    that show no new command are marked `long`."""
     shown: set[str] = set()
-    for name in sorted(BLOCKS, key=lambda name: (not name.startswith("README"), BLOCKS[name].count("boustro"))):
+
+    def order(name):
+        return not name.startswith("README"), "--format html" in BLOCKS[name], BLOCKS[name].count("boustro")
+
+    for name in sorted(BLOCKS, key=order):
         yield pytest.param(name, marks=pytest.mark.long if SHOWN[name] <= shown else (), id=name[:60])
         shown |= SHOWN[name]
 
