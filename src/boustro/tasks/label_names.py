@@ -13,7 +13,7 @@ never answered, and counted in a note.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from boustro.tasks.plan import Examples, make_plan
 if TYPE_CHECKING:
     from boustro.tasks.classifier import Classifier
 
+OwnClassifier = TypeVar("OwnClassifier", bound="Classifier")
 NEAREST = "centroid-pool"
 LEAST_COSINE = 0.05
 """Where there are no texts. No text of CLINC150 and Banking77 is less near to every name, and 7% of AG News are."""
@@ -71,7 +72,7 @@ def check_labels(means: Mapping[str, str], several: bool) -> None:
 
 
 def from_labels(
-    kind: "type[Classifier]",
+    kind: type[OwnClassifier],
     labels: Sequence[str] | Mapping[str, str],
     texts: Iterable[str] = (),
     *,
@@ -79,7 +80,7 @@ def from_labels(
     none: float,
     encoder: str | None = None,
     device: str | None = None,
-) -> "Classifier":
+) -> OwnClassifier:
     """Make a classifier of a class; for the arguments and for errors see `Classifier.from_labels`."""
     from boustro.tasks.fitting import fit
 
