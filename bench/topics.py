@@ -16,6 +16,7 @@ import tyro
 from sklearn.metrics import roc_auc_score
 
 from boustro import Classifier
+from boustro.metrics.score import reliability
 from boustro.text.files import open_rows
 
 SETS = ("banking77", "clinc150", "agnews", "trec", "sst-sentences")
@@ -36,20 +37,13 @@ def read(path: Path) -> list[tuple[str, str]]:
     return [(row["text"], str(row["label"])) for _, row in open_rows(path, "json")]
 
 
-def calibration_error(sure: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
-    """Expected, in percent."""
-    place = np.minimum((sure * bins).astype(int), bins - 1)
-    parts = [(place == n) for n in range(bins) if (place == n).any()]
-    return 100 * sum(part.mean() * abs(sure[part].mean() - right[part].mean()) for part in parts)
-
-
 def judge(name: str, labels: dict[str, str], texts: list[str], gold: list[str]) -> Any:
     for what, given in (("names alone", ()), ("with the texts", texts)):
         model = Classifier.from_labels(labels, given, none=0)
         answers = model.predict(texts)
-        right = np.array([answer.label == label for answer, label in zip(answers, gold, strict=True)])
-        sure = np.array([answer.score for answer in answers])
-        print(f"{name:14} {what:15} {100 * right.mean():5.1f}  ECE {calibration_error(sure, right):4.1f}", flush=True)
+        right = [answer.label == label for answer, label in zip(answers, gold, strict=True)]
+        error = 100 * reliability([answer.score for answer in answers], right).error
+        print(f"{name:14} {what:15} {100 * np.mean(right):5.1f}  ECE {error:4.1f}", flush=True)
     return model
 
 

@@ -13,13 +13,13 @@ labelled sentence stands in one place, the first that is free.
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
@@ -300,8 +300,11 @@ def predict(
             raise OptionError(f"--{given[0]} is for taggers; remove it")
         if folders := [file for file in files if Path(file).is_dir()]:
             raise OptionError(f"--labels is not for a folder of files, such as {folders[0]}; name files")
-        meanings = Meanings(labels, several, none)
-        return _predict_labels(meanings, files, format, reads, explain, text_column, encoder, output, run)
+        from boustro.tasks.classifier import Classifier
+
+        how: dict[str, Any] = {"several": several, "none": none, "encoder": encoder, "device": run.device}
+        make = partial(Classifier.from_labels, labels, **how)
+        return _predict_labels(make, files, format, reads, explain, text_column, output, run)
     if several or none != NONE_SHARE:
         raise OptionError(f"--{'several' if several else 'none'} is read with --labels; remove it, or name labels")
     assert folder is not None
@@ -344,17 +347,16 @@ def predict(
 
 
 def _predict_labels(
-    meanings: "Meanings",
+    make: Callable[[Iterable[str]], Any],
     files: tuple[str, ...],
     format: str | None,
     reads: Any,
     explain: bool,
     text_column: tuple[str, ...],
-    encoder: str | None,
     output: OutputOptions,
     run: RunOptions,
 ) -> None:
-    """Predict labels that are known by their names, for which the files' own texts are read first."""
+    """Predict labels that are known by their names; `make` gives the classifier for the files' own texts."""
     from boustro.apps.batch.labeller import OpenedFolder
     from boustro.apps.batch.predict import predict_files
     from boustro.apps.batch.rows import Columns, read_rows
@@ -365,22 +367,13 @@ def _predict_labels(
     columns = Columns.of(Classifier, text_column, {})
     rows = read_rows(again, reads, None, columns)
     texts = (row.parse(Classifier, []) for row in rows if row and not (row.problem or row.is_empty))
-    how = {"several": meanings.several, "none": meanings.none, "encoder": encoder, "device": run.device}
     with TemporaryDirectory() as place, only_errors(run.quiet):
         folder = Path(place) / "classifier"
-        model = Classifier.from_labels(meanings.labels, islice(texts, MOST_TEXTS), **how)
+        model = make(islice(texts, MOST_TEXTS))
         print_notices(Counter(model.record["notices"]))
         model.save_pretrained(folder)
         opened = OpenedFolder(folder, None, run.device, run.cache)
         predict_files(opened, files, format, reads, explain, text_column, output, run)
-
-
-class Meanings(NamedTuple):
-    """Labels by their names, as the options of `predict` say them."""
-
-    labels: str
-    several: bool
-    none: float
 
 
 def _predict_folder(
