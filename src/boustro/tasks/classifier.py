@@ -108,7 +108,7 @@ class Classifier(Task[str, Label]):
         if config.words is None:
             found = not head_class(kind).alone and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
             # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
-            few_vectors = kind == "lda-pool" and Spec.parse(plan.reader.spec).is_sentences
+            few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
             config = replace(config, words=found and not few_vectors)
         if config.table != "auto" and not config.words:
             raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
