@@ -23,7 +23,7 @@ from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.lm import nearly_equal
 from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder
-from boustro.models.llama import FEW_PIECES, KeyValues, LlamaStates, plain_config
+from boustro.models.llama import FEW_PIECES, KeyValues, LlamaStates, llama_config
 from boustro.store import write_folder
 from boustro.types import Sentence
 
@@ -372,7 +372,7 @@ def test_states_are_compared_one_by_one_whatever_the_largest_of_them_is(moved, d
 
 @pytest.mark.bf16
 def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
-    config = plain_config(str(our_llama))
+    config = llama_config(str(our_llama))
     assert config is not None
     exact, rounded = (
         LlamaStates(str(our_llama), config, 3, d, torch.device("cpu")) for d in (torch.float32, torch.bfloat16)
@@ -398,17 +398,17 @@ def test_a_run_up_is_computed_once_by_an_lm_of_ours_too(our_llama):
 
 
 def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):
-    assert plain_config(str(our_llama)) is not None
+    assert llama_config(str(our_llama)) is not None
     scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
     for number, change in enumerate([{"rope_parameters": scaled}, {"attention_bias": True}, {"num_hidden_layers": 2}]):
         with write_folder(tmp_path / str(number), "model") as folder:
             shutil.copytree(our_llama, folder, dirs_exist_ok=True, ignore=lambda *_: ["manifest.json"])
             config = json.loads((folder / "config.json").read_text("utf-8"))
             (folder / "config.json").write_text(json.dumps(config | change), "utf-8")
-        assert plain_config(str(tmp_path / str(number))) is None
+        assert llama_config(str(tmp_path / str(number))) is None
     with pytest.raises(ValueError, match="would be left out"):
         load_encoder(str(tmp_path / "2"))
-    assert plain_config("gpt2") is None
+    assert llama_config("gpt2") is None
 
 
 def test_a_first_answer_imports_no_model_of_transformers(tmp_path):

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import boustro
 from boustro.apps.cli.main import main
+from boustro.encoders import lm, sentences
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.sentences import CUT_TEXTS
 from boustro.encoders.spec import Spec, load_encoder, open_encoder
@@ -291,3 +292,17 @@ def test_doctor_says_how_a_text_is_read(folder, capsys):
     assert main(["doctor", "--encoder", str(folder)]) == 0
     said = capsys.readouterr().out
     assert "Transformer → Pooling (mean) → Normalize" in said and "[CLS] [SEP]" in said
+
+
+@pytest.mark.parametrize("reads", ["words", "text", "both"])
+def test_the_folder_of_the_package_has_the_states_of_transformers_without_it(reads, monkeypatch):
+    how = ReadingOptions(layers="0,50%,last", dtype="float32")
+    encoder = open_encoder("starter-texts", how, reads=reads)
+    for module in (lm, sentences):
+        monkeypatch.setattr(module, "bert_config", lambda path: None)
+    theirs = open_encoder("starter-texts", how, reads=reads)
+    assert encoder.identity() == theirs.identity() and encoder.num_parameters < theirs.num_parameters  # its pooler
+    words = [whole_text(text).sentence for text in TEXTS]
+    for own, other in zip(encoder.read(words), theirs.read(words), strict=True):
+        for one, two in zip(own, other, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)

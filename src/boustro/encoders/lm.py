@@ -36,9 +36,11 @@ from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import pad_rows
 from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
+from boustro.models.bert import BertStates, bert_config
 from boustro.models.blocks import parse_blocks, remove_mask
-from boustro.models.llama import KeyValues, PlainConfig, plain_config
+from boustro.models.llama import KeyValues, llama_config
 from boustro.models.packed import refuse_cut
+from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
 from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
@@ -70,7 +72,7 @@ class LMEncoder(TransformerEncoder):
         refuse_no_causal_lm(path, config)
 
     def _plain_config(self, path: str) -> PlainConfig | None:
-        return plain_config(path)
+        return llama_config(path)
 
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
@@ -105,7 +107,7 @@ class LMEncoder(TransformerEncoder):
 
     def new_cache(self) -> Any:
         """An empty key–value cache for `continue_reading`."""
-        if self._llama:
+        if self.plain:
             return KeyValues()
         from transformers import DynamicCache
 
@@ -269,6 +271,10 @@ class MaskedEncoder(TransformerEncoder):
 
     default_pooling = "exit+before"
     sees_both_sides = True
+    _plain_states = BertStates
+
+    def _plain_config(self, path: str) -> PlainConfig | None:
+        return bert_config(path)
 
     def _refuse_other_kind(self, path: str, config: Any) -> None:
         kind = architecture_kind(config)

@@ -36,6 +36,7 @@ from boustro.encoders.transformer import DEVICE_PIECES, compute_type, padding_ma
 from boustro.errors import reason
 from boustro.given import chunk_by_size
 from boustro.hardware import find_device, is_spread
+from boustro.models.bert import BertStates, bert_config
 from boustro.models.placing import load_placed
 from boustro.models.pretrained import architecture_kind, describe, first_position
 from boustro.names import MODULES
@@ -318,7 +319,8 @@ class TextVectors(Encoder):
     ) -> None:
         self.folder, self.spec = folder, spec
         self.device = find_device(device)
-        config = load_config(folder.body, folder.revision)
+        plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
+        config = plain or load_config(folder.body, folder.revision)
         self._compute = compute_type(self.device, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = folder.fingerprint()  # now: the files may change later
@@ -330,12 +332,16 @@ class TextVectors(Encoder):
             limits.append(positions - first_position(config))
         self.longest = folder.longest or min(limits)
         self._first = 0 if folder.pools_prompt or not folder.prompt else self._prompt_length()
-        self.model = (
-            words.model if words else _load(folder, reading, config, self.device, is_spread(device), self._compute)
-        )
+        if words and (words.plain is None or words.is_whole):
+            self.body = words.plain or words.model
+        elif plain:
+            self.body = BertStates(folder.body, plain, plain.num_hidden_layers, self._compute, self.device)
+        else:
+            self.body = _load(folder, reading, config, self.device, is_spread(device), self._compute)
         self.layers = load_layers(folder)
         self.counts: Counter[str] = Counter()
-        self.num_parameters = self.model.num_parameters() + sum(p.numel() for p in self.layers.parameters())
+        of_body = self.body.num_parameters if isinstance(self.body, BertStates) else self.body.num_parameters()
+        self.num_parameters = of_body + sum(p.numel() for p in self.layers.parameters())
         self.streams = (Stream(f"{spec}, {WHOLE}", 1, self._vectors(["a"]).shape[1], whole=True),)
 
     def identity(self) -> Identity:
@@ -369,6 +375,11 @@ class TextVectors(Encoder):
             "window": f"{self.longest:,} pieces, the beginning of a text",
         }
 
+    def _last_states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        if isinstance(self.body, BertStates):
+            return self.body(ids, mask)[-1]
+        return self.body(input_ids=ids, attention_mask=mask).last_hidden_state
+
     def _prompt_length(self) -> int:
         """Without a piece at its end that frames every text."""
         ids = self.tokenizer(self.folder.prompt)["input_ids"]
@@ -387,7 +398,7 @@ class TextVectors(Encoder):
         for batch in batch_by_length(range(len(rows)), lambda n: len(rows[n]), most):
             lengths = torch.tensor([len(rows[n]) for n in batch], device=self.device)
             ids = torch.from_numpy(pad_rows([rows[n] for n in batch], self.tokenizer.pad_token_id or 0)).to(self.device)
-            states = self.model(input_ids=ids, attention_mask=padding_mask(ids, lengths.tolist())).last_hidden_state
+            states = self._last_states(ids, padding_mask(ids, lengths.tolist()))
             pooled = torch.cat([pool(states.float(), lengths, self._first, mode) for mode in self.folder.poolings], 1)
             parts.append(self.layers(pooled.cpu()).numpy())
             order += batch
@@ -454,8 +465,9 @@ def open_sentences(
     folder = read_modules(path, revision)
     if reads == "text":
         return TextVectors(folder, reading, spec, device)
-    config = load_config(folder.body, revision)
-    if (kind := architecture_kind(config)) is None:
+    plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
+    config = plain or load_config(folder.body, revision)
+    if (kind := "masked" if plain else architecture_kind(config)) is None:
         if reads == "both":
             return TextVectors(folder, reading, spec, device)
         raise ValueError(
@@ -463,5 +475,5 @@ def open_sentences(
         )
     make = MaskedEncoder if kind == "masked" else LMEncoder
     how: dict[str, Any] = {"spec": spec, "device": device, "tokenizer": tokenizer, "revision": revision}
-    words = make(folder.body, reading, whole=whole or reads == "both", **how)
+    words = make(folder.body, reading, whole=whole or (reads == "both" and not plain), **how)
     return words if reads == "words" else WordsAndText(words, TextVectors(folder, reading, spec, device, words), spec)

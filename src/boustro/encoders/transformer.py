@@ -27,8 +27,9 @@ from boustro.encoders.options import DEEP, SHALLOW, Precision, ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread, uses_bf16
 from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.llama import LlamaStates, PlainConfig
+from boustro.models.llama import LlamaStates
 from boustro.models.placing import load_placed, shortened
+from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import first_position
 from boustro.store import fingerprint
 from boustro.text.tokenizers import refuse_ids_beyond
@@ -187,16 +188,19 @@ class TransformerEncoder(StateEncoder):
         self._num_blocks = self._num_layers
         if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
             self._num_blocks = short.get_text_config().num_hidden_layers
-        self._llama = plain and LlamaStates(path, plain, self._num_blocks, self._compute, self.device)
-        rows = self._llama.embeddings if self._llama else self.model.get_input_embeddings().weight
+        self.plain = plain and self._plain_states(path, plain, self._num_blocks, self._compute, self.device)
+        rows = self.plain.embeddings if self.plain else self.model.get_input_embeddings().weight
         place = (tokenizer_of, None, None) if tokenizer_of else (path, self._revision, tokenizer)
         self._set_reading(load_tokenizer_of(*place), reading)
         refuse_ids_beyond(rows.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
-        self.num_parameters = self._llama.num_parameters if self._llama else self.model.num_parameters()
+        self.num_parameters = self.plain.num_parameters if self.plain else self.model.num_parameters()
         self._set_output(layers, text.hidden_size, self._room(self.max_pieces))
+
+    _plain_states: Any = LlamaStates
+    """The class that computes the states of a model with a plain config."""
 
     def _plain_config(self, path: str) -> PlainConfig | None:
         """The config of a model whose states can be computed without transformers."""
@@ -210,7 +214,7 @@ class TransformerEncoder(StateEncoder):
 
         whole = load_config(self._path, self._revision) if isinstance(self.config, PlainConfig) else self.config
         model = self._load(AutoModel, shortened(whole, self._num_blocks) or whole, self._compute)
-        self._llama = None
+        self.plain = None
         return model
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
@@ -238,8 +242,8 @@ class TransformerEncoder(StateEncoder):
     def _states(self, **inputs: Any) -> Sequence[Tensor]:
         """The model's states, layer by layer; blocks above the highest layer that is read are not computed, and the
         final norm only where the last layer is read."""
-        if self._llama:
-            return self._llama(inputs["input_ids"], inputs.get("cache"))
+        if self.plain:
+            return self.plain(**{name: value for name, value in inputs.items() if name != "use_cache"})
         highest = max(self._layers)
         if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_blocks)):
             return states_up_to(self.model, blocks, highest, **inputs)
@@ -281,7 +285,7 @@ class TransformerEncoder(StateEncoder):
 
     def identity(self) -> Identity:
         quantised = {"quantise": self._quantise} if self._quantise else {}
-        computed = self._compute if self._llama else self.model.dtype
+        computed = self._compute if self.plain else self.model.dtype
         return super().identity().with_facts(dtype=[str(computed), self.dtype.name], **quantised)
 
 

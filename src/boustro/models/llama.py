@@ -2,15 +2,13 @@
 
 The import of transformers and of its Llama takes two seconds, three times as long as the answer that a command line
 waits for; and of a text of a few pieces, its code takes longer between the products than for them. Here a block is its
-seven products, attention, two norms and a rotation. Only LMs that Boustro trained are read so (`plain_config`), all
+seven products, attention, two norms and a rotation. Only folders that Boustro wrote are read so (`models.plain`), all
 others and all else that is done with an LM by transformers, which gives the same states but for rounding.
 
 B rows, P pieces, D width of a state, H heads of width E, K heads of keys and values.
 """
 
 from functools import cached_property
-from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
@@ -18,8 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.models.packed import PLAIN_FILE, StoredWeights, is_packed
-from boustro.store import MANIFEST, kind_of, open_folder, read_json
+from boustro.models.packed import StoredWeights
+from boustro.models.plain import PlainConfig, plain_config
 
 LLAMA = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 BLOCK_PARTS = (
@@ -36,32 +34,11 @@ BLOCK_PARTS = (
 EMBEDDINGS, NORM, HEAD_WEIGHT = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 
 
-class PlainConfig(SimpleNamespace):
-    """The config of a causal LM as its file has it, with what is asked of one of transformers."""
-
-    def get_text_config(self) -> "PlainConfig":
-        """That of the LM: itself."""
-        return self
-
-
-def plain_config(path: str) -> PlainConfig | None:
+def llama_config(path: str) -> PlainConfig | None:
     """The config of a folder with a Llama of ours; `None` for any other. Raises as `store.open_folder`."""
-    folder = Path(path)
-    packed = is_packed(folder)
-    if (
-        not (folder / MANIFEST).is_file()
-        or kind_of(folder) != "model"
-        or not (packed or (folder / PLAIN_FILE).is_file())
-    ):
-        return None
-    open_folder(folder, "model", verify=packed)
-    config = read_json(folder / "config.json")
-    rotation = config.get("rope_parameters") or {}
-    plain = all(config.get(name) == value for name, value in LLAMA.items()) and rotation.get("rope_type") == "default"
-    if not plain or "quantization_config" in config:
-        return None
-    wanted = weight_shapes(made := PlainConfig(**config))
-    return made if StoredWeights(folder).shapes in (wanted, wanted | {HEAD_WEIGHT: wanted[EMBEDDINGS]}) else None
+    config = plain_config(path, LLAMA, weight_shapes, lambda wanted: {HEAD_WEIGHT: wanted[EMBEDDINGS]})
+    rotation = getattr(config, "rope_parameters", None) or {}
+    return config if rotation.get("rope_type") == "default" else None
 
 
 def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
@@ -147,18 +124,18 @@ class LlamaStates:
             return self._weights
         return Weights(norm.float(), [[weight.float() for weight in block] for block in blocks])
 
-    def __call__(self, ids: Int[Tensor, "B P"], cache: KeyValues | None = None) -> list[Tensor]:
+    def __call__(self, input_ids: Int[Tensor, "B P"], cache: KeyValues | None = None) -> list[Tensor]:
         """The states (B, P, D) by layer, the last of the LM behind its norm.
 
         `cache` has the keys and values of earlier pieces, which these follow, and is given theirs.
         """
-        norm, blocks = self._exact if ids.numel() <= FEW_PIECES else self._weights
-        past, x = cache.get_seq_length() if cache else 0, F.embedding(ids, self.embeddings).to(norm.dtype)
-        positions = torch.arange(past, past + ids.shape[1], device=ids.device)
+        norm, blocks = self._exact if input_ids.numel() <= FEW_PIECES else self._weights
+        past, x = cache.get_seq_length() if cache else 0, F.embedding(input_ids, self.embeddings).to(norm.dtype)
+        positions = torch.arange(past, past + input_ids.shape[1], device=input_ids.device)
         angles = (positions[:, None] * self._frequencies)[:, None]
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         turn = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
-        mask = positions[:, None] >= torch.arange(past + ids.shape[1], device=ids.device) if past else None
+        mask = positions[:, None] >= torch.arange(past + input_ids.shape[1], device=input_ids.device) if past else None
         states = [x]
         for number, (query, key, value, leave, gate, up, down, before, between) in enumerate(blocks):
             h = self._normed(x, before)

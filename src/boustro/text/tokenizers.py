@@ -17,8 +17,9 @@ from boustro.errors import reason
 from boustro.names import PAIRS, locate_model, source
 from boustro.store import MANIFEST, read_json, refuse_pointers
 
-OURS = ("TokenizersBackend", "PreTrainedTokenizerFast")
-"""What transformers calls the class of a tokenizer of ours, since and before its version 5."""
+PLAIN = ("TokenizersBackend", "PreTrainedTokenizerFast", "BertTokenizer", "BertTokenizerFast")
+"""What transformers calls the classes that do no more than tokenizer.json says: that of ours, since and before its
+version 5, and BERT's."""
 # the bytes and one special piece; ids of four bytes and tables that fit a machine
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
@@ -100,10 +101,11 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
 
 
 def _tokenizer_class(folder: str) -> Any:
-    """Return the class that loads a tokenizer; for one of ours not the one that would choose it by the model, and
-    imports every config first."""
-    saved = Path(folder) / "tokenizer_config.json"
-    if (Path(folder) / MANIFEST).is_file() and saved.is_file() and read_json(saved).get("tokenizer_class") in OURS:
+    """Return the class that loads a tokenizer; for a plain one of ours not the one that would choose it by the model,
+    and imports every config first."""
+    saved, complete = Path(folder) / "tokenizer_config.json", (Path(folder) / "tokenizer.json").is_file()
+    ours = (Path(folder) / MANIFEST).is_file() and saved.is_file() and complete
+    if ours and read_json(saved).get("tokenizer_class") in PLAIN:
         from transformers import PreTrainedTokenizerFast
 
         return PreTrainedTokenizerFast

@@ -33,6 +33,7 @@ from boustro.output import (
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks import kept_columns, task_class, task_of
+from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
@@ -134,8 +135,10 @@ def predict_files(
     text_column: Sequence[str],
     output: OutputOptions,
     run: RunOptions,
+    model: Task[Any, Any] | None = None,
 ) -> None:
-    """Run `boustro.apps.cli.commands.predict` over files of rows or texts."""
+    """Run `boustro.apps.cli.commands.predict` over files of rows or texts; `model` is the folder's, where it is open
+    already."""
     for file in files:
         check_input(file)
     kind, ending = task_class(task_of(opened.folder)), "" if output.out is None else output.out.suffix.lower()
@@ -175,6 +178,8 @@ def predict_files(
         once=not can_read_again(files),
     )
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
+    if model is not None:
+        labeller.model = model
     showing = output.out is None and terminal.is_terminal
     with only_errors(run.quiet):
         if output.workers == 1:

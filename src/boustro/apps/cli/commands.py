@@ -373,7 +373,7 @@ def _predict_labels(
         print_notices(Counter(model.record["notices"]))
         model.save_pretrained(folder)
         opened = OpenedFolder(folder, None, run.device, run.cache)
-        predict_files(opened, files, format, reads, explain, text_column, output, run)
+        predict_files(opened, files, format, reads, explain, text_column, output, run, model)
 
 
 def _predict_folder(

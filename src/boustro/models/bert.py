@@ -1,0 +1,114 @@
+"""The states of a BERT without transformers, whose import takes longer than a thousand short texts.
+
+A block is attention and two products around a GELU, each added to what it read and then normed. Only folders that
+Boustro wrote are read so (`models.plain`).
+
+B rows, P pieces, D width of a state, H heads of width E. Source: Devlin et al. 2019.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from boustro.models.packed import StoredWeights
+from boustro.models.plain import PlainConfig, Shapes, plain_config
+
+BERT = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+}
+WORD_ROWS, POSITION_ROWS, TYPE_ROWS = (
+    f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
+)
+NORM, POOLER = "embeddings.LayerNorm", "pooler.dense"
+BLOCK_MAPS = (
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "intermediate.dense",
+    "output.dense",
+)
+BLOCK_NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
+
+
+def bert_config(path: str) -> PlainConfig | None:
+    """The config of a folder with a BERT that Boustro packed; `None` for any other. Raises as `store.open_folder`."""
+    return plain_config(path, BERT, weight_shapes, _pooler)
+
+
+def weight_shapes(config: PlainConfig) -> Shapes:
+    """The names and shapes of the weights below the pooler."""
+    width, inner = config.hidden_size, config.intermediate_size
+    rows = (config.vocab_size, config.max_position_embeddings, config.type_vocab_size)
+    shapes: Shapes = {
+        name: (number, width) for name, number in zip((WORD_ROWS, POSITION_ROWS, TYPE_ROWS), rows, strict=True)
+    }
+    norms = [NORM]
+    for block in range(config.num_hidden_layers):
+        for part in BLOCK_MAPS:
+            out, into = inner if part == BLOCK_MAPS[4] else width, inner if part == BLOCK_MAPS[5] else width
+            shapes |= {f"{_block(block)}{part}.weight": (out, into), f"{_block(block)}{part}.bias": (out,)}
+        norms += [f"{_block(block)}{part}" for part in BLOCK_NORMS]
+    return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
+
+
+def _pooler(shapes: Shapes) -> Shapes:
+    width = shapes[f"{NORM}.weight"][0]
+    return {f"{POOLER}.weight": (width, width), f"{POOLER}.bias": (width,)}
+
+
+def _block(number: int) -> str:
+    return f"encoder.layer.{number}."
+
+
+class BertStates:
+    """Of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
+
+    def __init__(
+        self, path: str, config: PlainConfig, num_blocks: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self._heads, self._eps = config.num_attention_heads, config.layer_norm_eps
+        stored = StoredWeights(path)
+
+        def read(name: str) -> Tensor:
+            return stored.read(name, dtype).to(device)
+
+        def pair(name: str) -> tuple[Tensor, Tensor]:
+            return read(f"{name}.weight"), read(f"{name}.bias")
+
+        self.embeddings = read(WORD_ROWS)
+        self._positions, self._types, self._norm = read(POSITION_ROWS), read(TYPE_ROWS), pair(NORM)
+        self._blocks = [[pair(_block(n) + part) for part in (*BLOCK_MAPS, *BLOCK_NORMS)] for n in range(num_blocks)]
+
+    @property
+    def num_parameters(self) -> int:
+        """Of what is loaded."""
+        pairs = [self._norm, *(pair for block in self._blocks for pair in block)]
+        rows = self.embeddings, self._positions, self._types
+        return sum(part.numel() for part in (*rows, *(part for pair in pairs for part in pair)))
+
+    def __call__(
+        self, input_ids: Int[Tensor, "B P"], attention_mask: Int[Tensor, "B P"] | None = None
+    ) -> list[Float[Tensor, "B P D"]]:
+        """The states by layer; the mask is 1 for real pieces, 0 for padding."""
+        x = F.embedding(input_ids, self.embeddings) + self._types[0] + self._positions[: input_ids.shape[1]]
+        x = self._normed(x, self._norm)
+        padded = attention_mask is not None and not bool(attention_mask.all())
+        mask = attention_mask[:, None, None].bool() if attention_mask is not None and padded else None
+        states = [x]
+        for query, key, value, leave, up, down, after, last in self._blocks:
+            parts = (F.linear(x, *part) for part in (query, key, value))
+            q, k, v = (part.unflatten(-1, (self._heads, -1)).transpose(1, 2) for part in parts)
+            read = F.scaled_dot_product_attention(q, k, v, mask)
+            x = self._normed(F.linear(read.transpose(1, 2).flatten(2), *leave) + x, after)
+            x = self._normed(F.linear(F.gelu(F.linear(x, *up)), *down) + x, last)
+            states.append(x)
+        return states
+
+    def _normed(self, x: Float[Tensor, "B P D"], pair: tuple[Tensor, Tensor]) -> Float[Tensor, "B P D"]:
+        return F.layer_norm(x, x.shape[-1:], *pair, eps=self._eps)
