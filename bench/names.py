@@ -34,6 +34,7 @@ import tyro
 import boustro
 from boustro.apps.label.answers import AnswerFile
 from boustro.apps.label.incremental import Order
+from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import Point, is_due
 from boustro.apps.label.taggers import measure as measure_live
@@ -274,7 +275,9 @@ def keys(
                     list[Point](),
                     list[int](),
                 )
-                session.attach(range(len(own)), reader.train_vectors(np.arange(len(own))), None, reader.start)
+                vectors, start = reader.train_vectors(np.arange(len(own))), reader.start
+                start = start and guess_types(start, vectors, own, session.labels)
+                session.attach(range(len(own)), vectors, None, start)
                 told = tell(session, gold) if groups else 0
                 while (shown := session.view()["sentence"]) is not None:
                     counts.append(pressed(shown["entities"], gold[shown["number"]]))

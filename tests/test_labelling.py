@@ -15,6 +15,7 @@ from boustro.apps.export.check import check_examples
 from boustro.apps.label.answers import Annotation, AnswerFile
 from boustro.apps.label.background import Background, SessionSource, make_source, next_command, offered_labels
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import Point, is_due, session_curve
 from boustro.apps.label.texts import TextToLabel, read_to_label, read_whole
@@ -270,14 +271,33 @@ def test_names_are_suggested_before_anything_is_labelled(tmp_path):
     np.testing.assert_allclose(session.tagger.scores(words)[:, 0], 1 - np.exp(place), atol=0.02)
     # Labels that say which kind they are, and labels that do not until there is an answer with them.
     assert suggested(tmp_path / "b.jsonl", ("PER", "loc"))[1] == [("PER", 0, 2), ("loc", 3, 4)]
-    asked = [Entity("who", 0, 2), Entity("where", 3, 4)]
-    assert suggested(tmp_path / "c.jsonl", ("who", "where"))[1] == [("", 0, 2), ("", 3, 4)]
-    assert suggested(tmp_path / "d.jsonl", ("who", "where"), [asked])[1] == [("who", 2, 4), ("where", 5, 6)]
+    asked = [Entity("T1", 0, 2), Entity("T2", 3, 4)]
+    assert suggested(tmp_path / "c.jsonl", ("T1", "T2"))[1] == [("", 0, 2), ("", 3, 4)]
+    assert suggested(tmp_path / "d.jsonl", ("T1", "T2"), [asked])[1] == [("T1", 2, 4), ("T2", 5, 6)]
     session, *_ = suggested(tmp_path / "e.jsonl", (), [[Entity("PLACE", 3, 4)]])
     assert suggested(tmp_path / "e.jsonl", ())[0].labels == ["PERSON", "PLACE", "ORGANISATION", "OTHER"]
     session.add_label("mine", keep=True)
     with AnswerFile(tmp_path / "e.jsonl").open() as file:
         assert "mine" in LabellingSession(found, file, offered=("PERSON",)).labels
+
+
+def test_types_are_suggested_by_what_labels_are_called(tmp_path):
+    lines = ["Ada Brandt left Vellmar .", "Marie Curie liked Berlin .", "The Liberal Party won .", "Nobody came ."]
+    found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
+    source = make_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
+    for labels in (["T4", "town", "political_party", "politician"], ["politician", "LOC", "political_party", "T4"]):
+        with AnswerFile(tmp_path / f"{labels[1]}.jsonl").open() as file:
+            session = LabellingSession(found, file, labels, "in-order")
+            with Background(session, source) as work:
+                work.wait_ready(60)
+        said = [[e.label for e in session.suggest(number)] for number in range(4)]
+        assert said == [["politician", labels[1]], ["politician", labels[1]], ["political_party"], []]
+        assert not session.view()["sentence"]["sure"] and not session.tagger.told["T4"]
+    # Kinds of a network of one's own, whose names are short, and a network without kinds.
+    vectors, start = work.reader.train_vectors(np.arange(4)), work.reader.start
+    sentences, place = [text.sentence for text in found], start.kinds["PLACE"]
+    assert [*guess_types(replace(start, kinds={"CITY": place}), vectors, sentences, labels).types] == labels[:3]
+    assert not guess_types(replace(start, kinds={}), vectors, sentences, labels).types
 
 
 def read_names(sentences):

@@ -21,6 +21,7 @@ import numpy as np
 
 from boustro.apps.label.answers import SPANS, Annotation, LabelMode
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import (
     FinishedTagger,
@@ -250,6 +251,8 @@ class Background:
         labels = [*self.session.labels]
         prior = self.source.prior(sentences, labels)
         start = self.reader.start if self.reader and prior is None and not self.session.manner.whole else None
+        if start is not None and self.session.tagger is None:
+            start = guess_types(start, vectors, sentences, labels, self.source.device)
         with self.session.lock:
             if prior is not None and len(self.session.labels) > len(labels):  # added meanwhile
                 prior = np.pad(prior, ((0, 0), (0, len(self.session.labels) - len(labels))))

@@ -7,7 +7,7 @@ Mean and standard deviation come from the sentences that a `VectorReader` is mad
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,11 @@ ALIASES = (
 """What labels of a kind of name are called."""
 
 
+def aliases(label: str) -> tuple[str, ...]:
+    """The names of the kind that a label is called by, or its own alone."""
+    return next((names for names in ALIASES if label.upper() in names), (label,))
+
+
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     """One vector per word, (words, d) float16; `starts` (sentences + 1,) is the first word of each sentence."""
@@ -46,17 +51,20 @@ class Start:
     """Knowledge of names before anything is answered, as weights (d + 1,) of a word's vector and of the constant.
 
     `inside` gives the probability that the word is in a name, `kinds` those of what it then is. The values of a vector
-    from the first to the second of `alike` on are near to each other for names of one type.
+    from the first to the second of `alike` on are near to each other for names of one type. `types` are those of labels
+    whose names say it, see `named_types`.
     """
 
     inside: np.ndarray
     kinds: Mapping[str, np.ndarray]
     alike: tuple[int, int]
+    types: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def of(self, label: str) -> np.ndarray | None:
-        """The weights of the kind that a label is called by, if it is: `LOC` is PLACE."""
-        same = next((names for names in ALIASES if label.upper() in names), (label,))
-        return next((weights for kind, weights in self.kinds.items() if kind in same), None)
+        """The weights of a label's type, or of the kind that it is called by: `LOC` is PLACE."""
+        if label in self.types:
+            return self.types[label]
+        return next((weights for kind, weights in self.kinds.items() if kind in aliases(label)), None)
 
 
 def reading_context(examples: Sequence[Any], context: Context | None) -> Context:
