@@ -11,6 +11,8 @@ from boustro.apps.cli.main import main
 from boustro.heads.centroid_pool import FEWEST_TEXTS, NAME_COUNT, TEMPERATURE, unit
 from boustro.heads.options import CentroidPoolOptions
 from boustro.heads.registry import make_head
+from boustro.tasks.config import ClassifierConfig
+from boustro.tasks.data.texts import read_meanings
 from boustro.tasks.label_names import parse_labels
 from boustro.tasks.labellings import readable, says_nothing
 
@@ -75,7 +77,8 @@ def test_names_alone_label_texts(known, tmp_path):
     assert [answer.label for answer in known.predict(TEXTS)] == GOLD
     known.save_pretrained(tmp_path / "model")
     again = Classifier.from_pretrained(tmp_path / "model")
-    assert again.record["names"] == {"delivery": "delivery", "payment": "payment", "praise": "thanks or a compliment"}
+    assert again.config.describe == {"praise": "thanks or a compliment"}
+    assert "| praise | thanks or a compliment |" in (tmp_path / "model" / "README.md").read_text("utf-8")
     for one, other in zip(known.predict(TEXTS), again.predict(TEXTS), strict=True):
         assert one.label == other.label
         assert one.score == pytest.approx(other.score, abs=1e-5)
@@ -108,6 +111,89 @@ def test_fit_learns_names_that_tell_more_than_chance():
     wrong = Classifier("starter-texts", cache=False).fit(texts, [moved[label] for label in gold])
     assert not wrong.head.names_count
     assert [answer.label for answer in wrong.predict(TEXTS)] == [moved[label] for label in GOLD]
+
+
+MEANINGS = {"a1": "parcels and shipping", "a2": "charges and invoices", "a3": "thanks and praise"}
+
+
+def test_fit_learns_what_is_said_of_labels(tmp_path):
+    few, coded = [0, 5, 10], dict(zip(("delivery", "payment", "praise"), MEANINGS, strict=True))
+    texts, gold = [TEXTS[n] for n in few], [coded[GOLD[n]] for n in few]
+    assert not Classifier("starter-texts", cache=False).fit(texts, gold).head.names_count  # the names say nothing
+    table = tmp_path / "labels.csv"
+    table.write_text(
+        "label,description\n" + "".join(f"{n},{m}\n" for n, m in {**MEANINGS, "a4": "tax"}.items()), "utf-8"
+    )
+    model = Classifier("starter-texts", cache=False, describe=str(table)).fit(texts, gold)
+    assert model.head.names_count
+    assert model.record["notices"] == {"descriptions of labels that no text has: a4": 1}
+    model.save_pretrained(tmp_path / "model")
+    assert Classifier.from_pretrained(tmp_path / "model").config.describe == {**MEANINGS, "a4": "tax"}
+    assert "| a1 | parcels and shipping |" in (tmp_path / "model" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "labels.csv",
+            "id,label,description\n1,a1,parcels and shipping\n\n2,a2,charges and invoices\n3,a3,thanks and praise\n",
+        ),
+        ("labels.jsonl", "".join(json.dumps({"label": n, "meaning": m}) + "\n" for n, m in MEANINGS.items())),
+        ("labels.json", json.dumps(MEANINGS)),
+        ("labels.txt", "a1: parcels and shipping\n\na2: charges and invoices\na3: thanks and praise\n"),
+    ],
+)
+def test_descriptions_of_labels_are_read(tmp_path, name, text):
+    (tmp_path / name).write_text(text, "utf-8")
+    assert read_meanings(tmp_path / name) == MEANINGS
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("labels.csv", "label,description\na1,\n", "labels.csv:2: the label 'a1' is described by ''; expected a text"),
+        ("labels.csv", "label,what\na1,tax\n", r"labels.csv:2: no label with its description \(found: label, what\)"),
+        ("labels.csv", "label,description\na1,tax\na1,toll\n", "labels.csv:3: the label 'a1' is described twice"),
+        ("labels.txt", "a1 tax\n", "labels.txt:1: the label 'a1 tax' is described by ''"),
+        ("labels.txt", "a1: " + "word " * 101, "described in 101 words; give 100 at most"),
+        ("labels.csv", "label,description\n", "labels.csv: no label is described"),
+    ],
+)
+def test_bad_descriptions_are_refused(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=said):
+        ClassifierConfig(describe=str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (
+            {"encoder": "starter"},
+            "read by an lda-pool head over the vector of a text, and not by lda-pool over starter",
+        ),
+        ({"head": "mlp-pool"}, "and not by mlp-pool over starter-texts"),
+        ({"describe": {"b1": "tax"}}, "no text has a label that is described: b1; the labels are a1, a2"),
+    ],
+)
+def test_descriptions_that_nothing_reads_are_refused(how, said):
+    how = {"encoder": "starter-texts", "cache": False, "describe": MEANINGS} | how
+    with pytest.raises(ValueError, match=said):
+        Classifier(**how).fit(["My parcel is late.", "I was charged twice."] * 2, ["a1", "a2"] * 2)
+
+
+def test_fit_leaves_a_share_of_texts_without_a_label(tmp_path, capsys):
+    model = Classifier("starter-texts", cache=False, none=0.1).fit(TEXTS, GOLD)
+    answers = model.predict([*TEXTS, "The moon is a dry and silent place."])
+    assert [answer.label for answer in answers] == [*GOLD, ""]
+    model.save_pretrained(tmp_path / "model")
+    again = Classifier.from_pretrained(tmp_path / "model")
+    assert again.predict("The moon is a dry and silent place.").to_dict()["label"] is None
+    with pytest.raises(ValueError, match="none is not for texts with several labels"):
+        Classifier("starter-texts", cache=False, none=0.1).fit(TEXTS[::5], [[label] for label in GOLD[::5]])
+    with pytest.raises(ValueError, match="none is not for --words"):
+        Classifier("starter-texts", none=0.1, words=True)
 
 
 def test_names_are_read_as_words():

@@ -14,6 +14,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -106,7 +107,8 @@ class Classifier(Task[str, Label]):
             made = head_kind(kind)
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
         if config.words is None:
-            found = not head_class(kind).alone and not weak and not config.calibrate and len(train) >= FEWEST_FOR_WORDS
+            found = not head_class(kind).alone and not weak and not config.calibrate and not config.none
+            found = found and len(train) >= FEWEST_FOR_WORDS
             # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
             few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
             config = replace(config, words=found and not few_vectors)
@@ -116,7 +118,8 @@ class Classifier(Task[str, Label]):
 
     @staticmethod
     def companions(config: ClassifierConfig) -> tuple[Companion, ...]:
-        return (*([WordModelCompanion()] if config.words else []), *temperature_of(config), Thresholds())
+        none = [NoLabel(config.none)] if config.none else []
+        return (*([WordModelCompanion()] if config.words else []), *none, *temperature_of(config), Thresholds())
 
     @classmethod
     def from_labels(
@@ -344,6 +347,24 @@ class WordModelCompanion(Companion):
 
     def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed]:
         return plan, Weighed.load(folder)
+
+
+@dataclass(frozen=True)
+class NoLabel(Companion):
+    """The least score with which a text has a label, so that of texts left out the `share` has none."""
+
+    share: float
+    name = "none"
+    learns_left_out = True
+
+    def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
+        assert data is not None
+        if not isinstance(labelling := fitted.labelling, TextLabelling) or isinstance(labelling, LabelSetLabelling):
+            raise ValueError("none is not for texts with several labels, which may have none anyway; leave it out")
+        best = np.concatenate([np.stack(outputs).max(1) for _, _, outputs in _judged(fitted, data, held)])
+        labelling = copy(labelling)
+        labelling.least = float(np.quantile(best, self.share))
+        return replace(fitted, labelling=labelling), {}
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:

@@ -10,6 +10,7 @@ from boustro.encoders.options import Context, ReadingOptions, Reads, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
+from boustro.text.places import TextFile
 
 AUTO = "auto"
 """In a study of few examples: the kind of head that measurement favoured at that number, see `TaskConfig.few_head`."""
@@ -221,9 +222,16 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     default_head: ClassVar[str] = AUTO_POOL
     taught_head: ClassVar[str | None] = "mlp-pool"
 
+    describe: TextFile | Mapping[str, str] | None = None
+    """Descriptions of labels: a table or JSON lines with label and description, or lines such as payment: invoices, cards. A
+    label that is not described says it by its name. Read by lda-pool over the vector of a text (starter-texts)."""
+    none: Annotated[float, Range(0, 1, without_high=True)] = 0.0
+    """Share of texts that get no label, those that fit each of them least, as texts that were left out show. By default
+    every text has one."""
     words: bool | None = None
     """Put what the words say beside the encoder, TF-IDF of words and word pairs and their vectors in a table, weighed
-    on parts of the training set left out. By default it does, unless the head is ridge-pool or labels are weak."""
+    on parts of the training set left out. By default it does, unless the head is ridge-pool, labels are weak, or texts
+    may have none."""
     table: Annotated[str, Where("words", (None, True))] = "auto"
     """With words: a table of words, as boustro distill-words makes them, whose vectors of a text are read too; none for
     no table. By default that of the package beside its own LMs."""
@@ -232,6 +240,12 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
         super().__post_init__()
         if self.words and self.calibrate:
             raise OptionError("calibrate is not for --words, whose weights are chosen on parts left out already")
+        if self.none and (self.words or self.calibrate):
+            raise OptionError(f"none is not for --{'words' if self.words else 'calibrate'}; leave one of them out")
+        if self.describe is not None:
+            from boustro.tasks.data.texts import read_meanings
+
+            object.__setattr__(self, "describe", read_meanings(self.describe))
 
 
 @dataclass(frozen=True, kw_only=True)

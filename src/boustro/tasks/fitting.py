@@ -33,7 +33,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import HeadRun, Solved, TrainingJob, train_heads, train_many
 from boustro.heads.training import Dev, TrainLog, predict_inputs
-from boustro.names import is_shipped
+from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import kin, unlearned
@@ -44,6 +44,7 @@ from boustro.text.languages import ForeignTexts
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
 LEARNED = "dev examples with a text that was learned, which no threshold, no weight and no promise is made from"
 ALONE = "training sentences without a document, whose mentions are not pooled"
+NO_SUCH_LABEL = "descriptions of labels that no text has: {}"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
@@ -232,26 +233,42 @@ def _read_training(
             return whole()
         return kin([train[n] for n in some], plan.task.shared)
 
-    named = read_names(taught.reader, plan, labelling)
+    named, unnamed = read_names(taught.reader, plan, labelling)
     data = TrainingSet(
         gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, named=named, reread=again
     )
     skipped = unread and taught.reader is plan.reader  # a memory has read them
     parts = plan.task.parts
     alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in parts(e))
-    notices = {**({UNREAD: len(unread)} if skipped else {}), **({ALONE: alone} if alone else {}), **taught.notices}
+    notices = {UNREAD: len(unread) if skipped else 0, ALONE: alone, **taught.notices, **unnamed}
+    notices = {what: count for what, count in notices.items() if count}
     return replace(plan, reader=taught.reader), data, notices
 
 
-def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> NamedLabels | None:
-    """The names of labels as a head `takes_names`, of those that say something; `None` where no vector of a text is
-    read."""
+def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> tuple[NamedLabels | None, dict[str, int]]:
+    """The names or descriptions of labels as a head `takes_names`, of those that say something, and notices.
+
+    `None` where no vector of a text is read. Raises `ValueError` for descriptions that nothing reads, and for those of
+    other labels alone.
+    """
+    means: Mapping[str, str] = getattr(plan.config, "describe", None) or {}
     if not head_class(plan.head_kind).takes_names or not any(s.whole for s in reader.encoder(cached=True).streams):
-        return None
-    numbers = [n for n, label in enumerate(labelling.labels) if not says_nothing(label)]
-    names = (plan.task.split(readable(labelling.labels[n]), "label") for n in numbers)
+        if means:
+            raise ValueError(
+                f"descriptions of labels are read by an lda-pool head over the vector of a text, and not by "
+                f"{plan.head_kind} over {reader.spec}; give --encoder {SHIPPED_SENTENCES} --head lda-pool"
+            )
+        return None, {}
+    others = sorted(means.keys() - {*labelling.labels})
+    if means and len(others) == len(means):
+        known = ", ".join(labelling.labels[:5])
+        raise ValueError(f"no text has a label that is described: {', '.join(others[:5])}; the labels are {known}")
+    texts = [means.get(label, label) for label in labelling.labels]
+    numbers = [n for n, text in enumerate(texts) if not says_nothing(text)]
+    names = (plan.task.split(readable(texts[n]) or texts[n], "label") for n in numbers)
     examples = [part.example for parts in names for part in parts]
-    return NamedLabels(reader.read(examples, cached=True), np.array(numbers)) if numbers else None
+    notices = {NO_SUCH_LABEL.format(", ".join(others)): len(others)}
+    return NamedLabels(reader.read(examples, cached=True), np.array(numbers)) if numbers else None, notices
 
 
 def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:

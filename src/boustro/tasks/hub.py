@@ -59,6 +59,7 @@ def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> s
     sections = {
         "Use": _use(config, name),
         "Scores": _scores(config),
+        "Labels": _labels(config["config"].get("describe")),
         "Training": _training(config, manifest),
         "Encoder": _encoder(config),
         "Sizes and cost": _cost(config["record"], manifest),
@@ -175,8 +176,14 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
     return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{_listed(facts)}"
 
 
+def _labels(means: Mapping[str, str] | None) -> str:
+    """A table of the labels that are described; empty for none."""
+    rows = [[_cell(label), _cell(meaning)] for label, meaning in (means or {}).items()]
+    return f"What is said of labels was learned too.\n\n{_table(['label', 'description'], rows)}" if rows else ""
+
+
 def _settings(options: Mapping[str, Any]) -> str:
-    return " ".join(f"`{name}={value}`" for name, value in options.items())
+    return " ".join(f"`{name}={value}`" for name, value in options.items() if not isinstance(value, Mapping))
 
 
 def _made_by(made_by: dict[str, Any]) -> dict[str, str]:

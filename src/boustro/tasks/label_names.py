@@ -20,6 +20,7 @@ import numpy as np
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.training import pool_all
 from boustro.names import SHIPPED_SENTENCES
+from boustro.tasks.data.texts import LONGEST_MEANING
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
@@ -31,8 +32,7 @@ OwnClassifier = TypeVar("OwnClassifier", bound="Classifier")
 NEAREST = "centroid-pool"
 LEAST_COSINE = 0.05
 """Where there are no texts. No text of CLINC150 and Banking77 is less near to every name, and 7% of AG News are."""
-MOST_LABELS, LONGEST_MEANING = 1000, 100
-"""Labels, and words that describe one."""
+MOST_LABELS = 1000
 MOST_TEXTS = 5000
 """Texts that the vectors of labels learn from; more change them little."""
 SILENT = "labels whose name says nothing, which are never answered; describe them: {}"
@@ -108,6 +108,8 @@ def from_labels(
     labelling = fitted.labelling
     if type(labelling) is TextLabelling:
         labelling.least = least
-    record = fitted.record | {"notices": notices, "names": means, "unlabelled": len(read)}
-    made.fitted = replace(fitted, head=head, labelling=labelling, record=record)
+    described = {name: text for name, text in means.items() if text != name}
+    plan = replace(fitted.plan, config=replace(fitted.plan.config, describe=described or None))
+    record = fitted.record | {"notices": notices, "unlabelled": len(read)}
+    made.fitted = replace(fitted, plan=plan, head=head, labelling=labelling, record=record)
     return made

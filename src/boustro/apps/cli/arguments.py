@@ -203,7 +203,7 @@ def read_value(option: Option, given: Any, where: str = "") -> Any:
 
     --layers 0,4 → "0,4"      --epochs 5 → 5      --shots 4 16 → (4, 16)      epochs: null → None
     """
-    if isinstance(given, bool) or given is None:
+    if isinstance(given, (bool, Mapping)) or given is None:
         value = given
     else:
         words = [str(word) for word in _listed(given)]
@@ -304,7 +304,8 @@ def _named(value: str) -> Iterator[Path]:
 
 
 def _several(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, tuple) else () if value is None else (value,)
+    """The values of an option; a mapping, which a recipe may have, names no place."""
+    return value if isinstance(value, tuple) else () if value is None or isinstance(value, Mapping) else (value,)
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -402,7 +403,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
         return [_plain(part) for part in value]
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 

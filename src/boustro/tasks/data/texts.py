@@ -14,7 +14,7 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,12 +24,16 @@ from boustro.errors import shorten
 from boustro.given import INDICATORS, as_text, plain_value, refuse_indicators
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of, missing_file
 from boustro.tasks.data.records import WORD_KEYS
+from boustro.text.files import TableRow, open_rows
 from boustro.text.words import Placed, current_rule, split_text
 from boustro.types import Sentence, TypedLabel
 
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
+MEANING_KEYS = ("description", "meaning")
+LONGEST_MEANING = 100
+"""Words that describe a label."""
 WORDLESS_TEXTS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
@@ -69,6 +73,53 @@ def read_texts(
 
     reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
     return read_named(data, "text", read, plain, options, noted, reads)
+
+
+def read_meanings(given: str | Path | Mapping[Any, Any]) -> dict[str, str]:
+    """Return the description of each label, of a dict or of a file: a table or JSON lines with `label` and
+    `description`, a JSON object, or lines such as `payment: invoices, cards, refunds`.
+
+    Raises `FileNotFoundError`, and `ValueError` with the place for a label or a description that is none, for a label
+    that stands there twice, and for a description of more than `LONGEST_MEANING` words.
+    """
+    if isinstance(given, Mapping):
+        rows: Iterable[tuple[str, Any]] = [
+            ("the description", {LABEL_KEY: k, MEANING_KEYS[0]: v}) for k, v in given.items()
+        ]
+    elif (path := Path(given)).is_file():
+        rows = open_rows(path)
+    else:
+        raise missing_file(path, "descriptions of labels are expected, as a table with label and description")
+    means: dict[str, str] = {}
+    for where, row in rows:
+        for label, meaning in _described(row, where):
+            if label in means:
+                raise ValueError(f"{where}: the label {label!r} is described twice; remove one")
+            if (count := len(meaning.split())) > LONGEST_MEANING:
+                raise ValueError(
+                    f"{where}: the label {label[:40]!r} is described in {count:,} words; give {LONGEST_MEANING} at most"
+                )
+            means[label] = meaning
+    if not means:
+        raise ValueError(f"{'describe' if isinstance(given, Mapping) else given}: no label is described")
+    return means
+
+
+def _described(row: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(row, str):
+        label, _, meaning = row.partition(":")
+        pairs: list[tuple[Any, Any]] = [(label, meaning)] if row.strip() else []
+    elif isinstance(row, Mapping) and LABEL_KEY in row and (key := next((k for k in MEANING_KEYS if k in row), None)):
+        pairs = [] if isinstance(row, TableRow) and row.is_blank else [(row[LABEL_KEY], row[key])]
+    elif isinstance(row, Mapping) and not isinstance(row, TableRow):
+        pairs = [*row.items()]
+    else:
+        found = ", ".join(map(str, row)) if isinstance(row, Mapping) else shorten(row)
+        raise ValueError(f"{where}: no {LABEL_KEY} with its {MEANING_KEYS[0]} (found: {found}); name two columns so")
+    for label, meaning in pairs:
+        if not is_label(label) or not isinstance(meaning, str) or not meaning.strip():
+            raise ValueError(f"{where}: the label {shorten(label)} is described by {shorten(meaning)}; expected a text")
+        yield str(plain_value(label)).strip(), meaning.strip()
 
 
 def _several(record: Any) -> Any:
