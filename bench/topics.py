@@ -1,4 +1,5 @@
-"""Topics from their names: accuracy and calibration without any label, alone and with the texts, and what fits none.
+"""Topics from their names: accuracy and calibration without any label, alone and with the texts, and what fits none;
+and micro F1 where a text may have several: a third of each set's texts, and the others in pairs, which are joined.
 
     python bench/topics.py --data ../shared/data
 
@@ -20,6 +21,8 @@ from boustro.metrics.score import reliability
 from boustro.text.files import open_rows
 
 SETS = ("banking77", "clinc150", "agnews", "trec", "sst-sentences")
+MOST_JOINED = 900
+"""Texts of a set from which those with several labels are made."""
 MEANS = {
     "trec": [
         "description and abstract concept",
@@ -47,6 +50,20 @@ def judge(name: str, labels: dict[str, str], texts: list[str], gold: list[str]) 
     return model
 
 
+def judge_several(name: str, labels: dict[str, str], rows: list[tuple[str, str]]) -> None:
+    third = len(rows) // 3
+    order = [rows[n] for n in np.random.default_rng(0).permutation(len(rows))[: 3 * third]]
+    pairs = zip(order[third : 2 * third], order[2 * third :], strict=True)
+    given = [(text, {label}) for text, label in order[:third]]
+    given += [(f"{one} {other}", {first, second}) for (one, first), (other, second) in pairs]
+    texts = [text for text, _ in given]
+    for what, some in (("names alone", ()), ("with the texts", texts)):
+        answers = Classifier.from_labels(labels, some, several=True).predict(texts)
+        said = [(set(answer.labels), wanted) for answer, (_, wanted) in zip(answers, given, strict=True)]
+        right, answered, gold = (sum(map(len, sets)) for sets in zip(*((a & b, a, b) for a, b in said), strict=True))
+        print(f"{name:14} {what:15} several: F1 {200 * right / (answered + gold):5.1f}", flush=True)
+
+
 def best_scores(model: Any, texts: list[str]) -> np.ndarray:
     examples = [part.example for text in texts for part in model.split(text, "text")]
     return np.stack(model.fitted.outputs(examples)).max(1)
@@ -62,7 +79,9 @@ def main(data: Path, sets: tuple[str, ...] = (*SETS, "sample")) -> None:
             rows = read(folder / f"{name}-dev.jsonl.xz")
         texts, gold = map(list, zip(*rows, strict=True))
         known = sorted(set(gold))
-        model = judge(name, dict(zip(known, MEANS.get(name, known), strict=True)), texts, gold)
+        means = dict(zip(known, MEANS.get(name, known), strict=True))
+        model = judge(name, means, texts, gold)
+        judge_several(name, means, rows[:MOST_JOINED])
         if name == "clinc150":
             other = [text for text, _ in read(folder / "clinc150-oos-dev.jsonl.xz")]
             mixed = Classifier.from_labels(known, [*texts, *other])

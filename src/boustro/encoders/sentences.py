@@ -320,7 +320,7 @@ class TextVectors(Encoder):
         self.folder, self.spec = folder, spec
         self.device = find_device(device)
         plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
-        config = plain or load_config(folder.body, folder.revision)
+        config: Any = plain or load_config(folder.body, folder.revision)
         self._compute = compute_type(self.device, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = folder.fingerprint()  # now: the files may change later
@@ -466,7 +466,7 @@ def open_sentences(
     if reads == "text":
         return TextVectors(folder, reading, spec, device)
     plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
-    config = plain or load_config(folder.body, revision)
+    config: Any = plain or load_config(folder.body, revision)
     if (kind := "masked" if plain else architecture_kind(config)) is None:
         if reads == "both":
             return TextVectors(folder, reading, spec, device)

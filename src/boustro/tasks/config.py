@@ -223,8 +223,8 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     taught_head: ClassVar[str | None] = "mlp-pool"
 
     describe: TextFile | Mapping[str, str] | None = None
-    """Descriptions of labels: a table or JSON lines with label and description, or lines such as payment: invoices, cards. A
-    label that is not described says it by its name. Read by lda-pool over the vector of a text (starter-texts)."""
+    """Descriptions of labels: a table or JSON lines with label and description, or lines such as payment: invoices,
+    cards. The others are known by their names. Read by lda-pool over the vector of a text (starter-texts)."""
     none: Annotated[float, Range(0, 1, without_high=True)] = 0.0
     """Share of texts that get no label, those that fit each of them least, as texts that were left out show. By default
     every text has one."""
