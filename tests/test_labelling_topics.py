@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,17 @@ from boustro.apps.cli.main import main
 from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, held_task, manner_of
 from boustro.apps.label.background import Background, folder_beside, make_source, next_command
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.incremental import LiveTopics, LiveTopicSets
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import measure
 from boustro.apps.label.texts import read_whole
+from boustro.apps.label.updated_ridge import BIAS
+from boustro.apps.label.vectors import WordVectors
 from boustro.options import OptionError
 from boustro.output import DEFAULT_RUN
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
+from boustro.tasks.label_names import parse_labels
+from boustro.types import Entity, Sentence
 from labelling import on_disk, vectors
 
 ABOUT = {"delivery": ("parcel", "late"), "billing": ("invoice", "refund")}
@@ -211,3 +217,105 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
     assert "--epochs" in words and "--documents" not in words
     assert main([*words[1:-1], str(tmp_path / "fitted"), "--cross-validate", "0"]) == 0
     assert isinstance(boustro.load(tmp_path / "fitted"), boustro.Classifier)
+
+
+def names_of(labels, several=False, width=4):
+    """What names say where value n of a text's vector is about label n: 2 or, of several, surely."""
+    weights = np.vstack([8 * np.eye(width), np.full(width, (-4.0 if several else 0.0) / BIAS)])
+    return {label: weights[:, n] for n, label in enumerate(labels)}
+
+
+def text_vectors(*abouts, width=4):
+    return WordVectors(np.eye(width, dtype=np.float16)[[*abouts]], np.arange(len(abouts) + 1))
+
+
+@pytest.mark.parametrize("kind", [LiveTopics, LiveTopicSets])
+def test_topics_begin_at_the_probabilities_of_their_names(kind):
+    tagger = kind(4, 1.0, ["a", "b", "class_1"], names_of("ab", kind.several))
+    x = text_vectors(0, 1).words.astype(np.float32)
+    logits = np.array([[8.0, 0], [0, 8]]) - 4 * kind.several
+    p = tagger.probabilities(tagger.scores(x))
+    wanted = 1 / (1 + np.exp(-logits)) if kind.several else np.exp([*np.c_[logits, [0, 0]]])
+    np.testing.assert_allclose(
+        p[:, :2], wanted if kind.several else (wanted / wanted.sum(1)[:, None])[:, :2], rtol=1e-3
+    )
+    assert tagger.trust == pytest.approx(2 / 3)  # of the third nothing is known
+    ((first,), (second,)) = tagger.decode(tagger.scores(x), [Sentence(("w",))] * 2)
+    assert (first.label, second.label) == ("a", "b")
+    assert tagger.is_by_name(tagger.scores(x[:1]), "a")
+    for number in range(8):
+        tagger.learn(number, x[:1], [Entity("class_1", 0, 1)])
+    assert not tagger.is_by_name(tagger.scores(x[:1]), ["class_1"])
+
+
+def test_names_that_mislead_are_given_up_and_undo_is_exact():
+    rng, width = np.random.default_rng(1), 100
+    wrong, right = (LiveTopics(width, 1.0, ["a", "b"], names_of(names, width=width)) for names in ("ba", "ab"))
+    for tagger in (wrong, right):
+        before, gold = tagger.kinds.weight, {}
+        for number in range(8):
+            x = rng.normal(0, 0.085, (1, width)).astype(np.float32)
+            x[0, number % 2] += 0.5
+            gold[number] = [Entity("ab"[number % 2], 0, 1)]
+            tagger.learn(number, x, gold[number])
+        tagger.rescale(tagger.held_out([([n], [n]) for n in gold]), gold)
+        for number in gold:
+            tagger.forget(number)
+        np.testing.assert_allclose(tagger.kinds.weight, before, atol=1e-8)
+    assert wrong.scales.names < 1 <= right.scales.names
+
+
+def test_a_label_that_is_added_is_suggested_by_its_name(tmp_path):
+    with AnswerFile(tmp_path / "a.jsonl", TOPIC.answer).open() as file:
+        found = read_whole(write(tmp_path / "m.txt", ["One.", "Two.", "Three."]), "auto")
+        session = LabellingSession(found, file, ["a", "b"], manner=TOPIC, order="in-order")
+        session.attach([0, 1, 2], text_vectors(0, 1, 2), start=names_of("ab"))
+        shown = session.view()["sentence"]
+        assert [e["label"] for e in shown["entities"]] == ["a"]
+        assert shown["by_name"] and shown["sure"]
+        session.answer(0, [Entity("a", 0, len(found[0].sentence))])
+        session.add_label("c")
+        session.begin(names_of("abc"))
+        assert session.suggest(2)[0].label == "c"
+        assert session.suggest(2)[0].score > 0.9
+        fresh = LiveTopics(4, 1.0, ["a", "b", "c"], names_of("abc"))
+        fresh.learn(0, session.pool.vectors(0), session.answers[0].entities)
+        np.testing.assert_allclose(session.pool.scores(2), fresh.scores(session.pool.vectors(2)), atol=1e-5)
+
+
+def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
+    """What was described, too, and what is added; not in a language that the encoder does not read."""
+    messages = [
+        *(f"My parcel number {n} has not arrived yet." for n in range(4)),
+        *(f"I was charged {n} euros twice by your shop." for n in range(2, 6)),
+        *(f"Thank you, {name} was wonderful on the phone!" for name in ("Nina", "Omar", "Ida", "Paulo")),
+        "Vielen Dank, das Paket ist gestern bei mir angekommen und alles war heil.",
+    ]
+    options = LabellingOptions(task="classify", labels=("delivery", "payment", "praise: thanks, a compliment"))
+    means = parse_labels(options.labels)
+    assert means["praise"] == "thanks, a compliment"
+    with AnswerFile(tmp_path / "a.jsonl", TOPIC.answer).open() as file:
+        found, note = read_whole(write(tmp_path / "m.txt", messages), "auto"), "one is German"
+        session = LabellingSession(found, file, [*means][:2], manner=TOPIC, note=note)
+        source = make_source(None, options, DEFAULT_RUN, TOPIC, means=means)
+        with Background(session, replace(source, cache=False)) as work:
+            assert work.wait_ready(120)
+            assert session.pool.vectors(0).shape == (1, 384)
+            asked = [n for n in range(len(messages)) if n in session.pool]
+            assert [session.suggest(n)[0].label for n in asked[:8]] == ["delivery"] * 4 + ["payment"] * 4
+            assert session.suggest(len(messages) - 1) == ()
+            with session.lock:
+                session.add_label("praise")
+            work.answered()
+            until = time.monotonic() + 60
+            while session.begun < 1:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            assert {session.suggest(n)[0].label for n in asked[8:12]} == {"praise"}
+            with session.lock:
+                answer(session, ["delivery"])
+                answer(session, ["payment"])
+            model, _ = work.best_tagger()
+            command = next_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
+    assert "--encoder starter-texts" in command
+    assert model.encoder_spec == "starter-texts"

@@ -108,7 +108,8 @@ class CentroidPool(Head):
         if len(pooled) < FEWEST_TEXTS:
             return False
         begun, known = self.body.weight * TEMPERATURE, self.body.weight.any(1)
-        own = unit(torch.where(known[:, None], begun - begun[known].mean(0), 0))
+        common = begun[known].mean(0) if known.sum() > 1 else 0  # a label alone would be nothing beside itself
+        own = unit(torch.where(known[:, None], begun - common, 0))
         absent = torch.where(known, 0.0, WITHOUT_TEXT)
         self.body.centre.copy_(pooled.mean(0))
         texts, moved = unit(pooled - self.body.centre), own
@@ -121,12 +122,17 @@ class CentroidPool(Head):
             self.body.bias[known] = -torch.lerp(scores.mean(), scores.amax(1).mean(), LIKELY_SHARE)
         return True
 
+    def linear(self) -> tuple[Float[Tensor, "C d"], Float[Tensor, " C"]]:
+        """The score of each label by itself, as weight and constant of x."""
+        return self.body.weight, self.body.bias - self.body.weight @ self.body.centre
+
     def _scores(self, x: Float[Tensor, "S d"]) -> Float[Tensor, "S C"]:
         alone = self._alone(x)
         return torch.minimum(alone, SLOPE * (alone - alone.amax(1, keepdim=True) + self.body.behind))
 
     def _alone(self, x: Float[Tensor, "S d"]) -> Float[Tensor, "S C"]:
-        return (x - self.body.centre) @ self.body.weight.T + self.body.bias
+        weight, constant = self.linear()
+        return x @ weight.T + constant
 
 
 def unit(x: Float[Tensor, "S d"]) -> Float[Tensor, "S d"]:

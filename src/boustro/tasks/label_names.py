@@ -16,8 +16,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import torch
+from jaxtyping import Float
 
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
+from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
 from boustro.names import SHIPPED_SENTENCES
 from boustro.tasks.data.texts import LONGEST_MEANING
@@ -71,6 +74,26 @@ def check_labels(means: Mapping[str, str], several: bool) -> None:
         read[words] = name
 
 
+def spoken(means: Mapping[str, str]) -> dict[str, str]:
+    """The words that are read for each label, without labels whose name says nothing."""
+    return {name: readable(text) or text for name, text in means.items() if not says_nothing(text)}
+
+
+def start_of_names(
+    names: Float[np.ndarray, "C d"], texts: Float[np.ndarray, "S d"], several: bool
+) -> tuple[Float[np.ndarray, "C d"], Float[np.ndarray, " C"]]:
+    """What the vectors of labels' names say of a text, moved by texts without labels: its scores before softmax, or
+    before the logistic function where a text may have several labels, as weight and constant of its vector."""
+    labels, (count, width) = [*map(str, range(len(names)))], names.shape
+    head = make_head(NEAREST, head_kind(NEAREST).options(), [(1, width, None, True)], labels)
+    assert isinstance(head, CentroidPool)
+    ids = torch.eye(count) if several else torch.arange(count)
+    head.solve(torch.from_numpy(names), ids, torch.ones(count, dtype=torch.int64))
+    head.adapt(torch.from_numpy(texts))
+    weight, constant = head.linear()
+    return weight.detach().numpy(), constant.detach().numpy()
+
+
 def from_labels(
     kind: type[OwnClassifier],
     labels: Sequence[str] | Mapping[str, str],
@@ -87,13 +110,12 @@ def from_labels(
     means = {str(name): str(text) for name, text in labels.items()} if isinstance(labels, Mapping) else {}
     means = means or parse_labels([labels] if isinstance(labels, str) else [*map(str, labels)])
     check_labels(means, several)
-    silent = sorted(name for name, text in means.items() if says_nothing(text))
+    silent = sorted(means.keys() - spoken(means).keys())
     if len(silent) > len(means) - (2 - several):
         raise ValueError(f"the names {', '.join(silent)} say nothing of what they mean; describe them: 'NAME: MEANING'")
     plan = make_plan(kind, SHIPPED_SENTENCES if encoder is None else encoder, NEAREST, words=False, device=device)
     made = kind.of(plan)
-    spoken = [(readable(text) or text, name) for name, text in means.items() if name not in silent]
-    named = made.read([(text, [name] if several else name) for text, name in spoken])
+    named = made.read([(text, [name] if several else name) for name, text in spoken(means).items()])
     fitted = fit(plan, Examples(train=named), seed=1)
     head, read = fitted.head, list(dict.fromkeys(texts))[:MOST_TEXTS]
     assert isinstance(head, CentroidPool)

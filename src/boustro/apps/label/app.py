@@ -145,6 +145,7 @@ class LabellingApp:
         finished = work.finished
         return {
             "counts": counts,
+            "begun": session.begun,
             "unsure": unsure,
             "ready": ready,
             "total": total,

@@ -36,12 +36,12 @@ from boustro.apps.label.taggers import (
 from boustro.apps.label.texts import holds_documents
 from boustro.apps.label.vectors import VectorReader, WordVectors, reading_context, vector_source
 from boustro.encoders.extended import load_names
-from boustro.encoders.options import Context
+from boustro.encoders.options import Context, Reads
 from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
 from boustro.errors import reason
 from boustro.heads.registry import head_kind
-from boustro.names import NAMES
+from boustro.names import NAMES, SHIPPED_SENTENCES
 from boustro.options import OptionError, command_line
 from boustro.output import RunOptions
 from boustro.store import kind_of
@@ -83,6 +83,8 @@ class SessionSource:
     device: str | None = None
     examples: tuple[Annotation, ...] = ()
     tagger: Tagger | None = None
+    means: Mapping[str, str] = field(default_factory=dict)
+    """What labels mean that were described."""
     pool: int = 4000
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
 
@@ -90,6 +92,11 @@ class SessionSource:
         """Return the options that the encoder of the session and its taggers have in common."""
         words = {"pool_mentions": self.pool_mentions, "spelling": self.spelling}
         return {"cache": self.cache, "device": self.device, **words, "context": context, **self.reading}
+
+    @property
+    def reads(self) -> Reads:
+        """What is read of a sentence encoder: for topics the vectors of texts."""
+        return "text" if self.task != DEFAULT_TASK and Spec.parse(self.encoder).is_sentences else "words"
 
     def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
         """An untrained model that reads as the session does; its head is `head`, or the one to train."""
@@ -132,6 +139,8 @@ class Background:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="labelling", daemon=True)
         self._trainer: threading.Thread | None = None
+        self._named: list[str] = []
+        self._texts: WordVectors | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -201,10 +210,12 @@ class Background:
         try:
             with np.errstate(all="ignore"):
                 for _ in self._encode():
+                    self._begin_anew()
                     self._measure()
                     if not self._has_room():
                         break
                 while not self._stop:
+                    self._begin_anew()
                     self._measure()
                     with self._wake:
                         self._wake.wait(0.5)
@@ -223,13 +234,14 @@ class Background:
         rest = [*documents]
         answered = [document for document in rest if not session.answers.keys().isdisjoint(document)]
         others = [document for document in rest if session.answers.keys().isdisjoint(document)]
-        source = vector_source(self.source.encoder, sentences, **self.source.options(self.context))
+        how = self.source.options(self.context)
+        source = vector_source(self.source.encoder, sentences, reads=self.source.reads, **how)
         reader = self.reader = VectorReader(source, [sentences[n] for n in first])
         early = [first, *_chunks(answered)]
         for place, numbers in enumerate((*early, *_chunks(others)), start=1):
             chunk = [sentences[n] for n in numbers]
             vectors = reader.train_vectors(np.arange(len(chunk))) if place == 1 else reader.vectors(chunk)
-            self._attach(numbers, chunk, session.manner.vectors(vectors))
+            self._attach(numbers, chunk, self._pooled(vectors))
             if place == len(early):
                 self._learn_examples()
                 self._retrace()
@@ -253,16 +265,36 @@ class Background:
         start = self.reader.start if self.reader and prior is None and not self.session.manner.whole else None
         if start is not None and self.session.tagger is None:
             start = guess_types(start, vectors, sentences, labels, self.source.device)
+        if self._texts is None and self.reader and self.reader.of_texts:
+            self._texts = vectors
+            start = self._read_names(labels)
         with self.session.lock:
             if prior is not None and len(self.session.labels) > len(labels):  # added meanwhile
                 prior = np.pad(prior, ((0, 0), (0, len(self.session.labels) - len(labels))))
             self.session.attach(numbers, vectors, prior, start)
 
+    def _pooled(self, vectors: WordVectors) -> WordVectors:
+        """Vectors of what has a score of its own."""
+        return vectors if self.reader and self.reader.of_texts else self.session.manner.vectors(vectors)
+
+    def _read_names(self, labels: list[str]) -> dict[str, np.ndarray]:
+        """What the names of topics say; the first texts move them, whatever is answered."""
+        assert self.reader and self._texts
+        self._named, said = labels, {label: self.source.means.get(label, label) for label in labels}
+        return self.reader.read_names(said, self._texts, self.session.manner.several)
+
+    def _begin_anew(self) -> None:
+        """Read the names of labels again where there are others."""
+        if self._texts is not None and (labels := [*self.session.labels]) != self._named:
+            names = self._read_names(labels)
+            with self.session.lock:
+                self.session.begin(names)
+
     def _learn_examples(self) -> None:
         if self.source.examples:
             vectors = self.reader.vectors([a.sentence for a in self.source.examples])  # type: ignore[union-attr]
             with self.session.lock:
-                self.session.add_examples(self.source.examples, self.session.manner.vectors(vectors))
+                self.session.add_examples(self.source.examples, self._pooled(vectors))
 
     def _has_room(self) -> bool:
         """Wait until fewer than `pool` sentences are ready and unanswered; False to stop."""
@@ -271,6 +303,7 @@ class Background:
                 waiting = len(self.session.pool) - len(self.session.answers.keys() | self.session.skipped)
             if waiting < self.source.pool:
                 return True
+            self._begin_anew()
             self._measure()
             with self._wake:
                 self._wake.wait(0.5)
@@ -341,8 +374,10 @@ def make_source(
     run: RunOptions,
     manner: LabelMode = SPANS,
     examples: tuple[Annotation, ...] = (),
+    means: Mapping[str, str] | None = None,
 ) -> SessionSource:
-    """Choose the encoder, and what the tagger starts from; `examples` are those of `--train`.
+    """Choose the encoder, and what the tagger starts from; `examples` are those of `--train`, `means` says what labels
+    mean.
 
     Raises `OptionError` for both a tagger and another encoder, for a head that is not the task's, and for options of
     entities with whole texts; and what opening them raises.
@@ -353,14 +388,14 @@ def make_source(
     head = options.head or config.default_head
     config.check_head(head, next(iter(training), None))
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
-    common |= {"task": task, "training": training, "examples": examples}
+    common |= {"task": task, "training": training, "examples": examples, "means": means or {}}
     if manner.whole:
         _refuse_of_entities(options)
         common |= {"pool_mentions": False, "context": "sentence", "reading": {"pooling": config().pooling}}
     else:
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     if options.tagger is None:
-        by_default = config().default_encoder() if manner.whole else "starter-names"
+        by_default = SHIPPED_SENTENCES if manner.whole else "starter-names"
         spec = by_default if encoder is None else encoder
         Spec.parse(spec).check()
         return SessionSource(encoder=spec, spelling=options.spelling, **common)

@@ -28,8 +28,8 @@ class LabellingOptions:
     """What is labelled: tag for entities, classify for the topics of texts. By default what --out has answers of, else
     tag."""
     labels: tuple[str, ...] = ()
-    """Labels to start with, with spaces or commas between them; more can be added on the page. By default the kinds of
-    names that the encoder knows."""
+    """Labels to start with, with spaces or commas between them; more can be added on the page. Topics may be described,
+    such as "praise: thanks or a compliment". By default the kinds of names that the encoder knows."""
     several: bool = False
     """Whole texts: a text may have several labels, or none. By default it has one."""
     sentences: bool = False
@@ -67,7 +67,9 @@ class LabellingOptions:
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
-        names = (name.strip() for word in self.labels for name in word.split(","))
+        described = len(self.labels) > 1  # a description may have commas where it is a word of its own
+        parts = ([word] if described and ":" in word else word.split(",") for word in self.labels)
+        names = (name.strip() for part in parts for name in part)
         object.__setattr__(self, "labels", tuple(dict.fromkeys(name for name in names if name)))
 
 
@@ -89,7 +91,7 @@ def label(
             them are kept aside as gold.
         out: File of answers (JSON lines), which boustro fit reads. It is continued where it exists.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default that of --tagger, else for
-            entities starter-names, which suggests names before anything is labelled, and for topics starter.
+            entities starter-names and for topics starter-texts, which suggest before anything is labelled.
         overwrite: Replace an existing folder at --out-tagger.
     """
     check_options(label, locals())
@@ -142,11 +144,13 @@ def _serve(
     from boustro.apps.label.session import LabellingSession
     from boustro.apps.serve import http
     from boustro.names import is_shipped
+    from boustro.tasks.label_names import parse_labels
     from boustro.text.languages import foreign_note
 
     nested = options.head is not None and allows_nested(options.head)
-    source = make_source(encoder, options, run, manner, examples)
-    labels = starting_labels(options.labels, source)
+    means = parse_labels(options.labels) if manner.whole and options.labels else {}
+    source = make_source(encoder, options, run, manner, examples, means)
+    labels = starting_labels(means or options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)
     note = foreign_note(text.written for text in loaded) if is_shipped(source.encoder) else ""

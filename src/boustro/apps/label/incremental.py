@@ -10,8 +10,10 @@
 Both are linear in the word's vector, so their sum is a linear head over BIO tags. Over an encoder with names both begin
 as what its network says of the word, and not as 0: names are suggested before anything is learned. The scales a and b
 make the scores probabilities: they have the least cross-entropy on each answered sentence, scored without it. Entities
-that overlap are learned as their outermost ones. Two adjacent entities of one type are suggested as one. `LiveTopics`
-is the same for whole texts: each is one vector, the mean and the maximum over its words, and one word, inside.
+that overlap are learned as their outermost ones. Two adjacent entities of one type are suggested as one.
+
+`LiveTopics` is the same for whole texts: each is one vector, and one word, inside. Over a sentence encoder it begins as
+what the names of the labels say (`tasks.label_names`), and learns how far they are to be believed.
 
 `SentencePool` holds the sentences that are ready to be suggested, with scores that follow what the tagger learns.
 
@@ -24,6 +26,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -43,6 +46,15 @@ STRENGTH = 0.3
 of CoNLL-2003 (docs/results.md)."""
 LIVE_SCALES = tuple(float(s) for s in 2.0 ** np.arange(1, 6.5, 0.5))
 FEWEST_TO_SCALE = 3  # answered sentences with an entity, before the scales are chosen
+ANSWERED, NAMED = slice(0, None, 2), slice(1, None, 2)
+"""Outputs of `LiveTopics` for each label."""
+CONSTANT_COUNT = 3.0
+"""Answers that the constant of a label begins with, so that the first answer is not the label of all texts: five of AG
+News then cost 1 point of accuracy instead of 4 (docs/log.md)."""
+NAME_SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)
+NAMES_DOUBT, SCALE_DOUBT = 5.0, 10.0
+"""In nats, see `LiveTopics`; 2 to 10 of either change the accuracy after 50 answers by a point."""
+LEAST = 1e-9  # a probability of 0 has no logarithm
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
 
 
@@ -64,6 +76,8 @@ class Scales:
     inside: float = 8.0
     kind: float = 8.0
     offset: float | None = None
+    names: float = 1.0
+    """How much the names of topics count."""
 
     def tag_scores(self, inside: np.ndarray, kinds: np.ndarray) -> np.ndarray:
         """(N, 2 T + 1): the scores of O, B-… and I-…, from inside (N,) and kinds (N, T)."""
@@ -80,12 +94,16 @@ class LiveTagger:
         """`squared_length` is the mean squared length of the vectors that it will read, `start` what it knows."""
         strength = STRENGTH * max(squared_length, 1e-6)
         self.labels, self.start = list[str](), start
-        self.inside, self.kinds = (OnlineRidge(width, outputs, strength) for outputs in (0, 0))
+        self.inside, self.kinds = OnlineRidge(width, 0, strength), self._ridge(width, strength)
         self.inside.widen(start and start.inside)
         for label in labels:
             self.add_label(label)
         self.learned: dict[int, LearnedAnswer] = {}
         self.scales = Scales()
+
+    def _ridge(self, width: int, strength: float) -> OnlineRidge:
+        """The regression of kinds."""
+        return OnlineRidge(width, 0, strength)
 
     def snapshot(self) -> "LiveTagger":
         """The tagger as it is now; cheap, since updates replace arrays and do not change them."""
@@ -116,7 +134,7 @@ class LiveTagger:
     def _seen(self) -> np.ndarray:
         """(T,): answers that have each label."""
         kinds = [self._padded(example.kinds).any(0) for example in self.learned.values() if len(example.kinds)]
-        return np.sum(kinds, 0) if kinds else np.zeros(len(self.labels))
+        return np.sum(kinds, 0) if kinds else np.zeros(self.kinds.weight.shape[1])
 
     @property
     def _known(self) -> np.ndarray:
@@ -250,32 +268,93 @@ class LiveTagger:
 
     def _padded(self, kinds: np.ndarray) -> np.ndarray:
         """(…, T), with 0 for labels that are newer than the answer."""
-        return np.pad(kinds, ((0, 0), (0, len(self.labels) - kinds.shape[1])))
+        return np.pad(kinds, ((0, 0), (0, self.kinds.weight.shape[1] - kinds.shape[1])))
 
 
 class LiveTopics(LiveTagger):
-    """One ridge regression learns the label of a whole text. Vectors are of texts, (1, d)."""
+    """One ridge regression learns the label of a whole text. Vectors are of texts, (1, d).
+
+    Each label has two outputs, one for the answers and one for its name, whose target is always 0:
+
+        score = A + names · N        A = P Xᵀ y        N = P Λ w₀
+
+    With `names` = 1 it is that of the regression that begins at w₀, with 0 that of one that begins at 0. `rescale`
+    chooses it with the scale, by the cross-entropy of answers that are left out:
+
+        Σ -log p(answer) + 5 · (1 - names)² + 10 · log²(kind / 8)
+
+    so that five answers or so outweigh names that mislead, and two or three do not outweigh names that tell.
+    """
 
     several = False
+
+    def __init__(
+        self, width: int, squared_length: float, labels: Sequence[str], start: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """`start` has what the names of labels say, see `begin`; `None` where vectors cannot be compared with names."""
+        self.names: Mapping[str, np.ndarray] | None = start
+        super().__init__(width, squared_length, labels)
+        if start is not None:
+            self.begin(start)
+
+    def _ridge(self, width: int, strength: float) -> OnlineRidge:
+        return OnlineRidge(width, 0, strength, 0.0 if self.names is None else CONSTANT_COUNT)
+
+    def add_label(self, label: str) -> None:
+        self.labels.append(label)
+        for _ in ("answers", "name"):
+            self.kinds.widen()
+
+    def begin(self, names: Mapping[str, np.ndarray]) -> None:
+        """Begin at what the names of labels say, whatever has been learned: weights (d + 1,) of a score that the
+        softmax, or the logistic function, makes a probability. Labels without a name begin at 0."""
+        self.names, nothing = names, np.zeros(len(self.kinds.weight))
+        start = np.array([names.get(label, nothing) / Scales().kind for label in self.labels])
+        start = start.reshape(len(self.labels), len(nothing)).T
+        if self.several:  # half of a score is as likely as not, see `probabilities`
+            start[-1] += [0.5 / BIAS * (label in names) for label in self.labels]
+        self.kinds.restart(NAMED, start)
+
+    @property
+    def trust(self) -> float:
+        if not self.labels:
+            return 0.0
+        answered = np.minimum(self._seen, FEWEST_TO_SCALE) / FEWEST_TO_SCALE
+        return float(np.maximum(answered, self._known * min(1.0, self.scales.names)).mean())
+
+    @property
+    def _seen(self) -> np.ndarray:
+        return super()._seen[ANSWERED]
+
+    @property
+    def _known(self) -> np.ndarray:
+        return np.array([label in (self.names or ()) for label in self.labels], bool)
 
     def learn(
         self, number: int, words: np.ndarray, entities: Sequence[Entity], prior: np.ndarray | None = None
     ) -> tuple[RidgeUpdate, RidgeUpdate]:
         assert number not in self.learned and prior is None
-        kinds = np.zeros((1, len(self.labels)))
-        kinds[0, [self.labels.index(entity.label) for entity in entities]] = 1
+        kinds = np.zeros((1, self.kinds.weight.shape[1]))
+        kinds[:, ANSWERED][0, [self.labels.index(entity.label) for entity in entities]] = 1
         example = self.learned[number] = LearnedAnswer(words, np.ones((1, 1)), words, kinds, None)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """(S, T): of each label, from scores (S, T + 1)."""
-        scaled = self.scales.kind * scores[:, 1:]
+        """(S, T): of each label, from scores (S, 2 T + 1)."""
+        scaled = self.scales.kind * self._sum(scores)
         raised = np.exp(scaled - scaled.max(1, keepdims=True))
         return raised / raised.sum(1, keepdims=True)
 
+    def is_by_name(self, scores: np.ndarray, labels: Collection[str]) -> bool:
+        """Whether these labels of a text, of scores (1, 2 T + 1), are rather what their names say than what was
+        answered."""
+        chosen = [self.labels.index(label) for label in labels]
+        answers, names = (scores[0, 1:][part][chosen].sum() for part in (ANSWERED, NAMED))
+        return bool(chosen) and self.scales.names * names > answers
+
     def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
-        """The most probable label of each text; none before anything is learned."""
-        if not self.labels or not self.learned:
+        """The most probable label of each text; none before anything is learned or known by name."""
+        if not self.labels or not (self.learned or self._known.any()):
             return [() for _ in sentences]
         answers = []
         for row, sentence in zip(self.probabilities(scores), sentences, strict=True):
@@ -286,14 +365,26 @@ class LiveTopics(LiveTagger):
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
         if len(self.labels) < 2 or len(held_out) < FEWEST_TO_SCALE:
             return
-        scores = np.concatenate([*held_out.values()])[:, 1:]
-        self.scales = Scales(kind=self._best(scores, [[e.label for e in gold[n]] for n in held_out]))
+        scores = np.concatenate([*held_out.values()])
+        truth = np.array([[label in {e.label for e in gold[n]} for label in self.labels] for n in held_out])
+        known, tried = bool(self._known.any()), list[tuple[float, Scales]]()
+        for names, kind in product(NAME_SHARES if known else (1.0,), LIVE_SCALES):
+            self.scales = Scales(kind=kind, names=names)
+            doubt = NAMES_DOUBT * (1 - names) ** 2 + SCALE_DOUBT * math.log(kind / Scales().kind) ** 2
+            tried.append((self._loss(self.probabilities(scores), truth) + known * doubt, self.scales))
+        self.scales = min(tried, key=lambda pair: pair[0])[1]
 
     def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(scores)), entropy(self.probabilities(scores)) if self.labels else np.zeros(len(scores))
 
-    def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
-        return best_scale(scores, np.array([self.labels.index(labels[0]) for labels in names], np.int64), LIVE_SCALES)
+    def _sum(self, scores: np.ndarray) -> np.ndarray:
+        """(S, T): with what the names say."""
+        return scores[:, 1:][:, ANSWERED] + self.scales.names * scores[:, 1:][:, NAMED]
+
+    @staticmethod
+    def _loss(p: np.ndarray, truth: np.ndarray) -> float:
+        """In nats, of all texts."""
+        return float(-np.log(p[truth] + LEAST).sum())
 
 
 class LiveTopicSets(LiveTopics):
@@ -302,17 +393,15 @@ class LiveTopicSets(LiveTopics):
     several = True
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        return 1 / (1 + np.exp(-self.scales.kind * np.clip(scores[:, 1:] - 0.5, -4, 4)))
+        return 1 / (1 + np.exp(-self.scales.kind * np.clip(self._sum(scores) - 0.5, -4, 4)))
 
     def uncertainty(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         p = self.probabilities(scores)
         return np.zeros(len(scores)), entropy(np.stack([p, 1 - p], 2).reshape(len(p), -1))
 
-    def _best(self, scores: np.ndarray, names: Sequence[Sequence[str]]) -> float:
-        truth = np.array([[label in labels for label in self.labels] for labels in names]).ravel()
-        return best_scale(
-            np.stack([np.zeros(truth.size), scores.ravel() - 0.5], 1), truth.astype(np.int64), LIVE_SCALES
-        )
+    @staticmethod
+    def _loss(p: np.ndarray, truth: np.ndarray) -> float:
+        return float(-np.log(np.where(truth, p, 1 - p) + LEAST).sum())
 
 
 def pool_texts(vectors: WordVectors) -> WordVectors:
@@ -348,7 +437,7 @@ class PoolChunk:
     numbers: np.ndarray
     starts: np.ndarray  # (sentences + 1,)
     vectors: np.ndarray  # (N, d) float32
-    scores: np.ndarray  # (N, T + 1) float32: inside, kinds
+    scores: np.ndarray  # (N, T + 1) float32: inside, kinds; with topics (N, 2 T + 1)
     leverage: np.ndarray  # (N, 2) float32: in the regressions of inside and of kinds
     prior: np.ndarray | None  # (N, T + 1): the part of the scores that is given
 
@@ -418,12 +507,14 @@ class SentencePool:
         for chunk in self.chunks:
             chunk.update(inside, kinds)
 
-    def widen(self) -> None:
-        """There is one more type, of which nothing is known."""
+    def rescore(self, tagger: LiveTagger) -> None:
+        """After the tagger has got another label, or another beginning."""
         for chunk in self.chunks:
-            chunk.scores = np.pad(chunk.scores, ((0, 0), (0, 1)))
+            scores = tagger.scores(chunk.vectors)
             if chunk.prior is not None:
-                chunk.prior = np.pad(chunk.prior, ((0, 0), (0, 1)))
+                chunk.prior = np.pad(chunk.prior, ((0, 0), (0, scores.shape[1] - chunk.prior.shape[1])))
+                scores += chunk.prior
+            chunk.scores = scores
 
     def vectors(self, number: int) -> np.ndarray:
         """(words, d) of a sentence."""

@@ -13,7 +13,7 @@ session's `LabelMode`, by what the heads of a task learn.
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 
 from boustro.apps.label.answers import SPANS, Annotation, AnswerFile, LabelMode, SessionState, check_label
 from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
-from boustro.apps.label.incremental import ORDERS, LiveTagger, Order, SentencePool
+from boustro.apps.label.incremental import ORDERS, LiveTagger, LiveTopics, Order, SentencePool
 from boustro.apps.label.texts import TextToLabel
 from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
@@ -87,6 +87,8 @@ class LabellingSession:
         """The sentence to answer next."""
         self.shown: int | None = None
         """An answered one that is looked at instead."""
+        self.begun = 0
+        """How often names of topics have been read since the start."""
         self.draft: Annotation | None = None
         """What an undone answer was, for the sentence on the screen."""
         self.resumed = self._resume(file.read(), beside := file.read_beside())
@@ -136,6 +138,7 @@ class LabellingSession:
             "can_undo": bool(self.past),
             "can_redo": bool(self.future),
             "groups_told": len(self.told.steps),
+            "begun": self.begun,
             "sentence": None,
         }
         if number is None:
@@ -154,6 +157,7 @@ class LabellingSession:
             "before": self._beside_in_document(number, -1),
             "after": self._beside_in_document(number, 1),
             "sure": self.tagger is not None and self.tagger.trust >= EARNED,
+            "by_name": known is None and self._is_by_name(number, entities),
             "place": [*self.answers].index(number) + 1 if number in self.answers else None,
         }
         return state
@@ -162,6 +166,12 @@ class LabellingSession:
         """The tagger's entities for a sentence, with their probabilities; none before it is ready. Where a label cannot
         be told yet it is empty."""
         return self.suggest_all([number])[0] if number in self.pool and not self._is_unread(number) else ()
+
+    def _is_by_name(self, number: int, entities: Sequence[Entity]) -> bool:
+        """Whether these topics are suggested for their names, rather than for what was answered."""
+        if not isinstance(self.tagger, LiveTopics) or number not in self.pool:
+            return False
+        return self.tagger.is_by_name(self.pool.scores(number), [e.label for e in entities])
 
     def _is_unread(self, number: int) -> bool:
         """Whether nothing is known of the language of this text: the encoder does not read it, and nobody labelled."""
@@ -205,10 +215,10 @@ class LabellingSession:
         numbers: Sequence[int],
         vectors: WordVectors,
         prior: np.ndarray | None = None,
-        start: Start | None = None,
+        start: Start | Mapping[str, np.ndarray] | None = None,
     ) -> None:
         """Sentences have been encoded; `prior` (words, labels + 1) is that of `LiveTagger.learn`, and `start` what the
-        tagger knows, if these are the first."""
+        tagger knows, if these are the first, or what the names of topics say."""
         if self.tagger is None:
             squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
             made: LiveTagger = self.manner.live(vectors.words.shape[1], squared, self.labels, start)
@@ -219,6 +229,13 @@ class LabellingSession:
                 self._learn(number, self.answers[number])
         if self.next is None:
             self._choose()
+
+    def begin(self, names: Mapping[str, np.ndarray]) -> None:
+        """Names of topics have been read, after the first `attach`; see `LiveTopics.begin`."""
+        if isinstance(self.tagger, LiveTopics):
+            self.tagger.begin(names)
+            self.pool.rescore(self.tagger)
+            self.begun += 1
 
     def add_examples(self, answers: Sequence[Annotation], vectors: WordVectors) -> None:
         """Learn labelled sentences that are not in the file; after the first `attach`."""
@@ -303,7 +320,7 @@ class LabellingSession:
         self.labels.append(name)
         if self.tagger is not None:
             self.tagger.add_label(name)
-            self.pool.widen()
+            self.pool.rescore(self.tagger)
         return name
 
     def label_group(self, names: Sequence[str], label: str) -> None:

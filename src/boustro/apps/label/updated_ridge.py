@@ -1,6 +1,8 @@
 """Ridge regression that examples are added to and taken from, each in time that does not grow with their number.
 
-    W minimises  Σ |y - [x; b] · W|² + strength · |W - W₀|²        P = (Σ [x; b]ᵀ [x; b] + strength · I)⁻¹
+    W minimises  Σ |y - [x; b] · W|² + |√Λ · (W - W₀)|²        P = (Σ [x; b]ᵀ [x; b] + Λ)⁻¹
+
+Λ is diagonal: strength, and for the constant so many examples as it is to be worth, if that is more.
 
     ridge = UpdatedRidge(width=4, outputs=2, strength=1.0)
     ridge.add(x, y)              the same W as from solving for all examples together, up to rounding
@@ -45,17 +47,24 @@ class OnlineRidge:
     """Ridge regression that examples join and leave. `weight` is W (d + 1, C), `inverse` is P (d + 1, d + 1), both
     float64."""
 
-    def __init__(self, width: int, outputs: int, strength: float) -> None:
-        """Without examples, and with W₀ = 0; `ValueError` for a strength that is not above 0."""
+    def __init__(self, width: int, outputs: int, strength: float, constant: float = 0.0) -> None:
+        """Without examples, and with W₀ = 0; its constant counts as `constant` examples. `ValueError` for a strength
+        that is not above 0."""
         if not strength > 0:
             raise ValueError(f"the strength of a ridge regression must be above 0, not {strength}")
         self.weight = np.zeros((width + 1, outputs))
-        self.inverse, self.strength = np.eye(width + 1) / strength, strength
+        self.penalty = np.append(np.full(width, strength), max(strength, constant * BIAS**2))  # Λ
+        self.inverse = np.diag(1 / self.penalty)
 
     def widen(self, start: np.ndarray | None = None) -> None:
         """One more output, which was 0 for all examples so far; `start` (d + 1,) is its column of W₀."""
-        column = np.zeros(len(self.weight)) if start is None else self.strength * (self.inverse @ start)
+        column = np.zeros(len(self.weight)) if start is None else self.inverse @ (self.penalty * start)
         self.weight = np.column_stack([self.weight, column])
+
+    def restart(self, outputs: slice, start: np.ndarray) -> None:
+        """Begin outputs that were 0 for all examples so far at other columns of W₀, (d + 1, outputs)."""
+        self.weight = self.weight.copy()  # snapshots have the old one
+        self.weight[:, outputs] = self.inverse @ (self.penalty[:, None] * start)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> RidgeUpdate:
         """Learn examples x (n, d) with their outputs y (n, C)."""

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from boustro.apps.label.texts import whole_sentence
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.encoders.base import Encoder
 from boustro.encoders.extended import NUM_PLACES, find_names
-from boustro.encoders.options import UPPER, Context, ReadingOptions, Widening
+from boustro.encoders.options import UPPER, Context, ReadingOptions, Reads, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
 from boustro.heads.inputs import HeadInputs, sentence_rows
@@ -83,6 +84,7 @@ def vector_source(
     pool_mentions: bool = False,
     spelling: bool = False,
     parts: Parts = itself,
+    reads: Reads = "words",
     **options: Any,
 ) -> Reader:
     """Make the `Reader` that a `VectorReader` reads with.
@@ -92,6 +94,7 @@ def vector_source(
         context: "document" reads whole documents, if the examples have document boundaries.
         pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
         spelling: Add a vector of a word's letters.
+        reads: Of a sentence encoder "text" reads the vector of each text, and not its words.
         options: The other `ReadingOptions`: pooling, spacing, start_piece, prefix, dtype, quantise.
     """
     chosen = {name: value for name, value in options.items() if value is not None}
@@ -99,16 +102,18 @@ def vector_source(
     reading = ReadingOptions(layers="all" if layers == UPPER else layers, context=read, **chosen)
     Spec.parse(spec).refuse_unread(reading)
     widening = Widening(mentions=pool_mentions, spelling=spelling)
-    return Reader(spec, reading, parts=parts, widening=widening, cache=cache, device=device)
+    return Reader(spec, reading, parts=parts, widening=widening, reads=reads, cache=cache, device=device)
 
 
 class VectorReader:
     """A reader, the layers that are used, and the standardisation that all heads share."""
 
     def __init__(self, reader: Reader, examples: Sequence[Any], layers: str = UPPER, standardise: bool = True) -> None:
-        """Encode the examples that the standardisation comes from; `layers` as in `vector_source`."""
+        """Encode the examples that the standardisation comes from; `layers` as in `vector_source`. Vectors of whole
+        texts stay as they are, to be compared with those of names."""
         self.reader, self._inputs = reader, reader.read(examples, cached=True)
         shapes = self.encoder.streams
+        standardise = standardise and not self.of_texts
         self._first_layer = [(s.num_layers - 1) // 2 if layers == UPPER else 0 for s in shapes]
         self._mixes = []
         for stream, shape, first in zip(self._inputs.streams, shapes, self._first_layer, strict=True):
@@ -119,6 +124,11 @@ class VectorReader:
     def encoder(self) -> Encoder:
         """Encoder that reads the text, behind the cache."""
         return self.reader.encoder(cached=True)
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether every text has one vector, and its words none of their own."""
+        return all(stream.whole for stream in self.encoder.streams)
 
     @property
     def mixes(self) -> list[tuple[int, LayerMix]]:
@@ -146,6 +156,18 @@ class VectorReader:
         of_kinds = {kind: weigh(place) for kind, place in places.items()}
         return Start(weigh(outside, -1, 1), of_kinds, (first, first + outside))
 
+    def read_names(self, means: Mapping[str, str], texts: WordVectors, several: bool) -> dict[str, np.ndarray]:
+        """What the names of topics, or what they are said to mean, say of a text, for `LiveTopics.begin`; `texts` have
+        no labels. None of labels whose name says nothing, nor of one alone where each text has a label."""
+        from boustro.tasks.label_names import spoken, start_of_names
+
+        read = spoken(means)
+        if not self.of_texts or len(read) < 2 - several:
+            return {}
+        names = self.vectors([whole_sentence(text, name) for name, text in read.items()])
+        weight, constant = start_of_names(names.words.astype(np.float32), texts.words.astype(np.float32), several)
+        return dict(zip(read, np.column_stack([weight, constant / BIAS]), strict=True))
+
     def train_vectors(self, numbers: np.ndarray) -> WordVectors:
         """Of the examples with these numbers among the first ones, in this order."""
         return self.mix(self._inputs, self._inputs.parts[numbers])
@@ -157,8 +179,10 @@ class VectorReader:
 
     @torch.inference_mode()
     def mix(self, inputs: HeadInputs, parts: np.ndarray) -> WordVectors:
-        """The words of all sentences of `parts`, numbers among those of `inputs`, one after another."""
+        """The words of all sentences of `parts`, numbers among those of `inputs`, one after another; or the texts."""
         rows, starts = sentence_rows(inputs.starts, parts.ravel())
+        if self.of_texts:
+            rows, starts = rows[starts[:-1]], np.arange(len(starts))
         result = np.empty((len(rows), sum(mix.width for mix in self._mixes)), np.float16)
         for start in range(0, len(rows), READ_WORDS):
             block = rows[start : start + READ_WORDS]
