@@ -315,7 +315,12 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
             with session.lock:
                 answer(session, ["delivery"])
                 answer(session, ["payment"])
-            model, _ = work.best_tagger()
+            model, what = work.best_tagger()
+            assert what == "live, 2 answers"
+            for number in asked[:8]:  # the folder answers what the page shows
+                (shown,), own = session.suggest(number), model.predict(messages[number])
+                assert shown.label == own.label
+                assert own.score == pytest.approx(shown.score, abs=2e-3)
             command = next_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
     assert "--encoder starter-texts" in command
     assert model.encoder_spec == "starter-texts"

@@ -126,6 +126,13 @@ class CentroidPool(Head):
         """The score of each label by itself, as weight and constant of x."""
         return self.body.weight, self.body.bias - self.body.weight @ self.body.centre
 
+    @torch.no_grad()
+    def fill(self, weight: Float[Tensor, "C d"], constant: Float[Tensor, " C"]) -> None:
+        """Be another linear map, see `linear`."""
+        self.body.weight.copy_(weight)
+        self.body.bias.copy_(constant)
+        self.body.centre.zero_()
+
     def _scores(self, x: Float[Tensor, "S d"]) -> Float[Tensor, "S C"]:
         alone = self._alone(x)
         return torch.minimum(alone, SLOPE * (alone - alone.amax(1, keepdim=True) + self.body.behind))

@@ -351,7 +351,8 @@ class LabelMode:
     metric: str = "F1"
     """What the curve shows."""
     saved_head: str | None = None
-    """The head of the folder that is saved before training is finished; `None` for that of the live tagger."""
+    """The head of the folder that is saved before training is finished, unless vectors of whole texts are read; `None`
+    for that of the live tagger."""
 
     @property
     def read(self) -> Callable[..., list[TextToLabel]]:

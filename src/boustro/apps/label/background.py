@@ -21,6 +21,7 @@ import numpy as np
 
 from boustro.apps.label.answers import SPANS, Annotation, LabelMode
 from boustro.apps.label.command import LabellingOptions
+from boustro.apps.label.incremental import LiveTopics
 from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import (
@@ -29,6 +30,7 @@ from boustro.apps.label.taggers import (
     TrainingAnswers,
     finish,
     is_due,
+    make_classifier,
     make_tagger,
     measure,
     retrace,
@@ -49,6 +51,7 @@ from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
 from boustro.tasks.config import AUTO
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.label_names import NEAREST
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.plan import Plan
 from boustro.tasks.tagger import Tagger
@@ -179,18 +182,20 @@ class Background:
     def live_tagger(self) -> Task[Any, Any]:
         """The live tagger as an ordinary one; `ValueError` where there is none yet.
 
-        What learns labels of whole texts has no folder of its own: a head is trained on the answers, in seconds.
+        What learns topics from vectors of words has no folder of its own: a head is trained on the answers, in seconds.
         """
         with self.session.lock:
             live, answers = self.session.tagger, [*self.session.examples.values(), *self.session.answers.values()]
             live = live and live.snapshot()
         if live is None or self.reader is None:
             raise ValueError("the texts are not ready yet")
-        if kind := self.session.manner.saved_head:
-            if not answers:
-                raise ValueError("there is nothing to save yet: answer a text first")
-            return self.source.model(self.context, kind).fit([answer.labelled() for answer in answers])
         train, options = [a.labelled() for a in answers], self.source.options(self.context)
+        if self.session.manner.whole and not answers:
+            raise ValueError("there is nothing to save yet: answer a text first")
+        if isinstance(live, LiveTopics) and self.reader.of_texts:
+            return make_classifier(live, self.source.model(self.context, NEAREST), train)
+        if kind := self.session.manner.saved_head:
+            return self.source.model(self.context, kind).fit(train)
         return make_tagger(live, self.reader, self.source.encoder, train, **options)
 
     def best_tagger(self) -> tuple[Task[Any, Any], str]:
@@ -200,7 +205,8 @@ class Background:
             what = f"{tagger.head_kind}, trained on {self.finished.sentences} answers"
         else:
             tagger = self.live_tagger()
-            what = f"{self.session.manner.saved_head or 'live'}, {len(self.session.answers)} answers"
+            head = None if self.reader and self.reader.of_texts else self.session.manner.saved_head
+            what = f"{head or 'live'}, {len(self.session.answers)} answers"
         named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
         tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
         tagger.keep_columns({"text_column": self.text_column})

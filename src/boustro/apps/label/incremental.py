@@ -362,6 +362,13 @@ class LiveTopics(LiveTagger):
             answers.append(tuple(Entity(self.labels[n], 0, len(sentence), score=float(row[n])) for n in chosen))
         return answers
 
+    def linear(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `probabilities` raises as a linear map of a text's vector: weight (T, d) and constant (T,),
+        float32."""
+        weight = self.kinds.weight[:, ANSWERED] + self.scales.names * self.kinds.weight[:, NAMED]
+        constant = BIAS * weight[-1] - 0.5 * self.several
+        return (self.scales.kind * weight[:-1].T).astype(np.float32), (self.scales.kind * constant).astype(np.float32)
+
     def rescale(self, held_out: Mapping[int, np.ndarray], gold: Mapping[int, Sequence[Entity]]) -> None:
         if len(self.labels) < 2 or len(held_out) < FEWEST_TO_SCALE:
             return

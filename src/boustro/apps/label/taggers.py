@@ -2,6 +2,7 @@
 
     measure(live, answers, given)                a point of the curve: each answer, by a tagger that learned other parts
     make_tagger(live, reader, spec, answers)     head linear with a CRF: the very scores that the session showed
+    make_classifier(live, model, answers)        the same of topics over the vectors of texts
     finish(plans, answers, live, given)          the head that `boustro fit` would train, if it is better
 
 A closed form gives the curve without training again (`LiveTagger.held_out`). What `uncertain` chooses is harder than
@@ -19,13 +20,15 @@ import torch
 
 from boustro.apps.drawing import AXIS, WIDTH, Panel, Scale, dots, path, picture, text
 from boustro.apps.label.answers import Annotation
-from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.incremental import LiveTagger, LiveTopics
+from boustro.apps.label.texts import whole_sentence
 from boustro.apps.label.vectors import VectorReader
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
 from boustro.features.reader import itself
 from boustro.heads.bodies import PerWord
+from boustro.heads.centroid_pool import CentroidPool
 from boustro.heads.factored import factored_tags
 from boustro.heads.mix import LayerMix
 from boustro.heads.registry import make_head
@@ -38,6 +41,7 @@ from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.estimate import KEY, choose_head, estimate
 from boustro.tasks.fitting import describe, fit, head_facts, learned_languages
 from boustro.tasks.folds import kin, left_out
+from boustro.tasks.labellings import make_labelling
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan
 from boustro.tasks.tagger import Tagger
@@ -192,6 +196,24 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     head.to(tagger.device)
     tagger.fitted = Fitted(tagger.plan, labelling, head, _record(tagger.plan, reader.encoder, head, train))
     return tagger
+
+
+def make_classifier(live: LiveTopics, model: Task[Any, Any], train: Sequence[Sentence]) -> Task[Any, Any]:
+    """Topics over the vectors of texts as an ordinary classifier: its centroids answer what the session showed."""
+    named = [whole_sentence(label, label) for label in live.labels]
+    named = [replace(s, labels=(s.where,)) if live.several else replace(s, label=s.where) for s in named]
+    plan = model.plan
+    labelling = make_labelling(plan.head_kind, named, plan.head_options).for_config(plan.config)
+    encoder = plan.reader.encoder(cached=True)
+    streams = [stream.shape for stream in encoder.streams]
+    head = make_head(plan.head_kind, plan.head_options, streams, labelling.labels)
+    assert isinstance(head, CentroidPool)
+    order = [live.labels.index(label) for label in labelling.labels]
+    weight, constant = (torch.from_numpy(part[order]) for part in live.linear())
+    head.fill(weight, constant)
+    head.to(model.device)
+    model.fitted = Fitted(plan, labelling, head, _record(plan, encoder, head, train))
+    return model
 
 
 def _record(plan: Plan[Any], encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
