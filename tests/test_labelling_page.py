@@ -11,7 +11,7 @@ from boustro.apps.label.background import Background, SessionSource
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.texts import read_whole
 from boustro.apps.label.updated_ridge import BIAS
-from boustro.apps.label.vectors import Start
+from boustro.apps.label.vectors import Start, WordVectors
 from boustro.apps.serve.http import HttpOptions, address_of, listen, run_app
 from browser import needs_chromium, open_browser
 from labelling import WIDTH, answer, attach, on_disk, session_at, text, texts, vectors
@@ -493,6 +493,27 @@ def test_topics_of_whole_texts(browser, served, tmp_path, manner):
         assert rows == ([["billing", "delivery"], ["billing"], []] if manner.several else [["delivery"], ["billing"]])
         page.wait("document.querySelector('#counted').textContent === 'Labels so far'")
         assert page.run("getComputedStyle($('export')).display") == "none" and page.errors() == []
+        page.close()
+
+
+def test_topics_suggested_by_name_say_so_and_come_while_the_page_is_open(browser, served, tmp_path):
+    (tmp_path / "m.txt").write_text("Where is it?\nA wrong invoice.\n")
+    found = read_whole(tmp_path / "m.txt", "auto")
+    names = {"delivery": np.array([9.0, 0, 0]), "billing": np.array([0, 9.0, 0])}
+    with AnswerFile(tmp_path / "answers.jsonl", TOPIC.answer).open() as file:
+        session = LabellingSession(found, file, ["delivery", "billing"], order="in-order", manner=TOPIC)
+        session.attach([0, 1], WordVectors(np.eye(2, dtype=np.float16), np.arange(3)), start={})
+        page = browser.open(served(session))
+        page.wait("document.querySelector('#sentence')?.textContent && !busy")
+        assert page.text("#kind") == "nothing suggested"
+        with session.lock:
+            session.begin(names)  # as it is when labels were added
+        page.wait("document.querySelector('#topics')?.textContent.includes('delivery')")
+        assert page.text("#kind") == "suggested from the names of the topics"
+        assert "100%" in page.text("#topics")
+        page.press("Enter")
+        page.wait("state.answered === 1 && !busy")
+        assert page.text("#topics").startswith("billing")
         page.close()
 
 

@@ -272,7 +272,7 @@ def test_a_label_that_is_added_is_suggested_by_its_name(tmp_path):
         session.attach([0, 1, 2], text_vectors(0, 1, 2), start=names_of("ab"))
         shown = session.view()["sentence"]
         assert [e["label"] for e in shown["entities"]] == ["a"]
-        assert shown["by_name"] and shown["sure"]
+        assert shown["by_name"] is True and shown["sure"]
         session.answer(0, [Entity("a", 0, len(found[0].sentence))])
         session.add_label("c")
         session.begin(names_of("abc"))

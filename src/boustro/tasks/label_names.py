@@ -82,8 +82,8 @@ def spoken(means: Mapping[str, str]) -> dict[str, str]:
 def start_of_names(
     names: Float[np.ndarray, "C d"], texts: Float[np.ndarray, "S d"], several: bool
 ) -> tuple[Float[np.ndarray, "C d"], Float[np.ndarray, " C"]]:
-    """What the vectors of labels' names say of a text, moved by texts without labels: its scores before softmax, or
-    before the logistic function where a text may have several labels, as weight and constant of its vector."""
+    """Scores of a text by the vectors of labels' names, moved by texts without labels: before softmax, or before the
+    logistic function where a text may have several labels, as weight and constant of its vector."""
     labels, (count, width) = [*map(str, range(len(names)))], names.shape
     head = make_head(NEAREST, head_kind(NEAREST).options(), [(1, width, None, True)], labels)
     assert isinstance(head, CentroidPool)

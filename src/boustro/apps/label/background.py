@@ -87,7 +87,7 @@ class SessionSource:
     examples: tuple[Annotation, ...] = ()
     tagger: Tagger | None = None
     means: Mapping[str, str] = field(default_factory=dict)
-    """What labels mean that were described."""
+    """Descriptions of labels."""
     pool: int = 4000
     """Unanswered sentences that are ready at once; more are encoded as these are answered."""
 
@@ -98,7 +98,7 @@ class SessionSource:
 
     @property
     def reads(self) -> Reads:
-        """What is read of a sentence encoder: for topics the vectors of texts."""
+        """The part of a sentence encoder that is read: for topics the vectors of texts."""
         return "text" if self.task != DEFAULT_TASK and Spec.parse(self.encoder).is_sentences else "words"
 
     def model(self, context: Context, head: str | None = None) -> Task[Any, Any]:
@@ -284,7 +284,7 @@ class Background:
         return vectors if self.reader and self.reader.of_texts else self.session.manner.vectors(vectors)
 
     def _read_names(self, labels: list[str]) -> dict[str, np.ndarray]:
-        """What the names of topics say; the first texts move them, whatever is answered."""
+        """Return what the names of topics say; the first texts move them, whatever is answered."""
         assert self.reader and self._texts
         self._named, said = labels, {label: self.source.means.get(label, label) for label in labels}
         return self.reader.read_names(said, self._texts, self.session.manner.several)

@@ -46,14 +46,15 @@ STRENGTH = 0.3
 of CoNLL-2003 (docs/results.md)."""
 LIVE_SCALES = tuple(float(s) for s in 2.0 ** np.arange(1, 6.5, 0.5))
 FEWEST_TO_SCALE = 3  # answered sentences with an entity, before the scales are chosen
-ANSWERED, NAMED = slice(0, None, 2), slice(1, None, 2)
+BY_ANSWERS, BY_NAME = slice(0, None, 2), slice(1, None, 2)
 """Outputs of `LiveTopics` for each label."""
 CONSTANT_COUNT = 3.0
 """Answers that the constant of a label begins with, so that the first answer is not the label of all texts: five of AG
 News then cost 1 point of accuracy instead of 4 (docs/log.md)."""
 NAME_SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)
 NAMES_DOUBT, SCALE_DOUBT = 5.0, 10.0
-"""In nats, see `LiveTopics`; 2 to 10 of either change the accuracy after 50 answers by a point."""
+"""In nats, see `LiveTopics`. With less, four answers by chance give up names that tell; with more, names that mislead
+stay for twenty."""
 LEAST = 1e-9  # a probability of 0 has no logarithm
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
 
@@ -313,7 +314,7 @@ class LiveTopics(LiveTagger):
         start = start.reshape(len(self.labels), len(nothing)).T
         if self.several:  # half of a score is as likely as not, see `probabilities`
             start[-1] += [0.5 / BIAS * (label in names) for label in self.labels]
-        self.kinds.restart(NAMED, start)
+        self.kinds.restart(BY_NAME, start)
 
     @property
     def trust(self) -> float:
@@ -324,7 +325,7 @@ class LiveTopics(LiveTagger):
 
     @property
     def _seen(self) -> np.ndarray:
-        return super()._seen[ANSWERED]
+        return super()._seen[BY_ANSWERS]
 
     @property
     def _known(self) -> np.ndarray:
@@ -335,7 +336,7 @@ class LiveTopics(LiveTagger):
     ) -> tuple[RidgeUpdate, RidgeUpdate]:
         assert number not in self.learned and prior is None
         kinds = np.zeros((1, self.kinds.weight.shape[1]))
-        kinds[:, ANSWERED][0, [self.labels.index(entity.label) for entity in entities]] = 1
+        kinds[:, BY_ANSWERS][0, [self.labels.index(entity.label) for entity in entities]] = 1
         example = self.learned[number] = LearnedAnswer(words, np.ones((1, 1)), words, kinds, None)
         return self.inside.add(example.words, example.inside), self.kinds.add(example.means, example.kinds)
 
@@ -349,8 +350,8 @@ class LiveTopics(LiveTagger):
         """Whether these labels of a text, of scores (1, 2 T + 1), are rather what their names say than what was
         answered."""
         chosen = [self.labels.index(label) for label in labels]
-        answers, names = (scores[0, 1:][part][chosen].sum() for part in (ANSWERED, NAMED))
-        return bool(chosen) and self.scales.names * names > answers
+        answers, names = (scores[0, 1:][part][chosen].sum() for part in (BY_ANSWERS, BY_NAME))
+        return bool(chosen and self.scales.names * names > answers)
 
     def decode(self, scores: np.ndarray, sentences: Sequence[Sentence]) -> list[tuple[Entity, ...]]:
         """The most probable label of each text; none before anything is learned or known by name."""
@@ -365,7 +366,7 @@ class LiveTopics(LiveTagger):
     def linear(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what `probabilities` raises as a linear map of a text's vector: weight (T, d) and constant (T,),
         float32."""
-        weight = self.kinds.weight[:, ANSWERED] + self.scales.names * self.kinds.weight[:, NAMED]
+        weight = self.kinds.weight[:, BY_ANSWERS] + self.scales.names * self.kinds.weight[:, BY_NAME]
         constant = BIAS * weight[-1] - 0.5 * self.several
         return (self.scales.kind * weight[:-1].T).astype(np.float32), (self.scales.kind * constant).astype(np.float32)
 
@@ -386,7 +387,7 @@ class LiveTopics(LiveTagger):
 
     def _sum(self, scores: np.ndarray) -> np.ndarray:
         """(S, T): with what the names say."""
-        return scores[:, 1:][:, ANSWERED] + self.scales.names * scores[:, 1:][:, NAMED]
+        return scores[:, 1:][:, BY_ANSWERS] + self.scales.names * scores[:, 1:][:, BY_NAME]
 
     @staticmethod
     def _loss(p: np.ndarray, truth: np.ndarray) -> float:
