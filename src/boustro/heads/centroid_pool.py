@@ -128,10 +128,11 @@ class CentroidPool(Head):
 
     @torch.no_grad()
     def fill(self, weight: Float[Tensor, "C d"], constant: Float[Tensor, " C"]) -> None:
-        """Be another linear map, see `linear`."""
+        """Be another linear map, see `linear`, by which each label is judged by itself."""
         self.body.weight.copy_(weight)
         self.body.bias.copy_(constant)
         self.body.centre.zero_()
+        self.body.behind.fill_(torch.inf)
 
     def _scores(self, x: Float[Tensor, "S d"]) -> Float[Tensor, "S C"]:
         alone = self._alone(x)

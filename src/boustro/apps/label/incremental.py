@@ -55,7 +55,7 @@ NAME_SHARES = (0.0, 0.25, 0.5, 1.0, 2.0)
 NAMES_DOUBT, SCALE_DOUBT = 5.0, 10.0
 """In nats, see `LiveTopics`. With less, four answers by chance give up names that tell; with more, names that mislead
 stay for twenty."""
-LEAST = 1e-9  # a probability of 0 has no logarithm
+UNLIKELY = 1e-9  # a probability of 0 has no logarithm
 SPLIT = -4.0  # the score of a new entity directly after one of its own type: the words' scores do not tell the two
 
 
@@ -392,7 +392,7 @@ class LiveTopics(LiveTagger):
     @staticmethod
     def _loss(p: np.ndarray, truth: np.ndarray) -> float:
         """In nats, of all texts."""
-        return float(-np.log(p[truth] + LEAST).sum())
+        return float(-np.log(p[truth] + UNLIKELY).sum())
 
 
 class LiveTopicSets(LiveTopics):
@@ -409,7 +409,7 @@ class LiveTopicSets(LiveTopics):
 
     @staticmethod
     def _loss(p: np.ndarray, truth: np.ndarray) -> float:
-        return float(-np.log(np.where(truth, p, 1 - p) + LEAST).sum())
+        return float(-np.log(np.where(truth, p, 1 - p) + UNLIKELY).sum())
 
 
 def pool_texts(vectors: WordVectors) -> WordVectors:
@@ -428,7 +428,7 @@ def _log_sum(scores: np.ndarray) -> np.ndarray:
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
     """(N,): of each row, in nats."""
-    return -(probabilities * np.log(probabilities + 1e-9)).sum(1)
+    return -(probabilities * np.log(probabilities + UNLIKELY)).sum(1)
 
 
 Order = Literal["uncertain", "diverse", "in-order"]

@@ -157,8 +157,8 @@ class VectorReader:
         return Start(weigh(outside, -1, 1), of_kinds, (first, first + outside))
 
     def read_names(self, means: Mapping[str, str], texts: WordVectors, several: bool) -> dict[str, np.ndarray]:
-        """Return what names of topics, or what they are said to mean, say of a text, for `LiveTopics.begin`; `texts` have
-        no labels. None of labels whose name says nothing, nor of one alone where each text has a label."""
+        """Return what names of topics, or their descriptions, say of a text, for `LiveTopics.begin`; `texts` have no
+        labels. None of labels whose name says nothing, nor of one alone where each text has a label."""
         from boustro.tasks.label_names import spoken, start_of_names
 
         read = spoken(means)
