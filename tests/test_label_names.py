@@ -71,6 +71,14 @@ def test_few_texts_change_nothing_and_a_label_without_text_is_last():
     assert scores.argmin() == 1
 
 
+def test_one_of_several_labels_is_near_to_its_own_name_after_texts():
+    x = torch.eye(1, 4)
+    head = make_head("centroid-pool", CentroidPoolOptions(), [(1, 4, None, True)], ["a"])
+    head.solve(x, torch.ones(1, 1), torch.ones(1, dtype=torch.int64))
+    head.adapt(torch.randn(FEWEST_TEXTS, 4, generator=torch.Generator().manual_seed(4)) / 4)
+    assert float(unit(head.linear()[0]) @ x[0]) > 0.5
+
+
 def test_names_alone_label_texts(known, tmp_path):
     alone = Classifier.from_labels(LABELS)
     assert [answer.label for answer in alone.predict(TEXTS)] == GOLD
