@@ -255,8 +255,8 @@ def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> tuple[N
     if not head_class(plan.head_kind).takes_names or not any(s.whole for s in reader.encoder(cached=True).streams):
         if means:
             raise ValueError(
-                f"descriptions of labels are read by an lda-pool head over the vector of a text, and not by "
-                f"{plan.head_kind} over {reader.spec}; give --encoder {SHIPPED_SENTENCES} --head lda-pool"
+                f"describe is read by an lda-pool head over the vector of a text, and not by {plan.head_kind} over "
+                f"{reader.spec}; give --encoder {SHIPPED_SENTENCES} --head lda-pool"
             )
         return None, {}
     others = sorted(means.keys() - {*labelling.labels})
