@@ -101,7 +101,7 @@ def test_the_predictor_of_columns_warns_once(tmp_path):
         predictor({"text": [GERMAN]})
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_predict_counts_the_languages_of_all_files_of_a_folder(tmp_path, capsys, monkeypatch, workers):
     monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
     (tmp_path / "in").mkdir()

@@ -262,8 +262,8 @@ def test_the_estimate_of_the_sum_over_all_pieces_has_no_bias():
     probabilities = torch.rand(60) * 0.5 + 0.3
     target = torch.tensor([[7]])
     plain = F.cross_entropy((states[0] @ vectors.T), target[0]).exp()
-    draws = torch.stack([sampled_loss(states, vectors.__getitem__, target, probabilities) for _ in range(4000)]).exp()
-    assert abs(draws.mean() - plain) < 4 * draws.std() / 4000**0.5
+    draws = torch.stack([sampled_loss(states, vectors.__getitem__, target, probabilities) for _ in range(1000)]).exp()
+    assert abs(draws.mean() - plain) < 4 * draws.std() / 1000**0.5
 
 
 def test_inclusion_by_hand():
