@@ -38,6 +38,7 @@ from boustro.given import chunk_by_size
 from boustro.hardware import find_device, is_spread
 from boustro.models.bert import BertStates, bert_config
 from boustro.models.placing import load_placed
+from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import architecture_kind, describe, first_position
 from boustro.names import MODULES
 from boustro.store import fingerprint, hash_file, read_json
@@ -319,8 +320,7 @@ class TextVectors(Encoder):
     ) -> None:
         self.folder, self.spec = folder, spec
         self.device = find_device(device)
-        plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
-        config: Any = plain or load_config(folder.body, folder.revision)
+        config = words.config if words else _config(folder, reading, device)
         self._compute = compute_type(self.device, reading.dtype)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = folder.fingerprint()  # now: the files may change later
@@ -334,8 +334,8 @@ class TextVectors(Encoder):
         self._first = 0 if folder.pools_prompt or not folder.prompt else self._prompt_length()
         if words and (words.plain is None or words.is_whole):
             self.body = words.plain or words.model
-        elif plain:
-            self.body = BertStates(folder.body, plain, plain.num_hidden_layers, self._compute, self.device)
+        elif isinstance(config, PlainConfig):
+            self.body = BertStates(folder.body, config, config.num_hidden_layers, self._compute, self.device)
         else:
             self.body = _load(folder, reading, config, self.device, is_spread(device), self._compute)
         self.layers = load_layers(folder)
@@ -420,6 +420,12 @@ def _lower(tokenizer: Any) -> None:
     tokenizer.backend_tokenizer.normalizer = Steps([Lowercase(), *([own] if own else [])])
 
 
+def _config(folder: SentenceFolder, reading: ReadingOptions, device: Any) -> Any:
+    """The config of the Transformer; a plain one where its states can be computed without transformers."""
+    plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
+    return plain or load_config(folder.body, folder.revision)
+
+
 def _load(
     folder: SentenceFolder, reading: ReadingOptions, config: Any, device: torch.device, spread: bool, dtype: torch.dtype
 ) -> Any:
@@ -465,8 +471,8 @@ def open_sentences(
     folder = read_modules(path, revision)
     if reads == "text":
         return TextVectors(folder, reading, spec, device)
-    plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
-    config: Any = plain or load_config(folder.body, revision)
+    config = _config(folder, reading, device)
+    plain = isinstance(config, PlainConfig)
     if (kind := "masked" if plain else architecture_kind(config)) is None:
         if reads == "both":
             return TextVectors(folder, reading, spec, device)

@@ -37,7 +37,8 @@ from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import kin, unlearned
-from boustro.tasks.labellings import Labelling, make_labelling, readable, says_nothing
+from boustro.tasks.label_names import spoken
+from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
 from boustro.text.languages import ForeignTexts
 
@@ -263,10 +264,9 @@ def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> tuple[N
     if means and len(others) == len(means):
         known = ", ".join(labelling.labels[:5])
         raise ValueError(f"no text has a label that is described: {', '.join(others[:5])}; the labels are {known}")
-    texts = [means.get(label, label) for label in labelling.labels]
-    numbers = [n for n, text in enumerate(texts) if not says_nothing(text)]
-    names = (plan.task.split(readable(texts[n]) or texts[n], "label") for n in numbers)
-    examples = [part.example for parts in names for part in parts]
+    said = spoken({label: means.get(label, label) for label in labelling.labels})
+    numbers = [n for n, label in enumerate(labelling.labels) if label in said]
+    examples = [part.example for text in said.values() for part in plan.task.split(text, "label")]
     notices = {NO_SUCH_LABEL.format(", ".join(others)): len(others)}
     return NamedLabels(reader.read(examples, cached=True), np.array(numbers)) if numbers else None, notices
 

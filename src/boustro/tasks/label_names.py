@@ -23,7 +23,7 @@ from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
 from boustro.names import SHIPPED_SENTENCES
-from boustro.tasks.data.texts import LONGEST_MEANING
+from boustro.tasks.data.texts import refuse_long
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
@@ -66,8 +66,7 @@ def check_labels(means: Mapping[str, str], several: bool) -> None:
         raise ValueError(f"{len(means):,} labels are more than names can tell apart; give {MOST_LABELS:,} at most")
     read: dict[str, str] = {}
     for name, text in means.items():
-        if (count := len(text.split())) > LONGEST_MEANING:
-            raise ValueError(f"the label {name[:40]!r} is described in {count:,} words; give {LONGEST_MEANING} at most")
+        refuse_long(name, text)
         words = readable(text).lower()
         if words in read and not says_nothing(text):
             raise ValueError(f"the labels {read[words]!r} and {name!r} are read alike; describe one: '{name}: MEANING'")

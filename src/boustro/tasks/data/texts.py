@@ -95,14 +95,19 @@ def read_meanings(given: str | Path | Mapping[Any, Any]) -> dict[str, str]:
         for label, meaning in _described(row, where):
             if label in means:
                 raise ValueError(f"{where}: the label {label!r} is described twice; remove one")
-            if (count := len(meaning.split())) > LONGEST_MEANING:
-                raise ValueError(
-                    f"{where}: the label {label[:40]!r} is described in {count:,} words; give {LONGEST_MEANING} at most"
-                )
+            refuse_long(label, meaning, f"{where}: ")
             means[label] = meaning
     if not means:
         raise ValueError(f"{'describe' if isinstance(given, Mapping) else given}: no label is described")
     return means
+
+
+def refuse_long(label: str, meaning: str, where: str = "") -> None:
+    """`ValueError` for a description of too many words."""
+    if (count := len(meaning.split())) > LONGEST_MEANING:
+        raise ValueError(
+            f"{where}the label {label[:40]!r} is described in {count:,} words; give {LONGEST_MEANING} at most"
+        )
 
 
 def _described(row: Any, where: str) -> Iterator[tuple[str, str]]:
