@@ -11,9 +11,9 @@
                             and in no development sentence
 
 Rows: the majority class, TF-IDF of words and word pairs with logistic regression, the head over the embeddings alone
-(layer 0 of the pair), over the forward LM, the pair, MiniLM, and `default`: what `Classifier()` is, with words beside
-the pair; `folder` is `Classifier(encoder=MINILM)`, which reads the vector of a text too, also beside others. The epoch,
-and for TF-IDF the strength, is chosen on the development set, for every system.
+(layer 0 of the pair), over the forward LM, the pair, MiniLM, and `default`: what `Classifier()` is; `folder` is
+`Classifier(encoder=MINILM)`, which reads the vector of a text too, also beside others. The epoch, and for TF-IDF the
+strength, is chosen on the development set, for every system.
 
 With `--shots` the same from K texts per label without a development set, in the draws of `boustro fewshot`; the
 strength of TF-IDF is chosen on thirds of them left out, or halves. `three lines` are scikit-learn's: MiniLM's own
@@ -74,7 +74,7 @@ def main(
     """
     warnings.filterwarnings("ignore", category=FutureWarning)
     systems = {name: (spec, {**how, "words": False}) for name, (spec, how) in encoders(minilm).items()}
-    systems["default"] = ("starter", {})
+    systems["default"] = (None, {})
     systems |= {name: (name.replace("folder", str(minilm)), {}) for name in FOLDERS}
     for name in sets:
         if shots:
@@ -180,7 +180,7 @@ def few(minilm: Path) -> dict[str, Fit]:
     return {"TF-IDF": words, BASE: three_lines}
 
 
-def fitting(encoder: str, options: dict[str, Any]) -> Fit:
+def fitting(encoder: str | None, options: dict[str, Any]) -> Fit:
     """The same of a classifier of ours."""
 
     def fit(train: Examples, dev: Examples) -> float:

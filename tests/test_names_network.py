@@ -20,7 +20,7 @@ from boustro.encoders.extended import NamesNetwork, load_names
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.lab.adapt.names import UNKNOWN, read_file
 from boustro.lab.adapt.options import NamesConfig
-from boustro.names import EXTENDED, PAIRS, SHIPPED, locate_extended
+from boustro.names import EXTENDED, JOINED, SHIPPED, locate_extended
 from boustro.text.places import _say_which
 from boustro.types import Sentence
 
@@ -184,7 +184,7 @@ def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp
 
 
 def test_what_is_the_packages_own_never_goes_through_a_folder_of_the_user(tagger_folder, tmp_path, monkeypatch, capsys):
-    for name in ("names", *SHIPPED, *PAIRS, *EXTENDED):
+    for name in ("names", *SHIPPED, *JOINED, *EXTENDED):
         shutil.copytree(tagger_folder, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     _say_which.cache_clear()

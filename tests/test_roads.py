@@ -240,7 +240,7 @@ def others(tmp_path_factory, tiny_tokenizer):
         ("unmasked:{mamba}", {}, r"architecture .mamba. cannot be removed in block 1: a piece still .*repeated:"),
         ("unmasked:2:{mamba}", {}, "cannot be removed in block 2: its blocks take no mask over pairs of pieces"),
         ("unmasked:./no/such/model", {}, "no model could be loaded"),
-        ("unmasked:starter", {}, "is a pair; name one of its LMs: unmasked:starter-forward or unmasked:starter-back"),
+        ("unmasked:starter", {}, "side by side; name one LM: unmasked:starter-forward or unmasked:starter-back"),
         ("unmaskd:x", {}, "did you mean unmasked:x"),
         ("unmasked:2-3:{lm}", {}, "no blocks 2-3, the model has 1 to 2; a range is first-last"),
         ("unmasked:2-1:{lm}", {}, "no blocks 2-1"),

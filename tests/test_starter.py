@@ -44,7 +44,7 @@ def test_each_half_is_an_ordinary_model_folder_that_knows_its_direction(directio
 
 
 def test_the_pair_is_small_and_shares_one_vocabulary():
-    assert sum(f.stat().st_size for f in (DATA / "starter").rglob("*") if f.is_file()) < 55e6
+    assert sum(f.stat().st_size for f in (DATA / "starter").rglob("*") if f.is_file()) < 100e6
     one, other = (AutoTokenizer.from_pretrained(DATA / "starter" / d).get_vocab() for d in ("forward", "backward"))
     assert one == other and len(one) == 8192
 
@@ -58,6 +58,23 @@ def test_the_names_of_the_pair_and_its_halves():
         np.testing.assert_array_equal(
             array, next(iter(boustro.load_encoder(half, dtype="float32").encode([["Jane", "lives", "here"]])))[0]
         )
+
+
+def test_all_of_the_package_side_by_side():
+    together = boustro.load_encoder("starter-large", layers="last", dtype="float32")
+    (streams,) = together.encode([words := ["Jane", "lives", "here"]])
+    alone = ("starter-lm", "starter-texts", "starter-memory")
+    parts = [next(iter(boustro.load_encoder(spec, layers="last", dtype="float32").encode([words]))) for spec in alone]
+    for one, other in zip(streams, [array for part in parts for array in part], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert Spec.parse("starter-large").exact(together.identity()) == "starter-large"
+    assert len(Spec.parse("starter-large+starter").parts) == 5
+    with pytest.raises(ValueError, match="the first 12 of 30 blocks of an LM, which predict no pieces"):
+        boustro.Writer("starter-lm")
+    with pytest.raises(ValueError, match="several models side by side; name one LM: unmasked:starter-lm"):
+        boustro.load_encoder("unmasked:starter-large")
+    with pytest.raises(ValueError, match="several models side by side"):
+        boustro.Writer("starter-large")
 
 
 def test_the_memory_belongs_to_the_pair_and_is_no_model():

@@ -200,7 +200,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(capsys, tmp_path, prefix, 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--model", "starter"], 1, "starter is a pair of models, and one writes or scores; name one of them"),
+        (["--model", "starter"], 1, "starter is several models side by side, and one writes or scores; name one"),
         (["--model", "{back}"], 1, "is a backward LM, which cannot continue a text"),
         (["--model", "{causal}", "--strategy", "gibbs"], 1, "'gibbs' writes with a masked LM"),
         (["--model", "{prefix}", "--strategy", "causal"], 1, "'causal' writes with a causal LM"),

@@ -1,6 +1,7 @@
 """Names of models and tokenizers: one in the package, a folder, or a model of the Hub.
 
     starter-forward      the forward half of the pair in the package
+    starter-lm           the first 12 blocks of SmolLM2-135M-Instruct in four bits
     starter-memory       its memory of words, which belongs to encoders
     starter-names        the same, with what a network learned of names; also the name of the tagger that it is
     starter-words        a table of words for whole texts, made from a sentence encoder
@@ -22,10 +23,16 @@ from urllib.request import getproxies
 
 from boustro.choose import nearest
 
-SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward"}
-PAIRS = {"starter": "starter-forward+starter-backward"}
+SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward", "starter-lm": "starter/lm"}
+LARGE, FAST = "starter-large", "starter-memory"
+"""The default encoder of taggers, and theirs of text that arrives."""
+JOINED = {
+    "starter": "starter-forward+starter-backward",
+    LARGE: f"starter-lm+starter-texts+{FAST}",
+}
+"""Names of several models of the package side by side."""
 EXTENDED = {
-    "starter-memory": ("memory", "starter/memory"),
+    FAST: ("memory", "starter/memory"),
     "starter-names": ("names", "starter/names"),
     "starter-words": ("table", "starter/words"),
     "starter-texts": ("sentences", "starter/texts"),
@@ -60,14 +67,14 @@ def locate_model(name: str) -> str:
     if name in EXTENDED:
         what = WHATS[EXTENDED[name][0]]
         raise ValueError(f"{name} is {what}, not an LM; it is an encoder, such as in --encoder {name}")
-    if name in PAIRS:
-        raise ValueError(f"{name} is a pair of models; name one of them: {' or '.join(PAIRS[name].split('+'))}")
+    if name in JOINED:
+        raise ValueError(f"{name} is several models side by side; name one LM: {' or '.join(joined_lms(name))}")
     path = Path(expand_home(name))
     if packed := _packed(path):
         return packed
     if path.exists() or is_path(name):
         return str(path) if name.startswith("~") else name
-    if near := nearest(name, [*SHIPPED, *PAIRS, *EXTENDED], cutoff=0.8):
+    if near := nearest(name, [*SHIPPED, *JOINED, *EXTENDED], cutoff=0.8):
         raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near}?")
     prepare_hub()
     return name
@@ -97,13 +104,18 @@ def source(place: str) -> tuple[str, dict[str, str]]:
     return str(path.parent), {"gguf_file": path.name}
 
 
+def joined_lms(name: str) -> list[str]:
+    """The LMs among what a name of `JOINED` stands for."""
+    return [part for part in JOINED[name].split("+") if part in SHIPPED]
+
+
 def _packaged(path: str) -> str:
     return str(files("boustro") / "data" / path)
 
 
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`."""
-    return any(part.rpartition(":")[2] in (*SHIPPED, *PAIRS, *EXTENDED) for part in spec.split("+"))
+    return any(part.rpartition(":")[2] in (*SHIPPED, *JOINED, *EXTENDED) for part in spec.split("+"))
 
 
 def is_table(spec: str) -> bool:

@@ -7,6 +7,8 @@ gpt2+./backward     several side by side, with one vocabulary
 starter             the pair in the package; starter-forward and starter-backward, its halves
 starter-memory      the same with its memory of words, which is in the package too
 starter-names       the same with what a small network learned of names, in the package too
+starter-lm          the first blocks of SmolLM2, in the package in four bits
+starter-large       starter-lm+starter-texts+starter-memory
 masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
@@ -45,14 +47,15 @@ from boustro.names import (
     ELMO,
     EXTENDED,
     FUSION,
+    JOINED,
     MEMORY,
     MODULES,
     NAMES,
-    PAIRS,
     SENTENCES,
     SHIPPED,
     TABLE,
     expand_home,
+    joined_lms,
     locate_extended,
     locate_model,
 )
@@ -147,22 +150,22 @@ class SpecPart:
 
     @classmethod
     def parse(cls, name: str) -> "SpecPart":
-        """Parse a part; a path that exists is never split. `ValueError` for an unknown kind, for a pair, and for a
-        revision of a folder."""
+        """Parse a part; a path that exists is never split. `ValueError` for an unknown kind, for several models, and
+        for a revision of a folder."""
         bare, at, revision = name.rpartition("@")
         if not at or _exists(_split_kind(name)[1]):
             bare, revision = name, ""
         prefix, path = _split_kind(bare)
-        if revision and (path in {*SHIPPED, *PAIRS, *EXTENDED} or _exists(path)):
+        if revision and (path in {*SHIPPED, *JOINED, *EXTENDED} or _exists(path)):
             raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
         kind = prefix.partition(":")[0]
         if kind and kind not in KINDS:
             near = nearest(kind, KINDS)
             hint = f"; did you mean {near}:{path}?" if near else ""
             raise ValueError(f"unknown kind {kind!r} in {bare!r}: known are {', '.join(KINDS)}, or none at all{hint}")
-        if path in PAIRS:
-            halves = " or ".join(f"{prefix}{half}" for half in PAIRS[path].split("+"))
-            raise ValueError(f"{bare!r}: {path} is a pair; name one of its LMs: {halves}")
+        if path in JOINED:
+            lms = " or ".join(prefix + lm for lm in joined_lms(path))
+            raise ValueError(f"{bare!r}: {path} is several models side by side; name one LM: {lms}")
         return cls(name, prefix, path, revision or None)
 
     @property
@@ -216,10 +219,10 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> "Spec":
         """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `SpecPart.parse`."""
-        if text not in {*PAIRS, *EXTENDED} and Path(text).exists():
+        if text not in {*JOINED, *EXTENDED} and Path(text).exists():
             return cls(text, (SpecPart.parse(text),))
-        written = PAIRS | {name: f"{kind}:{name}" for name, (kind, _) in EXTENDED.items()}
-        names = [name for part in text.split("+") for name in written.get(part, part).split("+")]
+        names = [name for part in text.split("+") for name in JOINED.get(part, part).split("+")]
+        names = [f"{EXTENDED[name][0]}:{name}" if name in EXTENDED else name for name in names]
         if not all(name.strip() for name in names):
             raise ValueError(f"{text!r} has an empty part; write for example gpt2+./backward")
         return cls(text, tuple(map(SpecPart.parse, names)))
@@ -277,7 +280,7 @@ class Spec:
         A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
         path.
         """
-        if self.text in PAIRS:
+        if self.text in JOINED:
             return self.text
         return "+".join(part.exact(lm.weights) for part, lm in zip(self.parts, identity.lms, strict=True))
 

@@ -215,6 +215,7 @@ class TransformerEncoder(StateEncoder):
         whole = load_config(self._path, self._revision) if isinstance(self.config, PlainConfig) else self.config
         model = self._load(AutoModel, shortened(whole, self._num_blocks) or whole, self._compute)
         self.plain = None
+        vars(self).pop("run_up", None)  # its keys and values are of the other kind
         return model
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:

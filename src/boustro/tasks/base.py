@@ -113,7 +113,8 @@ class Task(Contract[Input, Result]):
 
         Args:
             encoder: Spec of the encoder, see `boustro.load_encoder`. By default `starter`, the pair of the package;
-                for a tagger `starter-memory`, with its memory of words, unless the options read otherwise than it did.
+                for a tagger `starter-large`, unless the options read otherwise than its memory of words was made; for a
+                classifier of texts `starter-texts`.
             head: Kind of head; by default the task's own.
             preset: Name of a set of options.
             cache: Keep the features of training and development data on disk (a folder says where).

@@ -57,7 +57,7 @@ class Classifier(Task[str, Label]):
     """A frozen encoder and a trained head that labels texts.
 
     Args:
-        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default `starter-texts`.
         head: mlp-pool, bilstm-pool, ridge-pool or lda-pool; by default auto-pool, which is lda-pool for few texts of
             each label and else mlp-pool.
         preset: "default".
@@ -106,15 +106,16 @@ class Classifier(Task[str, Label]):
             kind = "lda-pool" if not only_mlp and len(train) <= MOST_FEW * len(counts) else "mlp-pool"
             made = head_kind(kind)
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
-        if config.words is None:
+        words = config.words
+        if words is None:
             found = not head_class(kind).alone and not weak and not config.calibrate and not config.none
             found = found and len(train) >= FEWEST_FOR_WORDS
             # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
             few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
-            config = replace(config, words=found and not few_vectors)
-        if config.table != "auto" and not config.words:
+            words = found and not few_vectors
+        if config.table != "auto" and not words:
             raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
-        return replace(plan, head_kind=kind, head_options=options, config=config)
+        return replace(plan, head_kind=kind, head_options=options, config=replace(config, words=words))
 
     @staticmethod
     def companions(config: ClassifierConfig) -> tuple[Companion, ...]:

@@ -9,6 +9,7 @@ from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Reads, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
+from boustro.names import FAST, LARGE, SHIPPED_SENTENCES, SHIPPED_TABLE
 from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
 from boustro.text.places import TextFile
 
@@ -195,11 +196,11 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
     def default_encoder(self) -> str:
-        """The pair of the package with its memory of words; without it where the options read other vectors than the
-        memory has."""
+        """All of the package for words; for text that arrives only the pair with its memory, and the pair alone where
+        the options read other vectors than the memory has."""
         as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == self.prefix == "auto"
         known = as_remembered and self.layers in ("auto", "all", "last")
-        return "starter-memory" if known else super().default_encoder()
+        return super().default_encoder() if not known else FAST if self.live else LARGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +236,10 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     table: Annotated[str, Where("words", (None, True))] = "auto"
     """With words: a table of words, as boustro distill-words makes them, whose vectors of a text are read too; none for
     no table. By default that of the package beside its own LMs."""
+
+    def default_encoder(self) -> str:
+        """The sentence encoder of the package."""
+        return SHIPPED_SENTENCES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -282,7 +287,7 @@ class SimilarityConfig(PairConfig):
 
     def default_encoder(self) -> str:
         """The pair of the package and its table of words."""
-        return "starter+starter-words"
+        return f"starter+{SHIPPED_TABLE}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,4 +366,4 @@ class EmbedConfig(TextReading, TaskConfig):
 
     def default_encoder(self) -> str:
         """The table of words of the package."""
-        return "starter-words"
+        return SHIPPED_TABLE

@@ -40,7 +40,7 @@ class Tagger(Task[str, Entities]):
     """A frozen encoder and a trained head that finds entities, or labels every word.
 
     Args:
-        encoder: Spec of the encoder, see `boustro.load_encoder`; by default the pair in the package.
+        encoder: Spec of the encoder, see `boustro.load_encoder`; by default `starter-large`.
         head: linear, mlp, block or bilstm label words; ridge is for a few dozen sentences; span finds nested entities.
             By default mlp.
         preset: "default", or "paper" for section 3.2 of the backward-LM paper.

@@ -14,7 +14,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from boustro.errors import reason
-from boustro.names import PAIRS, locate_model, source
+from boustro.names import JOINED, joined_lms, locate_model, source
 from boustro.store import MANIFEST, read_json, refuse_pointers
 
 PLAIN = ("TokenizersBackend", "PreTrainedTokenizerFast", "BertTokenizer", "BertTokenizerFast")
@@ -79,7 +79,7 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     Raises `FileNotFoundError` if there is none at this path or of this name, `ValueError` for a pointer of Git LFS.
     """
     name = str(name_or_path)
-    place = locate_model(PAIRS[name].split("+")[0] if name in PAIRS else name)
+    place = locate_model(joined_lms(name)[0] if name in JOINED else name)
     folder, file = source(place)
     try:
         tokenizer = _tokenizer_class(folder).from_pretrained(folder, revision=revision, **file)

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
-from boustro.names import is_shipped
+from boustro.names import FAST, LARGE, is_shipped
 from boustro.options import (
     Instead,
     OptionError,
@@ -76,7 +76,7 @@ def fit(
         dev: Development set, which chooses the best epoch. Without it the last epoch is kept.
         task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
-            starter-memory, for scores of pairs starter+starter-words.
+            starter-large, for a classifier starter-texts, for scores of pairs starter+starter-words.
         head: Kind of head, what is trained on the vectors of the words. {heads}. By default that of the task; of fewer
             than 100 examples, without --dev, the one of several that cross-validation finds best.
         seed: Random seed of the head's weights, the order of examples and dropout.
@@ -110,6 +110,8 @@ def fit(
         model = kind.of(plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device))
         if is_shipped(model.encoder_spec) and (note := foreign_note(kind.running_texts(sentences))):
             print(note, file=sys.stderr)
+        if encoder is None and model.encoder_spec == LARGE:
+            print(f"note: --encoder {FAST} reads five times as fast as {LARGE}, and finds less", file=sys.stderr)
         Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:

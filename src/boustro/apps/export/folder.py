@@ -194,7 +194,8 @@ def _exportable(part: Encoder) -> TransformerEncoder:
     if type(part) is not LMEncoder and not isinstance(part, BOTH_SIDES):
         raise ValueError(
             f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one (of a folder of "
-            "sentence-transformers the words, not the vector of a text), and a table of words behind them needs none"
+            "sentence-transformers the words, not the vector of a text), and a table of words behind them needs none; "
+            "train over one of these, such as --encoder starter"
         )
     assert isinstance(part, TransformerEncoder)
     text = part.model.config.get_text_config()

@@ -32,7 +32,7 @@ from boustro.lab.masked import prediction_head
 from boustro.lab.objectives.masking import special_pieces
 from boustro.models.packed import refuse_cut
 from boustro.models.pretrained import architecture_kind, causal_class, describe, first_position, load_pretrained
-from boustro.names import PAIRS
+from boustro.names import JOINED
 from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
@@ -177,13 +177,11 @@ def open_lm(
 ) -> MaskedLM | CausalLM:
     """Load the model that a spec such as `starter-forward`, `./my-biglm` or `bert-base-cased` names.
 
-    Raises `FileNotFoundError` if there is none, and `ValueError` for a pair, a backward LM, a tokenizer of another
-    vocabulary, a masked LM without a mask piece, and an attention that takes no mask.
+    Raises `FileNotFoundError` if there is none, and `ValueError` for several models, a backward LM, a tokenizer of
+    another vocabulary, a masked LM without a mask piece, and an attention that takes no mask.
     """
-    if spec in PAIRS:
-        raise ValueError(
-            f"{spec} is a pair of models, and one writes or scores; name one of them: {PAIRS[spec].split('+')[0]}"
-        )
+    if spec in JOINED:
+        raise ValueError(f"{spec} is several models side by side, and one writes or scores; name one: starter-forward")
     path, revision = locate(spec)
     config = load_config(path, revision)
     kind, tokenizer = architecture_kind(config), load_tokenizer(path, revision)
