@@ -128,6 +128,7 @@ def test_a_folder_of_another_task_is_not_opened(classifier, tmp_path):
         boustro.Tagger.from_pretrained(tmp_path / "c")
 
 
+@pytest.mark.long
 def test_compare_and_fewshot_judge_by_accuracy(tiny_pair, data, tmp_path, capsys):
     forward = tiny_pair.split("+")[0]
     words = ["--encoders", forward, tiny_pair, "--train", str(data / "train.jsonl"), "--dev", str(data / "dev.jsonl")]

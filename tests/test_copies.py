@@ -96,6 +96,7 @@ def test_a_tagger_is_sent_to_another_process(tagger):
         assert pool.map(tagger.predict, [TEXT]) == [tagger.predict(TEXT)]
 
 
+@pytest.mark.long
 def test_a_fitted_estimator_is_copied_and_a_grid_is_searched_in_two_processes(tiny_pair, tmp_path):
     from sklearn.base import clone
     from sklearn.model_selection import GridSearchCV

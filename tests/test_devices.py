@@ -166,8 +166,8 @@ def make(pair, shards, train, tmp_path):
 @pytest.mark.parametrize(
     "kind",
     ["{forward}+{backward}", "unmasked:2:{backward}", "repeated:{forward}", "masked", "fused",
-     pytest.param("fused, linear", marks=pytest.mark.long), "fused, trained along", "elmo", "adapted to text",
-     "adapted to labels"],
+     *(pytest.param(kind, marks=pytest.mark.long) for kind in ("fused, linear", "fused, trained along")), "elmo",
+     "adapted to text", "adapted to labels"],
 )  # fmt: skip
 def test_an_encoder_reads_there_what_it_reads_on_the_cpu(make, device, kind):
     options = {"pooling": "exit+before+mean", "dtype": "float32"}

@@ -185,7 +185,7 @@ LABELLED = [
 ]
 
 
-@pytest.mark.parametrize("head", ["block", "bilstm", "ridge", "span"])
+@pytest.mark.parametrize("head", [*(pytest.param(head, marks=LONG) for head in ("block", "bilstm")), "ridge", "span"])
 def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tmp_path):
     given = ONE_GRAPH | {"epochs": 15, "hidden": 32, "lr": 0.01}
     given = {"cache": False} if head == "ridge" else given  # it finds little in one layer
@@ -251,8 +251,10 @@ def with_options(**options):
     [
         ("{llama}", {"memory": True, "pool_mentions": True, "pooling": "first+before", "start_piece": "none"}),
         ("{llama}+starter-words", ONE_GRAPH | {"pool_mentions": True}),
-        ("{gpt2}", {"head": "linear", "hidden": None, "layers": "1,-1", "crf": False}),
-        ("{qwen3}", {"threshold": 0.3, "tag_scheme": "bioes", "spelling": True, "combine": "concat"}),
+        pytest.param("{gpt2}", {"head": "linear", "hidden": None, "layers": "1,-1", "crf": False}, marks=LONG),
+        pytest.param(
+            "{qwen3}", {"threshold": 0.3, "tag_scheme": "bioes", "spelling": True, "combine": "concat"}, marks=LONG
+        ),
         pytest.param("{gpt_neox}", {"layers": "last", "context": "sentence"}, marks=LONG),
         ("masked:{masked}", {}),
         ("unmasked:{lm}", {}),

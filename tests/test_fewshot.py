@@ -107,6 +107,7 @@ def test_after_a_kill_only_the_missing_cells_are_computed(study, capsys):
     assert {**read(out), "cost": {}} == before
 
 
+@pytest.mark.long
 def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path, capsys):
     arguments, _ = study
     given = [

@@ -67,7 +67,9 @@ def study(given, tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("task", ROWS)
+@pytest.mark.parametrize(
+    "task", [pytest.param(task, marks=pytest.mark.long if task in ("classify", "similarity") else ()) for task in ROWS]
+)
 def test_every_draw_has_k_examples_and_those_of_a_smaller_k_are_among_them(task, study):
     results, report, errors = study(task)
     assert results["varied"] == {"K": [2, 6]} and results["task"]["metric"] == METRICS[task]
@@ -113,6 +115,7 @@ def test_a_draw_from_which_nothing_can_be_learned_is_named(given, tmp_path, caps
     assert "draw 1 of 1 examples" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_systems_are_compared_at_the_same_k(tiny_pair, tiny_lm, tmp_path, capsys):
     names = [["Ada", "Brandt"], ["Port", "Lisse"], ["Mira"], ["Okonkwo"], ["Tarn", "Hill"], ["Vellmar"]]
     lines = [[(w, "IB"[n == 0] + "-PER") for n, w in enumerate(own)] + [("left", "O")] for own in names]

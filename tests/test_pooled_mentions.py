@@ -93,6 +93,7 @@ def study(command, encoder, folder):
     return [command, "--encoders", encoder, "--train", str(file), "--dev", str(file)]
 
 
+@pytest.mark.long
 def test_few_shot_studies_pool_mentions_too(tiny_pair, tmp_path):
     words = [*study("fewshot", tiny_pair, tmp_path), "--shots", "1", "--seeds", "2"]
     assert main([*words, "--out", str(tmp_path / "a"), "--dry-run", "--json", str(tmp_path / "plan.json")]) == 0

@@ -106,6 +106,7 @@ def test_cells_are_known_by_what_decides_them(shards, tmp_path):
     assert study.config(cells[0]).tokens == 4096 and not study.config(cells[0]).resume
 
 
+@pytest.mark.long
 def test_a_study_that_was_stopped_in_a_run_ends_with_the_same_figures(shards, tmp_path, stopped_before, capsys):
     objectives = ["--objectives", "causal", "masked", "--save-minutes", 0]
     assert main(command(shards, tmp_path / "straight", *objectives)) == 0

@@ -95,7 +95,13 @@ def lengths_of(pair: SentencePair) -> tuple[int, int]:
     return int((pair.documents == 0).sum()) - second - 3, second
 
 
-@pytest.mark.parametrize(("typical", "ends"), [(60, table(3, 14, 25)), (250, None), (900, table(3, 14, 25))])
+@pytest.mark.parametrize(
+    ("typical", "ends"),
+    [
+        (60, table(3, 14, 25)),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in ((250, None), (900, table(3, 14, 25)))),
+    ],
+)
 def test_a_classifier_that_sees_lengths_alone_is_no_better_than_chance(typical, ends):
     """At 256 pieces an example: documents much shorter than that, about as long, and much longer."""
     rng, frame = np.random.default_rng(0), make_frame(length=256, short_share=0.1, sentence_ends=ends)

@@ -227,6 +227,7 @@ def test_weak_examples_with_a_text_that_is_left_out_are_left_out_with_it(tiny_pa
     assert tagger.record["notices"][SHARED] == 6
 
 
+@pytest.mark.long
 def test_silver_labels_learned_by_heart_are_worth_nothing(tiny_pair):
     """Labels that nothing but the name itself tells: no part left out may seem to be known."""
     train = [([name, "left"], [("B-PER", "B-LOC")[n in (0, 2, 4, 6)], "O"]) for n, name in enumerate(PEOPLE)]

@@ -196,11 +196,11 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
     def default_encoder(self) -> str:
-        """All of the package for words; for text that arrives only the pair with its memory, and the pair alone where
-        the options read other vectors than the memory has."""
+        """All of the package for words; for text that arrives, or with further quantisation, the pair with its memory
+        only, and the pair alone where the options read other vectors than the memory has."""
         as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == self.prefix == "auto"
         known = as_remembered and self.layers in ("auto", "all", "last")
-        return super().default_encoder() if not known else FAST if self.live else LARGE
+        return super().default_encoder() if not known else FAST if self.live or self.quantise else LARGE
 
 
 @dataclass(frozen=True, kw_only=True)
