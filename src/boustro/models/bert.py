@@ -6,6 +6,8 @@ Boustro wrote are read so (`models.plain`).
 B rows, P pieces, D width of a state, H heads of width E. Source: Devlin et al. 2019.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -81,7 +83,7 @@ class BertStates:
         def pair(name: str) -> tuple[Tensor, Tensor]:
             return read(f"{name}.weight"), read(f"{name}.bias")
 
-        self.embeddings = read(WORD_ROWS)
+        self.embeddings = stored.rows(WORD_ROWS, dtype, device)
         self._positions, self._types, self._norm = read(POSITION_ROWS), read(TYPE_ROWS), pair(NORM)
         self._blocks = [[pair(_block(n) + part) for part in (*BLOCK_MAPS, *BLOCK_NORMS)] for n in range(num_blocks)]
 
@@ -89,14 +91,14 @@ class BertStates:
     def num_parameters(self) -> int:
         """Of what is loaded."""
         pairs = [self._norm, *(pair for block in self._blocks for pair in block)]
-        rows = self.embeddings, self._positions, self._types
-        return sum(part.numel() for part in (*rows, *(part for pair in pairs for part in pair)))
+        parts = self._positions, self._types, *(part for pair in pairs for part in pair)
+        return math.prod(self.embeddings.shape) + sum(part.numel() for part in parts)
 
     def __call__(
         self, input_ids: Int[Tensor, "B P"], attention_mask: Int[Tensor, "B P"] | None = None
     ) -> list[Float[Tensor, "B P D"]]:
         """The states by layer; the mask is 1 for real pieces, 0 for padding."""
-        x = F.embedding(input_ids, self.embeddings) + self._types[0] + self._positions[: input_ids.shape[1]]
+        x = self.embeddings[input_ids] + self._types[0] + self._positions[: input_ids.shape[1]]
         x = self._normed(x, self._norm)
         padded = attention_mask is not None and not bool(attention_mask.all())
         mask = attention_mask[:, None, None].bool() if attention_mask is not None and padded else None

@@ -8,6 +8,7 @@ others and all else that is done with an LM by transformers, which gives the sam
 B rows, P pieces, D width of a state, H heads of width E, K heads of keys and values.
 """
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
@@ -104,7 +105,7 @@ class LlamaStates:
         self._normed_last = num_blocks == config.num_hidden_layers
         stored = StoredWeights(path)
         read = lambda name: stored.read(name, dtype).to(device)  # noqa: E731
-        self.embeddings, norm = read(EMBEDDINGS), read(NORM)
+        self.embeddings, norm = stored.rows(EMBEDDINGS, dtype, device), read(NORM)
         blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
         self._weights = Weights(norm, blocks)
         exponents = torch.arange(0, self._width, 2, device=device) / self._width
@@ -114,7 +115,7 @@ class LlamaStates:
     def num_parameters(self) -> int:
         """Of what is loaded."""
         norm, blocks = self._weights
-        return sum(part.numel() for block in ((self.embeddings, norm), *blocks) for part in block)
+        return math.prod(self.embeddings.shape) + sum(part.numel() for block in ([norm], *blocks) for part in block)
 
     @cached_property
     def _exact(self) -> "Weights":
@@ -130,7 +131,7 @@ class LlamaStates:
         `cache` has the keys and values of earlier pieces, which these follow, and is given theirs.
         """
         norm, blocks = self._exact if input_ids.numel() <= FEW_PIECES else self._weights
-        past, x = cache.get_seq_length() if cache else 0, F.embedding(input_ids, self.embeddings).to(norm.dtype)
+        past, x = cache.get_seq_length() if cache else 0, self.embeddings[input_ids].to(norm.dtype)
         positions = torch.arange(past, past + input_ids.shape[1], device=input_ids.device)
         angles = (positions[:, None] * self._frequencies)[:, None]
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from safetensors import safe_open
 from torch import Tensor
 
@@ -149,19 +149,47 @@ class StoredWeights:
         """One of them, by default in the type of the file, a packed one in float32."""
         if name not in self._layout:
             return self._file.get_tensor(name).to(dtype)
-        bits, *shape = self._layout[name]
+        shape = self.shapes[name]
         codes, scales = (self._file.get_tensor(name + part) for part in (CODES_ENDING, SCALES_ENDING))
         values = torch.empty(len(codes), BLOCK_VALUES, dtype=dtype or torch.float32)
         for rows, code, scale in zip(
-            values.split(BLOCKS_AT_ONCE), codes.split(BLOCKS_AT_ONCE), scales.float().split(BLOCKS_AT_ONCE), strict=True
+            values.split(BLOCKS_AT_ONCE), codes.split(BLOCKS_AT_ONCE), scales.split(BLOCKS_AT_ONCE), strict=True
         ):
-            code = code if bits == 8 else torch.cat([code & 15, code >> 4], 1)
-            rows.copy_(decoded(code.float(), *scale.unbind(1)))
+            rows.copy_(_unpacked(code, scale))
         return values.flatten()[: torch.Size(shape).numel()].view(shape)
+
+    def rows(self, name: str, dtype: torch.dtype, device: torch.device) -> "StoredRows":
+        """The rows of one of them, on a device."""
+        shape = self.shapes[name]
+        if name not in self._layout or shape[1] % BLOCK_VALUES:
+            return StoredRows(shape, dtype, self.read(name, dtype).to(device))
+        parts = (self._file.get_tensor(name + part) for part in (CODES_ENDING, SCALES_ENDING))
+        return StoredRows(shape, dtype, *(part.view(shape[0], -1, part.shape[1]).to(device) for part in parts))
 
     def read_all(self, dtype: torch.dtype | None = None) -> dict[str, Tensor]:
         """All, by name."""
         return {name: self.read(name, dtype) for name in self.shapes}
+
+
+def _unpacked(codes: UInt8[Tensor, "B _"], scales: Float[Tensor, "B 2"]) -> Float[Tensor, "B 32"]:
+    codes = codes if codes.shape[1] == BLOCK_VALUES else torch.cat([codes & 15, codes >> 4], 1)
+    return decoded(codes.float(), *scales.float().unbind(1))
+
+
+class StoredRows:
+    """StoredRows of a matrix; those of a packed one are unpacked when they are asked for, so that embeddings take little."""
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: torch.dtype, values: Tensor, scales: Tensor | None = None
+    ) -> None:
+        self.shape, self._dtype, self._values, self._scales = shape, dtype, values, scales
+
+    def __getitem__(self, numbers: Int[Tensor, "*N"]) -> Float[Tensor, "*N D"]:
+        found = self._values[numbers]
+        if self._scales is not None:
+            scales = self._scales[numbers]
+            found = _unpacked(found.flatten(0, -2), scales.flatten(0, -2)).view(*numbers.shape, -1).to(self._dtype)
+        return found
 
 
 def is_packed(path: str | Path) -> bool:

@@ -195,7 +195,7 @@ def _exportable(part: Encoder) -> TransformerEncoder:
         raise ValueError(
             f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one (of a folder of "
             "sentence-transformers the words, not the vector of a text), and a table of words behind them needs none; "
-            "train over one of these, such as --encoder starter"
+            "train over one of these, such as --encoder starter or starter-memory"
         )
     assert isinstance(part, TransformerEncoder)
     text = part.model.config.get_text_config()
