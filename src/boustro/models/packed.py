@@ -177,7 +177,7 @@ def _unpacked(codes: UInt8[Tensor, "B _"], scales: Float[Tensor, "B 2"]) -> Floa
 
 
 class StoredRows:
-    """StoredRows of a matrix; those of a packed one are unpacked when they are asked for, so that embeddings take little."""
+    """Rows of a matrix; those of a packed one are unpacked when they are asked for, so that embeddings take little."""
 
     def __init__(
         self, shape: tuple[int, ...], dtype: torch.dtype, values: Tensor, scales: Tensor | None = None
