@@ -167,6 +167,7 @@ def test_by_default_a_tagger_reads_all_of_the_package_unless_it_reads_otherwise_
     for options in ({"pooling": "mean"}, {"layers": "1,2"}, {"preset": "paper"}):
         assert boustro.Tagger(**options).encoder_spec == "starter"
     assert boustro.Classifier().encoder_spec == "starter-texts"
+    assert boustro.Classifier(quantise="int8-dynamic").encoder_spec == "starter"
 
 
 def test_gold_labels_that_a_tagger_does_not_know_are_a_warning(tagger):

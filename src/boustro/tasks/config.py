@@ -238,8 +238,8 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     no table. By default that of the package beside its own LMs."""
 
     def default_encoder(self) -> str:
-        """The sentence encoder of the package."""
-        return SHIPPED_SENTENCES
+        """The sentence encoder of the package; with further quantisation the pair."""
+        return super().default_encoder() if self.quantise else SHIPPED_SENTENCES
 
     def __post_init__(self) -> None:
         super().__post_init__()
