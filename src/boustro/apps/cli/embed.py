@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from boustro.names import SHIPPED_TABLE
 from boustro.options import Count, OptionError, Positional, command_line
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, keep_file, only_errors, print_notices
 from boustro.store import write_file
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
     from boustro.tasks.embed.task import SentenceEncoder
 
 DEFAULT_VECTORS = VectorOptions()
-DEFAULT_ENCODER = "starter-words"
 FIT_TEXTS = 50_000  # means over them are what is learned, and all of them are in memory
 
 
 def embed(
     file: Positional[TextPath],
     out: Path,
-    encoder: LM = DEFAULT_ENCODER,
+    encoder: LM = SHIPPED_TABLE,
     model: Model | None = None,
     fit: TextPath | None = None,
     text_column: str | None = None,
@@ -65,7 +65,7 @@ def embed(
         print(f"{out}: {vectors.shape[0]:,} vectors of width {vectors.shape[1]:,}", file=sys.stderr)
         if str(file) == "-":
             return
-        how = {"encoder": encoder if encoder != DEFAULT_ENCODER else None, "model": model, "text_column": text_column}
+        how = {"encoder": encoder if encoder != SHIPPED_TABLE else None, "model": model, "text_column": text_column}
         print(f"next: {command_line('similarity', file, query='TEXT', **how)}", file=sys.stderr)
 
 
@@ -74,7 +74,7 @@ def similarity(
     query: str,
     top: Count = 10,
     json: Path | None = None,
-    encoder: LM = DEFAULT_ENCODER,
+    encoder: LM = SHIPPED_TABLE,
     model: Model | None = None,
     fit: TextPath | None = None,
     text_column: str | None = None,
@@ -133,7 +133,7 @@ def _open(
     from boustro.tasks.embed.task import SentenceEncoder
 
     if model is not None:
-        moved = None if encoder == DEFAULT_ENCODER else encoder
+        moved = None if encoder == SHIPPED_TABLE else encoder
         opened = SentenceEncoder.from_pretrained(model, encoder=moved, cache=False, device=run.device)
         return texts, opened
     options = options.for_vectors(Spec.parse(encoder).gives_vectors)

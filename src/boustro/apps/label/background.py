@@ -43,7 +43,7 @@ from boustro.encoders.reading import group_numbers
 from boustro.encoders.spec import Spec
 from boustro.errors import reason
 from boustro.heads.registry import head_kind
-from boustro.names import NAMES, SHIPPED_SENTENCES
+from boustro.names import NAMES, SHIPPED_SENTENCES, SHIPPED_TAGGER
 from boustro.options import OptionError, command_line
 from boustro.output import RunOptions
 from boustro.store import kind_of
@@ -401,7 +401,7 @@ def make_source(
     else:
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
     if options.tagger is None:
-        by_default = SHIPPED_SENTENCES if manner.whole else "starter-names"
+        by_default = SHIPPED_SENTENCES if manner.whole else SHIPPED_TAGGER
         spec = by_default if encoder is None else encoder
         Spec.parse(spec).check()
         return SessionSource(encoder=spec, spelling=options.spelling, **common)
