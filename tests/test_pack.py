@@ -72,6 +72,23 @@ def test_other_values_have_less_error_than_from_lowest_to_highest(tmp_path):
         pack({"w": given * 1e6}, 4)
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_small_values_have_the_error_of_others_and_leave_scales_of_sixteen_bits_to_these(bits, tmp_path):
+    given = torch.randn(64, 32, generator=torch.Generator().manual_seed(2))
+    sizes = {"ones": 1.0, "hundredths": 1e-2, "millionths": 1e-6, "least": 1e-20}
+    rows = given.clone()
+    rows[3] *= 1e-7
+    beside = 0.5 + given * 1e-7  # a large minimum with a small range: what float16 rounds of the former is more
+    weights = {name: given * size for name, size in sizes.items()} | {"one row": rows, "nothing": given * 0}
+    tensors, _ = pack(weights | {"beside": beside}, bits)
+    packed = stored(tmp_path, weights, bits)
+    for name, weight in weights.items():
+        for one, back in zip(weight.double(), packed.read(name).double(), strict=True):
+            assert (back - one).norm() <= (0.15 if bits == 4 else 0.01) * one.norm(), name
+    wide = {name for name in tensors if name.endswith("scales") and tensors[name].dtype == torch.float32}
+    assert wide - {"millionths:scales"} == {"least:scales", "one row:scales"} and len(wide) == 3 - (bits == 4)
+
+
 def test_sixteen_bits_are_of_the_type_that_has_the_values():
     values = torch.tensor([0.1, 3.0])
     for dtype in (torch.bfloat16, torch.float16):
@@ -170,7 +187,8 @@ def test_a_sentence_encoder_keeps_its_folder_its_licence_and_its_vectors(lms, tm
     assert kept <= json.loads((made / "manifest.json").read_text())["files"].keys()
     card = (made / "README.md").read_text()
     assert "license: apache-2.0" in card and "NOTICE" in card and "photo.png" in card and str(source) not in card
-    assert capsys.readouterr().out.endswith(f"as an encoder {made}\n")
+    said, matrix = capsys.readouterr().out, "bert.encoder.layer.3.output.dense.weight"
+    assert said.endswith(f"as an encoder {made}\n") and ", most in " in said and f"\n| {matrix} | 0." in card
     for reads in ("text", "words"):
         both = (states(folder, "last", reads=reads) for folder in (source, made))
         assert min(np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(*both, strict=True)) > 0.999

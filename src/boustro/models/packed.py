@@ -1,6 +1,7 @@
 """Weights in few bits: a scale and a minimum for each 32 values, as in the Q4_1 of llama.cpp; and reading them.
 
-    value = scale · code + minimum        code 0 to 15 (4 bits) or 0 to 255 (8 bits), scale and minimum in float16
+    value = scale · code + minimum        code 0 to 15 (4 bits) or 0 to 255 (8 bits), scale and minimum in float16,
+                                          in float32 in a matrix with blocks that are too small for float16
 
     packed.safetensors    NAME:codes (blocks, 16 or 32) and NAME:scales (blocks, 2) of each matrix; all else as it is,
                           in 16 bits; the metadata have the bits and the shape of each matrix
@@ -63,22 +64,36 @@ def encode(name: str, weight: Tensor, bits: int) -> tuple[UInt8[Tensor, "B _"], 
     if not values.isfinite().all() or values.abs().max() > torch.finfo(torch.float16).max:
         raise ValueError(f"{name} has values beyond the range of float16, so it cannot be packed; give --bits 16")
     values = F.pad(values[None], (0, -len(values) % BLOCK_VALUES), "replicate")[0].view(-1, BLOCK_VALUES)
-    parts = [_encode(rows, bits) for rows in values.split(BLOCKS_AT_ONCE)]
+    blocks, parts = values.split(BLOCKS_AT_ONCE), []
+    for dtype in (torch.float16, torch.float32):
+        parts = [_encode(rows, bits, dtype) for rows in blocks]
+        if all(_is_near(rows, *part, 2**bits - 1) for rows, part in zip(blocks, parts, strict=True)):
+            break
     codes, scales = (torch.cat(part) for part in zip(*parts, strict=True))
     half = BLOCK_VALUES // 2
     return codes if bits == 8 else codes[:, :half] | codes[:, half:] << 4, scales
 
 
-def _encode(x: Float[Tensor, "B 32"], bits: int) -> tuple[Tensor, Tensor]:
+def _is_near(x: Float[Tensor, "B 32"], codes: Tensor, scales: Float[Tensor, "B 2"], top: int) -> bool:
+    """Whether no block has more error than a step between two codes, and float16's rounding, account for.
+
+    Below float16's smallest normal number a scale loses its digits, and at last itself.
+    """
+    steps, largest = (x.amax(1) - x.amin(1)) / top, x.abs().amax(1)
+    error = (x - decoded(codes.float(), *scales.float().unbind(1))).double().square().mean(1).sqrt()
+    return bool((error <= 0.6 * steps + largest / 2**11).all())
+
+
+def _encode(x: Float[Tensor, "B 32"], bits: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     low, span, largest = x.amin(1), x.amax(1) - x.amin(1), x.abs().amax(1)
     top = 2**bits - 1
-    best = _Trial(x, top, span / top, low)
+    best = _Trial(x, top, span / top, low, dtype)
     symmetric = largest / SYMMETRIC[bits]
-    best.try_at(~best.exact, symmetric, -(2 ** (bits - 1)) * symmetric.half().float())
+    best.try_at(~best.exact, symmetric, -(2 ** (bits - 1)) * _rounded(symmetric, dtype))
     few = ~best.exact & (x.sort(1).values.diff(dim=1) != 0).sum(1).lt(top) & (bits == 4)
     for steps in range(top, 0, -1) if few.any() else ():  # from the lowest to the highest value of the block
         for first in range(top - steps + 1):
-            best.try_at(few & ~best.exact, scale := span / steps, low - first * scale.half().float())
+            best.try_at(few & ~best.exact, scale := span / steps, low - first * _rounded(scale, dtype))
     for share in SHRUNK:
         scale, minimum = span * share / top, low + span * (1 - share) / 2
         for _ in range(3):
@@ -88,14 +103,19 @@ def _encode(x: Float[Tensor, "B 32"], bits: int) -> tuple[Tensor, Tensor]:
             scale = ((codes - mean[:, None]) * (x - centre[:, None])).sum(1) / spread.clamp_min(1e-9)
             minimum = centre - scale * mean
         best.try_at(~best.exact, scale, minimum)
-    return best.codes.to(torch.uint8), torch.stack([best.scale, best.minimum], 1).half()
+    return best.codes.to(torch.uint8), torch.stack([best.scale, best.minimum], 1).to(dtype)
+
+
+def _rounded(part: Tensor, dtype: torch.dtype) -> Tensor:
+    """Scales as they are stored; in float32 with 16 digits, so that a product with a code is exact."""
+    return part.half().float() if dtype == torch.float16 else (part.view(torch.int32) & -(2**8)).view(torch.float32)
 
 
 class _Trial:
     """The best scale and minimum of each block so far."""
 
-    def __init__(self, x: Float[Tensor, "B 32"], top: int, scale: Float[Tensor, " B"], minimum: Tensor) -> None:
-        self._x, self._top = x, top
+    def __init__(self, x: Float[Tensor, "B 32"], top: int, scale: Tensor, minimum: Tensor, dtype: torch.dtype) -> None:
+        self._x, self._top, self._dtype = x, top, dtype
         self.scale, self.minimum = torch.zeros_like(scale), torch.zeros_like(scale)
         self.codes, self.error = torch.zeros_like(x), torch.full_like(scale, torch.inf)
         self.try_at(torch.ones_like(scale, dtype=torch.bool), scale, minimum)
@@ -107,7 +127,7 @@ class _Trial:
 
     def try_at(self, where: Bool[Tensor, " B"], scale: Tensor, minimum: Tensor) -> Tensor:
         """Take scale and minimum for the blocks of `where` in which they are better; returns all codes (B, 32)."""
-        scale, minimum = (part.half().float() for part in (scale, minimum))
+        scale, minimum = (_rounded(part, self._dtype) for part in (scale, minimum))
         codes = (self._x - minimum[:, None]).div_(scale.where(scale != 0, 1)[:, None]).round_().clamp_(0, self._top)
         error = (decoded(codes, scale, minimum) - self._x).square_().sum(1)
         better = where & (error < self.error)

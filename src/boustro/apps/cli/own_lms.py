@@ -42,7 +42,8 @@ def pack(config: PackConfig) -> dict[str, Any]:
     from boustro.lab.adapt.pack import pack_model
 
     packed = pack_model(config)
-    print(f"{config.out}: {packed.change}; {packed.bytes / 1e6:,.1f} MB; as an encoder {packed.spec}")
+    told = f"; {packed.told}" if packed.coded else ""
+    print(f"{config.out}: {packed.change}{told}; {packed.bytes / 1e6:,.1f} MB; as an encoder {packed.spec}")
     return packed._asdict()
 
 

@@ -51,7 +51,16 @@ class Packed(NamedTuple):
     """Values that are in codes, and the share of them that is exactly what it was."""
     exact: float
     error: float
-    """The root mean square of the others' change, beside that of all values."""
+    """The root mean square of the change, beside that of the values."""
+    errors: dict[str, float]
+    """That of each matrix."""
+
+    @property
+    def told(self) -> str:
+        """Say the error of all values, and of the matrix that has most of it."""
+        worst = max(self.errors, key=self.errors.__getitem__, default=None)
+        most = f", most in {worst}, {self.errors[worst]:.2%}" if worst else ""
+        return f"root mean square of the change {self.error:.2%} of that of the values{most}"
 
 
 def pack_model(config: PackConfig) -> Packed:
@@ -174,13 +183,14 @@ def _belongs(name: str) -> bool:
 def _compare(file: Path, weights: Mapping[str, Tensor], change: str, spec: str) -> Packed:
     """Compare what the file gives back with the weights."""
     stored = StoredWeights(file.parent)
-    coded, same, error, square = 0, 0, 0.0, 0.0
+    coded, same, lost, squares = 0, 0, {}, {}
     for name in stored.coded:
         given, back = weights[name].float(), stored.read(name)
         coded, same = coded + given.numel(), same + int((given == back).sum())
-        error += float((given - back).double().square().sum())
-        square += float(given.double().square().sum())
-    return Packed(spec, file.stat().st_size, change, coded, same / max(coded, 1), (error / max(square, 1e-30)) ** 0.5)
+        lost[name], squares[name] = (float(part.double().square().sum()) for part in (given - back, given))
+    errors = {name: (lost[name] / (squares[name] or 1.0)) ** 0.5 for name in lost}
+    error = (sum(lost.values()) / (sum(squares.values()) or 1.0)) ** 0.5
+    return Packed(spec, file.stat().st_size, change, coded, same / max(coded, 1), error, errors)
 
 
 def _card(config: PackConfig, packed: Packed, folder: Path, left_out: list[str]) -> str:
@@ -196,12 +206,14 @@ def _card(config: PackConfig, packed: Packed, folder: Path, left_out: list[str])
     rows = {
         "made from": name,
         "changed": packed.change,
-        "in codes": f"{values}; root mean square of the change {packed.error:.2%} of that of the values",
+        "in codes": f"{values}; {packed.told}",
         "bytes of the weights": f"{packed.bytes:,}",
         "not copied": ", ".join(left_out) or "nothing but weights",
         "licence": said or f"that of {name}, whose folder has no text of it",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    matrices = "\n".join(f"| {name} | {error:.2%} |" for name, error in packed.errors.items())
+    matrices = f"\n| matrix | change |\n|---|---:|\n{matrices}\n" if matrices else ""
     head = f"---\nlicense: {named[1]}\n---\n" if named else ""
     return f"""{head}# {name}, packed
 
@@ -210,4 +222,4 @@ A changed copy of {name}, made by `boustro pack`. The vocabulary is whole.
 | | |
 |---|---|
 {table}
-"""
+{matrices}"""
