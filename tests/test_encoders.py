@@ -7,13 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, DynamicCache, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModel, AutoTokenizer, BertConfig, DynamicCache, LlamaConfig, LlamaForCausalLM
 
 import children
 from architectures import plain
@@ -23,6 +25,8 @@ from boustro.encoders.cache import CachedEncoder, cache_limit
 from boustro.encoders.lm import nearly_equal
 from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder
+from boustro.models import bert as own_bert
+from boustro.models import llama
 from boustro.models.llama import FEW_PIECES, KeyValues, LlamaStates, llama_config
 from boustro.store import write_folder
 from boustro.types import Sentence
@@ -397,18 +401,61 @@ def test_a_run_up_is_computed_once_by_an_lm_of_ours_too(our_llama):
         np.testing.assert_allclose(one[0], other[0], rtol=1e-5, atol=2e-5)
 
 
+def with_config(source: Path, folder: Path, config: dict) -> str:
+    """A copy of a folder of ours with another config."""
+    with write_folder(folder, "model") as made:
+        shutil.copytree(source, made, dirs_exist_ok=True, ignore=lambda *_: ["manifest.json"])
+        (made / "config.json").write_text(json.dumps(config), "utf-8")
+    return str(folder)
+
+
 def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):
     assert llama_config(str(our_llama)) is not None
-    scaled = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
-    for number, change in enumerate([{"rope_parameters": scaled}, {"attention_bias": True}, {"num_hidden_layers": 2}]):
-        with write_folder(tmp_path / str(number), "model") as folder:
-            shutil.copytree(our_llama, folder, dirs_exist_ok=True, ignore=lambda *_: ["manifest.json"])
-            config = json.loads((folder / "config.json").read_text("utf-8"))
-            (folder / "config.json").write_text(json.dumps(config | change), "utf-8")
-        assert llama_config(str(tmp_path / str(number))) is None
+    config = json.loads((our_llama / "config.json").read_text("utf-8"))
+    rotation = {"rope_theta": 1e4, "rope_type": "default"}
+    changes: list[dict[str, Any]] = [
+        {"num_hidden_layers": 2},
+        {"rope_parameters": rotation | {"rope_type": "linear", "factor": 2.0}},
+        {"rope_parameters": rotation | {"partial_rotary_factor": 0.5}},
+        {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"attention_bias": True},
+        {"model_type": None},
+    ]
+    folders = [with_config(our_llama, tmp_path / str(n), config | change) for n, change in enumerate(changes)]
+    assert [llama_config(folder) for folder in folders] == [None] * len(changes)
     with pytest.raises(ValueError, match="would be left out"):
-        load_encoder(str(tmp_path / "2"))
+        load_encoder(folders[0])
     assert llama_config("gpt2") is None
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_settings_that_a_config_lacks_have_the_defaults_of_transformers(kind, our_llama, bert, tmp_path):
+    """Each version of transformers writes other ones: 5.24 no `position_embedding_type`, 4 a `rope_theta` alone."""
+    module = {"llama": llama, "bert": own_bert}[kind]
+    theirs = {"llama": LlamaConfig, "bert": BertConfig}[kind]().to_dict()
+    settings = getattr(module, kind.upper()) | getattr(module, f"{kind.upper()}_DEFAULTS")
+    own = {name: value for name, value in settings.items() if value is not None and name in theirs}
+    assert len(own) > 10 and own == {name: theirs[name] for name in own}
+    if kind == "bert":
+        source = tmp_path / "bert"
+        AutoModel.from_pretrained(bert).save_pretrained(source)
+        AutoTokenizer.from_pretrained(bert).save_pretrained(source)
+    else:
+        source = our_llama
+    config = json.loads((source / "config.json").read_text("utf-8"))
+    lacking = {
+        name: value for name, value in config.items() if own.get(name, "") != value and name != "rope_parameters"
+    }
+    assert len(lacking) <= len(config) - 5
+    rotation = {"rope_theta": 10000.0, "rope_scaling": None} if kind == "llama" else {}
+    spec = with_config(source, tmp_path / "made", lacking | rotation)
+    assert getattr(module, f"{kind}_config")(spec) is not None
+    how = {"dtype": "float32", "cache": False}
+    spec = f"masked:{spec}" if kind == "bert" else spec
+    encoder, plainly = (load_encoder(spec, "all", **how) for _ in range(2))
+    assert plainly.model and not plainly.plain and encoder.plain
+    for one, other in zip(encoder.encode(SENTENCES), plainly.encode(SENTENCES), strict=True):
+        np.testing.assert_allclose(one[0], other[0], rtol=1e-5, atol=2e-5)
 
 
 def test_a_first_answer_imports_no_model_of_transformers(tmp_path):

@@ -17,11 +17,20 @@ from boustro.models.packed import StoredWeights
 from boustro.models.plain import PlainConfig, Shapes, plain_config
 
 BERT = {
-    "model_type": "bert",
     "hidden_act": "gelu",
     "is_decoder": False,
     "add_cross_attention": False,
     "position_embedding_type": "absolute",
+}
+BERT_DEFAULTS = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+    "layer_norm_eps": 1e-12,
 }
 WORD_ROWS, POSITION_ROWS, TYPE_ROWS = (
     f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
@@ -40,7 +49,7 @@ BLOCK_NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
 
 def bert_config(path: str) -> PlainConfig | None:
     """The config of a folder with a BERT that Boustro packed; `None` for any other. Raises as `store.open_folder`."""
-    return plain_config(path, BERT, weight_shapes, _pooler)
+    return plain_config(path, "bert", BERT, BERT_DEFAULTS, weight_shapes, _pooler)
 
 
 def weight_shapes(config: PlainConfig) -> Shapes:

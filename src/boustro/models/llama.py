@@ -20,7 +20,29 @@ from torch import Tensor
 from boustro.models.packed import StoredWeights
 from boustro.models.plain import PlainConfig, plain_config
 
-LLAMA = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+LLAMA = {
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "mlp_bias": False,
+    "rope_scaling": None,
+    "partial_rotary_factor": None,
+}
+LLAMA_DEFAULTS = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": None,
+    "head_dim": None,
+    "max_position_embeddings": 2048,
+    "rms_norm_eps": 1e-6,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": None,
+    "rope_theta": 10000.0,
+    "rope_parameters": None,
+}
 BLOCK_PARTS = (
     "self_attn.q_proj",
     "self_attn.k_proj",
@@ -37,14 +59,21 @@ EMBEDDINGS, NORM, HEAD_WEIGHT = "model.embed_tokens.weight", "model.norm.weight"
 
 def llama_config(path: str) -> PlainConfig | None:
     """The config of a folder with a Llama of ours; `None` for any other. Raises as `store.open_folder`."""
-    config = plain_config(path, LLAMA, weight_shapes, lambda wanted: {HEAD_WEIGHT: wanted[EMBEDDINGS]})
-    rotation = getattr(config, "rope_parameters", None) or {}
-    return config if rotation.get("rope_type") == "default" else None
+    unread = lambda wanted: {HEAD_WEIGHT: wanted[EMBEDDINGS]}  # noqa: E731
+    config = plain_config(path, "llama", LLAMA, LLAMA_DEFAULTS, weight_shapes, unread)
+    if config is None:
+        return None
+    # transformers 4 writes the base beside the other settings
+    rotation = {"rope_type": "default", "rope_theta": config.rope_theta} | (config.rope_parameters or {})
+    config.rope_parameters = rotation
+    return config if rotation["rope_type"] == "default" and len(rotation) == 2 else None
 
 
 def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the weights of a body."""
+    """The names and shapes of the weights of a body, whose config is given the sizes that follow from others."""
     width, inner = config.hidden_size, config.intermediate_size
+    config.head_dim = config.head_dim or width // config.num_attention_heads
+    config.num_key_value_heads = config.num_key_value_heads or config.num_attention_heads
     heads, groups = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
     maps = ((heads, width), (groups, width), (groups, width), (width, heads), (inner, width), (inner, width))
     block = (*maps, (width, inner), (width,), (width,))

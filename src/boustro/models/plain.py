@@ -24,13 +24,17 @@ class PlainConfig(SimpleNamespace):
 
 def plain_config(
     path: str,
+    model_type: str,
     kind: Mapping[str, Any],
+    defaults: Mapping[str, Any],
     shapes: Callable[[PlainConfig], Shapes],
     unread: Callable[[Shapes], Shapes],
 ) -> PlainConfig | None:
     """The config of a folder of ours whose settings have the values of `kind`; `None` for any other folder.
 
-    Its weights have exactly the `shapes`, or besides these, all `unread` ones. Raises as `store.open_folder`.
+    A setting that the file lacks has the value of `kind` or `defaults`, which are those of transformers: each version
+    of it writes other ones. The weights have exactly the `shapes`, or besides these, all `unread` ones. Raises as
+    `store.open_folder`.
     """
     folder = Path(path)
     packed = is_packed(folder)
@@ -41,8 +45,9 @@ def plain_config(
     ):
         return None
     open_folder(folder, "model", verify=packed)
-    config = read_json(folder / "config.json")
-    if any(config.get(name) != value for name, value in kind.items()) or "quantization_config" in config:
+    config = {**kind, **defaults, **read_json(folder / "config.json")}
+    is_other = config.get("model_type") != model_type or "quantization_config" in config
+    if is_other or any(config[name] != value for name, value in kind.items()):
         return None
     wanted = shapes(made := PlainConfig(**config))
     return made if StoredWeights(folder).shapes in (wanted, wanted | unread(wanted)) else None
