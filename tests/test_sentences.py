@@ -97,6 +97,25 @@ def test_the_vectors_are_those_of_the_library(made, how):
     np.testing.assert_allclose(encode(folder), model.encode(TEXTS), rtol=1e-3, atol=2e-3)
 
 
+def test_a_text_goes_to_the_tokenizer_as_it_was_given(library, tiny_lm, tmp_path, monkeypatch):
+    """Byte-level BPE has pieces for white space, which words do not keep; in the cache, too, each text has its own."""
+    model = library.SentenceTransformer(str(tiny_lm("gpt2")), device="cpu")
+    model.tokenizer.pad_token = model.tokenizer.eos_token
+    model.save_pretrained(str(tmp_path / "folder"))
+    texts = ["in\n\nVellmar", "in Vellmar", " in Vellmar", "in  Vellmar\t", "in\u00a0Vellmar", "in\r\nVellmar\n"]
+    expected = model.encode(texts)
+    assert len(np.unique(expected.round(4), axis=0)) == len(texts)
+    np.testing.assert_allclose(encode(tmp_path / "folder", texts), expected, rtol=1e-3, atol=2e-3)
+    monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
+    how = ReadingOptions(dtype="float32")
+    for text, vector in zip(texts, expected, strict=True):
+        cached = open_encoder(str(tmp_path / "folder"), how, reads="text", cache=True)
+        sentence = whole_text(text).sentence
+        for read in (sentence, sentence):
+            np.testing.assert_allclose(cached.read_all([read]).streams[0][0, 0], vector, rtol=1e-3, atol=2e-3)
+    assert whole_text(texts[0]).sentence.without(0).text is None
+
+
 def test_a_folder_of_early_versions_is_read(made, tmp_path):
     """The Transformer in a folder of its own, a flag for each pooling, and types without their modules."""
     folder, model = made(["cls", "mean"])

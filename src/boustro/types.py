@@ -64,7 +64,7 @@ class Sentence:
     for messages. `entities`, over words, are there when some overlap, which tags cannot say: the tags then
     hold the outermost. `None` means what the tags say (`tasks.data.schemes.gold_entities` gives either). `label` is
     that of a whole text, whose words are then all here; `labels` are those of a text that may have several or none;
-    `score` is its number.
+    `score` is its number, and `text` what was given, where other than single spaces stands between words.
     """
 
     words: tuple[str, ...]
@@ -76,6 +76,7 @@ class Sentence:
     label: str | None = None
     labels: tuple[str, ...] | None = None
     score: float | None = None
+    text: str | None = None
 
     def __len__(self) -> int:
         return len(self.words)
@@ -84,7 +85,7 @@ class Sentence:
         """The text without one of its words; tags and entities, which are of words, go with it."""
         spaces = self.spaces and self.spaces[:word] + self.spaces[word + 1 :]
         words = self.words[:word] + self.words[word + 1 :]
-        return replace(self, words=words, spaces=spaces, tags=None, entities=None)
+        return replace(self, words=words, spaces=spaces, tags=None, entities=None, text=None)
 
     def without_each(self) -> Iterator["Sentence"]:
         """Yield the sentence without each of its words."""

@@ -141,10 +141,14 @@ class CachedEncoder(Encoder):
     def entry(self, sentences: Sequence[Sentence]) -> Path:
         """The folder for the features of these sentences, whether or not it exists."""
         groups = group_sentences(sentences, self._identity.context or "sentence")
-        texts = [[(s.words, s.spaces) for s in group] for group in groups]
-        long = any(len(word) > LONGEST for text in texts for words, _ in text for word in words)
+        texts = [[(s.words, s.spaces, *self._given(s)) for s in group] for group in groups]
+        long = any(len(word) > LONGEST for text in texts for words, *_ in text for word in words)
         key = fingerprint(self._facts, texts, *([LONG_WORDS] if long else []))
         return self.folder / key[:2] / key
+
+    def _given(self, sentence: Sentence) -> list[str]:
+        """The text, where the encoder reads it as it was given."""
+        return [sentence.text] if self.streams[0].whole and sentence.text else []
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
         """The `made_by` of the entry's manifest; `ValueError` if the entry does not contain the array."""

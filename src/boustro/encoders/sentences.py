@@ -406,7 +406,7 @@ class TextVectors(Encoder):
 
 
 def _text(sentence: Sentence) -> str:
-    return join_words(sentence.words, sentence.spaces or guess_spaces(sentence.words))
+    return sentence.text or join_words(sentence.words, sentence.spaces or guess_spaces(sentence.words))
 
 
 def _lower(tokenizer: Any) -> None:

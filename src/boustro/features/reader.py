@@ -41,7 +41,7 @@ def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sent
         for part in parts(example):
             number = len(sentences)
             if part is not example:
-                number = numbers.setdefault(id(part) if part.document else (part.words, part.spaces), number)
+                number = numbers.setdefault(id(part) if part.document else (part.words, part.spaces, part.text), number)
             if number == len(sentences):
                 sentences.append(part)
             rows[-1].append(number)

@@ -330,4 +330,6 @@ def _sentence_facts(s: Sentence) -> list[Any]:
         facts.append({"labels": sorted(s.labels)})
     if s.score is not None:
         facts.append({"score": s.score})
+    if s.text is not None:
+        facts.append({"text": s.text})
     return facts

@@ -27,7 +27,7 @@ from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_n
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of, missing_file
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.text.files import TableRow, open_rows
-from boustro.text.words import Placed, current_rule, split_text
+from boustro.text.words import Placed, current_rule, join_words, split_text
 from boustro.types import Sentence, TypedLabel
 
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
@@ -157,7 +157,9 @@ def whole_text(text: str, document: str = "") -> Placed:
     parts = list(split_text(text, document))
     words = tuple(word for part in parts for word in part.sentence.words)
     spaces = tuple(space for part in parts for space in part.sentence.spaces or ())
-    return Placed(Sentence(words, spaces=spaces, document=document), tuple(p for part in parts for p in part.places))
+    given = None if join_words(words, spaces) == text else text
+    sentence = Sentence(words, spaces=spaces, document=document, text=given)
+    return Placed(sentence, tuple(place for part in parts for place in part.places))
 
 
 def whole_text_once(text: str, document: str = "") -> Placed:
