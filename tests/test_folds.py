@@ -85,6 +85,8 @@ def test_alike_is_what_all_pairs_say(texts):
                     homes[b] = homes[a] = min(homes[a], homes[b])
     found = number_alike(texts, 0.8).tolist()
     assert [found.index(n) for n in found] == homes
+    marked = [["दान"], ["दीन"], ["re\u0301sume\u0301", "!"], ["Résumé"]]  # vowel signs and accents are of their letters
+    assert number_alike(marked, 0.8).tolist() == [0, 1, 2, 2]
 
 
 def test_a_chain_of_texts_that_are_nearly_equal_is_divided_but_equal_ones_are_not():

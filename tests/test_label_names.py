@@ -208,9 +208,13 @@ def test_names_are_read_as_words():
     assert readable("card_arrival") == readable("cardArrival").lower() == readable("card-arrival") == "card arrival"
     assert readable("Straße2") == "Straße 2"
     assert readable("TOP_UP") == "TOP UP"
-    assert [says_nothing(name) for name in ("3", "class_b", "Label 12", "x", "tax", "税", "other topic")] == [
-        True, True, True, True, False, False, True
-    ]  # fmt: skip
+    kept = ["भुगतान", "दान", "résumé", "C++ questions", "C# questions", "R&D", "<18", "नमस्ते दुनिया", "می‌خواهم", "கடன்"]
+    assert [readable(name) for name in kept] == kept
+    assert readable("re\u0301sume\u0301_sent") == "résumé sent" and readable("ÉtatCivil, картаПришла") == (
+        "État Civil карта Пришла"
+    )
+    nothing = ("3", "class_b", "Label 12", "x", "other topic", "18+", "&", "👍🏽", "❤️")
+    assert all(map(says_nothing, nothing)) and not any(map(says_nothing, ("tax", "税", "C++", "C#", "दा")))
 
 
 def test_labels_of_a_command_line():
@@ -235,6 +239,7 @@ def test_a_name_that_says_nothing_is_never_answered():
         (["delivery"], "only the label 'delivery'"),
         (["delivery", "delivery"], "given twice"),
         (["card arrival", "card_arrival"], "are read alike"),
+        (["r\u00e9sum\u00e9 sent", "re\u0301sume\u0301 sent"], "are read alike"),
         ("delivery,,payment", "one is empty"),
         (["3", "class_b"], "say nothing of what they mean"),
         ([f"topic of birds {n} and trees" for n in range(1001)], "1,001 labels are more than names can tell apart"),

@@ -10,13 +10,14 @@ data set it is that of words, found by their rarest ones (Bayardo, Ma and Srikan
 
 import itertools
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from boustro.text.words import plain_words
 
 RUN = 5  # consecutive words that are compared as one; of a shorter document, all its words
 RUNS_AT_ONCE = 10_000  # rows of the sketch that are built in one array
@@ -55,7 +56,7 @@ class NearDuplicates:
 
 def _sketch(document: str, datasketch: Any) -> Any:
     """The MinHash of a document's runs of words, without case, punctuation and white space."""
-    words = re.findall(r"\w+", document.lower()) or [document]
+    words = plain_words(document.lower()) or [document]
     runs = (" ".join(words[start : start + RUN]).encode() for start in range(max(1, len(words) - RUN + 1)))
     sketch = datasketch.MinHash(HASHES)
     while some := list(itertools.islice(runs, RUNS_AT_ONCE)):
@@ -66,7 +67,7 @@ def _sketch(document: str, datasketch: Any) -> Any:
 def number_alike(texts: Sequence[Sequence[str]], threshold: float) -> np.ndarray:
     """(N,) the group of each text, numbered as they come: alike are those whose words, without case and punctuation,
     are equal or have a Jaccard similarity of at least `threshold`, and what is alike to one of a group is in it."""
-    plain = [tuple(re.findall(r"\w+", " ".join(words).casefold())) or tuple(words) for words in texts]
+    plain = [tuple(plain_words(" ".join(words).casefold())) or tuple(words) for words in texts]
     homes: dict[tuple[str, ...], int] = {words: number for number, words in enumerate(dict.fromkeys(plain))}
     roots = list(range(len(homes)))
 

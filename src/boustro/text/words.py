@@ -62,6 +62,11 @@ def join_words(words: Sequence[str], spaces: Sequence[bool] | None = None) -> st
     return "".join(f" {word}" if i and given[i] else word for i, word in enumerate(words))
 
 
+def plain_words(text: str) -> list[str]:
+    """`"रे, re\u0301sume\u0301!"` → `["रे", "résumé"]`; a letter and its accent are one character where there is one."""
+    return PLAIN_WORD.findall(unicodedata.normalize("NFC", text))
+
+
 ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof rev hon gen col maj capt lt sgt cmdr adm gov sen rep pres st ste mt ft jr sr inc corp co ltd "
     "bros dept univ assn no nos vs etc approx est fig vol pp jan feb mar apr jun jul aug sep sept oct nov dec".split()
@@ -70,6 +75,8 @@ ABBREVIATIONS = frozenset(
 MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c).startswith("M"))
 EXTENDERS = MARKS + "\u00ad\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 LETTER = rf"(?:[^\W{UNSPACED}]|[{EXTENDERS}])"  # of a word of several
+PLAIN_WORD = re.compile(rf"\w[\w{EXTENDERS}]*")
+"""Letters with their combining marks, digits and underscores, where punctuation is left out."""
 CODE = "[A-Za-z0-9+/=_-]"  # what base64 is written with
 LONGEST = 128
 """Letters of a word that is read whole (`alignment`), and of a run of `CODE` that is not yet one word."""

@@ -15,6 +15,7 @@ of a word or of a text is an entity that covers it.
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -26,6 +27,7 @@ from boustro.heads.registry import head_kind
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.text.words import EXTENDERS, LOWER, UPPER
 
 LEARNED = {
     "tags": "tags:TagLabelling",
@@ -52,6 +54,8 @@ SAVED = {
 
 VAGUE = frozenset("category class group kind label misc no none number other rest tag topic type unknown".split())
 """Words that say nothing of a topic."""
+SPOKEN = "+#%&@<>=$€£¥"
+"""Marks that make another name of one: C++, C#, <18, R&D."""
 
 
 def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labelling]:
@@ -101,15 +105,15 @@ def values_of(examples: Sequence[Any]) -> dict[str, Any]:
 
 
 def readable(name: str) -> str:
-    """The words of a name: "card_arrival", "cardArrival" and "card-arrival" are "card arrival"."""
-    parted = re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[^\W\d_])(?=\d)", " ", name)
-    return " ".join(re.split(r"[_\W]+", parted)).strip()
+    """The words of a name: "card_arrival", "cardArrival" and "card-arrival" are "card arrival", and "C++" is "C++"."""
+    parted = re.sub(rf"(?<=[{LOWER}])(?=[{UPPER}])|(?<=[^\W\d_])(?=\d)|_", " ", unicodedata.normalize("NFC", name))
+    return " ".join(re.findall(rf"[\w{SPOKEN}][\w{SPOKEN}{EXTENDERS}]*", parted))
 
 
 def says_nothing(text: str) -> bool:
-    """Whether no word of a name has a meaning: all are numbers, single letters of an alphabet, or `VAGUE`."""
-    words = readable(text).lower().split()
-    return all(word.isdigit() or (len(word) == 1 and word.isascii()) or word in VAGUE for word in words)
+    """Whether no word of a name has a meaning: all are numbers, marks, single letters of an alphabet, or `VAGUE`."""
+    words = [word for word in readable(text).lower().split() if word.strip(SPOKEN)]
+    return all(word.strip(SPOKEN).isdigit() or (len(word) == 1 and word.isascii()) or word in VAGUE for word in words)
 
 
 def _class(place: str) -> type[Labelling]:
