@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,10 +14,11 @@ from boustro.heads.options import CentroidPoolOptions
 from boustro.heads.registry import make_head
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.texts import read_meanings
-from boustro.tasks.label_names import parse_labels
+from boustro.tasks.label_names import TOO_FEW, cut_names, given_labels, parse_labels
 from boustro.tasks.labellings import readable, says_nothing
 
-LABELS = ["delivery", "payment", "praise: thanks or a compliment"]
+LABELS = {"delivery": "", "payment": "", "praise": "thanks or a compliment"}
+WRITTEN = "delivery,payment,praise: thanks or a compliment"
 TEXTS = [
     *(f"My parcel number {n} has not arrived yet." for n in range(5)),
     *(f"I was charged {n} euros twice by your shop." for n in range(2, 7)),
@@ -226,6 +228,58 @@ def test_labels_of_a_command_line():
     assert parse_labels(["a: one, two", "b"]) == {"a": "one, two", "b": "b"}
 
 
+def test_names_of_labels_from_python_are_not_cut():
+    names = ["type: bug", "type: feature", "food, drink"]
+    assert (
+        given_labels(names)
+        == given_labels(pd.Series(names))
+        == given_labels(np.array(names))
+        == dict(zip(names, names, strict=True))
+    )
+    assert given_labels({"type: bug": " a fault "}) == {"type: bug": "a fault"}
+    cut = parse_labels(["type: bug", "praise: a compliment", "payment"])
+    (said,) = cut_names(cut)
+    assert cut == {"type": "bug", "praise": "a compliment", "payment": "payment"} and said.endswith(": type: bug")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_labels_that_are_numbers_come_back_as_numbers(several, tmp_path):
+    means = {np.int64(1): "delivery of parcels", 2: "payment, charges", 3: "thanks or a compliment"}
+    gold = [1 + ["delivery", "payment", "praise"].index(label) for label in GOLD]
+    model = Classifier.from_labels(means, TEXTS, none=0, several=several)
+    model.save_pretrained(tmp_path / "model")
+    for one in (model, Classifier.from_pretrained(tmp_path / "model")):
+        assert one.classes_.tolist() == [1, 2, 3]
+        if not several:
+            assert (one.predict(TEXTS) == np.array(gold)).mean() == one.score(TEXTS, gold) == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (None, "expected texts, got NoneType"),
+        (pd.DataFrame({"message": TEXTS}), "got DataFrame; give one of its columns"),
+        ({"message": TEXTS}, "got dict; give its values"),
+        ([*TEXTS, None], r"text 16 is None.*\(a missing value\?\)"),
+        (pd.Series([TEXTS[0], None]), "text 2 is nan"),
+        ([[TEXTS[0]]], "text 1 is .*, which is not a string"),
+        ([b"late"], "decode it first"),
+    ],
+)
+def test_what_are_no_texts_is_refused_as_by_predict(known, texts, said):
+    with pytest.raises(ValueError, match=said):
+        Classifier.from_labels(LABELS, texts)
+    with pytest.raises(ValueError, match=said.replace("expected texts,", "expected a text or several,")):
+        known.predict(texts)
+
+
+def test_one_text_and_any_iterable_of_texts_are_read(known):
+    assert Classifier.from_labels(LABELS, TEXTS[0]).record["notices"] == {TOO_FEW: 1}
+    for given in (pd.Series(TEXTS), np.array(TEXTS), (text for text in TEXTS), dict.fromkeys(TEXTS).keys()):
+        made = Classifier.from_labels(LABELS, given, none=0)
+        assert torch.equal(made.head.body.weight, known.head.body.weight)
+
+
 def test_a_name_that_says_nothing_is_never_answered():
     model = Classifier.from_labels(["delivery", "payment", "3"], TEXTS)
     assert not any(answer.label == "3" for answer in model.predict(TEXTS))
@@ -243,7 +297,14 @@ def test_a_name_that_says_nothing_is_never_answered():
         ("delivery,,payment", "one is empty"),
         (["3", "class_b"], "say nothing of what they mean"),
         ([f"topic of birds {n} and trees" for n in range(1001)], "1,001 labels are more than names can tell apart"),
-        (["delivery", "praise: " + "word " * 101], "described in 101 words; give 100 at most"),
+        ({"delivery": "", "praise": "word " * 101}, "described in 101 words; give 100 at most"),
+        (["delivery", float("nan")], "label 2 is nan; expected a name or a number"),
+        (["delivery", ("a", "b")], r"label 2 is \('a', 'b'\); expected"),
+        (None, "expected names of labels, got NoneType"),
+        (pd.DataFrame({"label": ["delivery", "payment"]}), "got DataFrame; give one of its columns"),
+        ({"delivery": "parcels", "payment": None}, "the description of the label 'payment' is None"),
+        ({1: "parcels", "payment": ""}, "labels of several types"),
+        ("type: bug,type: feature", "the label 'type' is given twice; remove one; a name ends at its first colon"),
     ],
 )
 def test_bad_labels_are_refused(labels, said):
@@ -256,7 +317,7 @@ def test_predict_without_a_model(tmp_path, capsys):
     rows = "\n".join(f"{n};{text}" for n, text in enumerate(TEXTS))
     table.write_text(f"id;message\n{rows}\n", "utf-8")
     out = tmp_path / "answers.csv"
-    words = ["predict", "--labels", ",".join(LABELS), str(table), "--text-column", "message", "--none", "0"]
+    words = ["predict", "--labels", WRITTEN, str(table), "--text-column", "message", "--none", "0"]
     assert main([*words, "--out", str(out)]) == 0
     assert "next:" not in capsys.readouterr().err
     assert [line.split(";")[2] for line in out.read_text("utf-8").splitlines()[1:]] == GOLD

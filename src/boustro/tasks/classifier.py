@@ -125,7 +125,7 @@ class Classifier(Task[str, Label]):
     @classmethod
     def from_labels(
         cls,
-        labels: Sequence[str] | Mapping[str, str],
+        labels: Iterable[Any] | Mapping[Any, str],
         texts: Iterable[str] = (),
         *,
         several: bool = False,
@@ -135,12 +135,13 @@ class Classifier(Task[str, Label]):
     ) -> Self:
         """A classifier that knows its labels by their names alone; no text is labelled.
 
-            classifier = Classifier.from_labels(["delivery", "payment", "praise: thanks or a compliment"], texts)
+            means = {"delivery": "", "payment": "", "praise": "thanks or a compliment"}
+            classifier = Classifier.from_labels(means, texts)
             classifier.predict("The parcel came two days late.").label
 
         Args:
-            labels: Names, or `name: what it means`; a dict has the meanings by their names. A name that says nothing,
-                such as class_b, is never answered, and counted in `notices`.
+            labels: Names; a dict says what they mean, or "" where they say it. A name that says nothing, such as
+                class_b, is never answered, and counted in `notices`. A string is read as `predict --labels` reads it.
             texts: Texts like those that will be asked, without labels; ten or more of them make the answers better,
                 and of them the share `none` fits no label.
             several: A text may have several labels, or none.

@@ -1,6 +1,6 @@
 """A classifier from the names of its labels, before there is any labelled text.
 
-    classifier = from_labels(Classifier, ["delivery", "payment", "praise: thanks or a compliment"], texts)
+    classifier = from_labels(Classifier, {"delivery": "", "payment": "", "praise": "thanks or a compliment"}, texts)
     classifier.predict("The parcel came two days late.").label      # "delivery"
 
 The sentence encoder of the package reads what each label is called, or is said to mean, and a `centroid-pool` head
@@ -13,17 +13,19 @@ never answered, and counted in a note.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from boustro.errors import shorten
+from boustro.given import as_list, as_text, iterate, refuse_no_texts
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
 from boustro.names import SHIPPED_SENTENCES
-from boustro.tasks.data.texts import refuse_long
+from boustro.tasks.data.texts import is_label, refuse_long, tidy_label
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
@@ -39,22 +41,55 @@ MOST_LABELS = 1000
 MOST_TEXTS = 5000
 """Texts that the vectors of labels learn from; more change them little."""
 SILENT = "labels whose name says nothing, which are never answered; describe them: {}"
+CUT = "labels cut at the colon, behind which stands what the name means: {}"
+DESCRIBED = "NAME: MEANING on a command line, {'NAME': 'MEANING'} in Python"
 TOO_FEW = "texts, which are too few to learn from: the names alone decide"
 
 
 def parse_labels(given: Sequence[str]) -> dict[str, str]:
-    """The meaning of each label: `["delivery,payment,praise: thanks"]` → `{"delivery": "delivery", …}`.
+    """The meaning of each label of a command line: `["delivery,payment,praise: thanks"]` → `{"delivery": "delivery",
+    …}`.
 
     One string is split at commas; of several, each is one label, whose description may have commas.
     """
     parts = given[0].split(",") if len(given) == 1 else given
     pairs = [part.partition(":")[::2] for part in parts]
-    names = [name.strip() for name, _ in pairs]
-    if not all(names):
+    means = _each_once(((name.strip(), text.strip()) for name, text in pairs), "; a name ends at its first colon")
+    if "" in means:
         raise ValueError(f"labels {', '.join(map(repr, parts))}: one is empty; write such as delivery,payment")
-    if twice := next((name for n, name in enumerate(names) if name in names[:n]), None):
-        raise ValueError(f"the label {twice!r} is given twice; remove one")
-    return {name: means.strip() or name for name, (_, means) in zip(names, pairs, strict=True)}
+    return means
+
+
+def cut_names(means: Mapping[str, str]) -> dict[str, int]:
+    """Say of which labels of a command line one word was cut, which may have been meant as part of the name."""
+    cut = [f"{name}: {text}" for name, text in means.items() if text != name and len(text.split()) == 1]
+    return {CUT.format(", ".join(cut)): len(cut)} if cut else {}
+
+
+def given_labels(given: Any) -> dict[str, str]:
+    """The meaning of each label given from Python: a dict has them, and other names say what they mean, whatever marks
+    they have. A string is read as on a command line. Names that are numbers are `TypedLabel`s.
+
+    Raises `ValueError` for what names no label, for a label that is given twice, and for a description that is no text.
+    """
+    if isinstance(given, str):
+        return parse_labels([given])
+    described = isinstance(given, Mapping)
+    pairs = [*given.items()] if described else [(label, "") for label in iterate(given, "names of labels")]
+    for number, (label, text) in enumerate(pairs, start=1):
+        if not is_label(label):
+            raise ValueError(f"label {number} is {shorten(label)}; expected a name or a number")
+        as_text(text, f"the description of the label {shorten(label)}")
+    return _each_once((tidy_label(label, f"label {n}", []), text.strip()) for n, (label, text) in enumerate(pairs, 1))
+
+
+def _each_once(pairs: Iterable[tuple[str, str]], why: str = "") -> dict[str, str]:
+    means: dict[str, str] = {}
+    for name, text in pairs:
+        if name in means:
+            raise ValueError(f"the label {str(name)!r} is given twice; remove one{why}")
+        means[name] = text or str(name)
+    return means
 
 
 def check_labels(means: Mapping[str, str], several: bool) -> None:
@@ -69,7 +104,7 @@ def check_labels(means: Mapping[str, str], several: bool) -> None:
         refuse_long(name, text)
         words = readable(text).lower()
         if words in read and not says_nothing(text):
-            raise ValueError(f"the labels {read[words]!r} and {name!r} are read alike; describe one: '{name}: MEANING'")
+            raise ValueError(f"the labels {read[words]!r} and {name!r} are read alike; describe one: {DESCRIBED}")
         read[words] = name
 
 
@@ -95,7 +130,7 @@ def start_of_names(
 
 def from_labels(
     kind: type[OwnClassifier],
-    labels: Sequence[str] | Mapping[str, str],
+    labels: Iterable[Any] | Mapping[Any, str],
     texts: Iterable[str] = (),
     *,
     several: bool = False,
@@ -106,17 +141,20 @@ def from_labels(
     """Make a classifier of a class; for the arguments and for errors see `Classifier.from_labels`."""
     from boustro.tasks.fitting import fit
 
-    means = {str(name): str(text) for name, text in labels.items()} if isinstance(labels, Mapping) else {}
-    means = means or parse_labels([labels] if isinstance(labels, str) else [*map(str, labels)])
+    means = given_labels(labels)
+    given = [texts] if isinstance(texts, str) else as_list(texts, "texts")
+    refuse_no_texts(given, "text")
+    read = list(dict.fromkeys(given))[:MOST_TEXTS]
     check_labels(means, several)
     silent = sorted(means.keys() - spoken(means).keys())
     if len(silent) > len(means) - (2 - several):
-        raise ValueError(f"the names {', '.join(silent)} say nothing of what they mean; describe them: 'NAME: MEANING'")
+        raise ValueError(f"the names {', '.join(silent)} say nothing of what they mean; describe them: {DESCRIBED}")
     plan = make_plan(kind, SHIPPED_SENTENCES if encoder is None else encoder, NEAREST, words=False, device=device)
     made = kind.of(plan)
-    named = made.read([(text, [name] if several else name) for name, text in spoken(means).items()])
+    told = [(text, getattr(name, "value", name)) for name, text in spoken(means).items()]
+    named = made.read([(text, [label] if several else label) for text, label in told])
     fitted = fit(plan, Examples(train=named), seed=1)
-    head, read = fitted.head, list(dict.fromkeys(texts))[:MOST_TEXTS]
+    head = fitted.head
     assert isinstance(head, CentroidPool)
     inputs = fitted.inputs([part.example for text in read for part in made.split(text, "text")]) if read else None
     notices = dict(fitted.record["notices"]) | ({SILENT.format(", ".join(silent)): len(silent)} if silent else {})
@@ -126,6 +164,7 @@ def from_labels(
         best = np.stack(head.outputs(inputs)).max(1)
         least = (float(np.quantile(best, none)) if adapted else least) if none else None
         notices |= {} if adapted else {TOO_FEW: len(read)}
+    notices |= cut_names(means) if isinstance(labels, str) else {}
     labelling = fitted.labelling
     if type(labelling) is TextLabelling:
         labelling.least = least

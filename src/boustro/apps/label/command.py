@@ -7,13 +7,14 @@ import contextlib
 import os
 import sys
 import webbrowser
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from boustro.encoders.options import Context
 from boustro.options import Count, OptionError, Positional, Range, check_options
-from boustro.output import DEFAULT_RUN, RunOptions, only_errors
+from boustro.output import DEFAULT_RUN, RunOptions, only_errors, print_notices
 from boustro.store import check_file, claim
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
@@ -144,11 +145,12 @@ def _serve(
     from boustro.apps.label.session import LabellingSession
     from boustro.apps.serve import http
     from boustro.names import is_shipped
-    from boustro.tasks.label_names import parse_labels
+    from boustro.tasks.label_names import cut_names, parse_labels
     from boustro.text.languages import foreign_note
 
     nested = options.head is not None and allows_nested(options.head)
     means = parse_labels(options.labels) if manner.whole and options.labels else {}
+    print_notices(Counter(cut_names(means)))
     source = make_source(encoder, options, run, manner, examples, means)
     labels = starting_labels(means or options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
