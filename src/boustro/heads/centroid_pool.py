@@ -6,7 +6,10 @@
 Texts without a label, `adapt`, move both. m is their mean; p°_c is p_c less the mean of all p, of length 1, and counts
 as five texts; three times p_c goes from there toward the texts that are probably its own (u = (x - m) / ‖x - m‖):
 
-    p_c ∝ 5 · p°_c + Σ softmax_c(u · p / 0.05) · u        then τ = 0.07, since texts are nearer to their own mean
+    p_c ∝ 5 · p°_c + Σ softmax_c(u · p / 0.05) · u        then τ = 0.12 / C^(1/8)
+
+Texts are nearer to their own mean, so τ is larger then, and the more so with few labels, between which texts that are
+near to none are parted.
 
 Of labels of which a text may have several b is that of a cosine of 0.1; with texts, 0.4 of the way from the mean of all
 scores to that of each text's best. A label is then probable where it is so by itself, and nearly the text's best:
@@ -32,8 +35,9 @@ from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_mean
 
-TEMPERATURE, ADAPTED = 0.05, 0.07
-"""τ before and after `adapt`."""
+TEMPERATURE, ADAPTED, FALL, SEVERAL = 0.05, 0.12, 1 / 8, 0.07
+"""τ before `adapt`; after it that of one label, the power of their number by which it falls, and that of texts with
+several labels."""
 NAME_COUNT = 5.0
 """Texts that p° counts as."""
 PASSES = 3
@@ -107,16 +111,10 @@ class CentroidPool(Head):
         """Learn from texts without labels, see the module; whether there are enough of them."""
         if len(pooled) < FEWEST_TEXTS:
             return False
-        begun, known = self.body.weight * TEMPERATURE, self.body.weight.any(1)
-        common = begun[known].mean(0) if known.sum() > 1 else 0  # a label alone would be nothing beside itself
-        own = unit(torch.where(known[:, None], begun - common, 0))
-        absent = torch.where(known, 0.0, WITHOUT_TEXT)
-        self.body.centre.copy_(pooled.mean(0))
-        texts, moved = unit(pooled - self.body.centre), own
-        for _ in range(PASSES):
-            shares = (texts @ moved.T / TEMPERATURE + absent).softmax(1)
-            moved = unit(NAME_COUNT * own + shares.T @ texts)
-        self.body.weight.copy_(torch.where(known[:, None], moved / ADAPTED, 0))
+        known = self.body.weight.any(1)
+        moved, centre = move_names(self.body.weight * TEMPERATURE, pooled)
+        self.body.centre.copy_(centre)
+        self.body.weight.copy_(moved / (SEVERAL if self.several else adapted_temperature(int(known.sum()))))
         if self.several:
             scores = self._alone(pooled)[:, known] - self.body.bias[known]
             self.body.bias[known] = -torch.lerp(scores.mean(), scores.amax(1).mean(), LIKELY_SHARE)
@@ -141,6 +139,26 @@ class CentroidPool(Head):
     def _alone(self, x: Float[Tensor, "S d"]) -> Float[Tensor, "S C"]:
         weight, constant = self.linear()
         return x @ weight.T + constant
+
+
+def move_names(
+    names: Float[Tensor, "C d"], texts: Float[Tensor, "S d"]
+) -> tuple[Float[Tensor, "C d"], Float[Tensor, " d"]]:
+    """p and m of the module, of the vectors of names, 0 for a label without one, and of texts without labels."""
+    known = names.any(1)
+    common = names[known].mean(0) if known.sum() > 1 else 0  # a label alone would be nothing beside itself
+    own = unit(torch.where(known[:, None], names - common, 0))
+    absent, centre = torch.where(known, 0.0, WITHOUT_TEXT), texts.mean(0)
+    read, moved = unit(texts - centre), own
+    for _ in range(PASSES):
+        shares = (read @ moved.T / TEMPERATURE + absent).softmax(1)
+        moved = unit(NAME_COUNT * own + shares.T @ read)
+    return torch.where(known[:, None], moved, 0), centre
+
+
+def adapted_temperature(count: int) -> float:
+    """τ of so many labels after `adapt`."""
+    return ADAPTED / max(count, 1) ** FALL
 
 
 def unit(x: Float[Tensor, "S d"]) -> Float[Tensor, "S d"]:

@@ -56,10 +56,12 @@ class Batch(NamedTuple):
 
 
 class NamedLabels(NamedTuple):
-    """The names of labels, read as texts: an example for each of the labels with these numbers."""
+    """The names of labels, read as texts: an example for each of the labels with these numbers; and texts without a
+    label, if there are any."""
 
     inputs: "HeadInputs"
     labels: np.ndarray
+    unlabelled: "HeadInputs | None" = None
 
 
 class HeadInputs:
@@ -219,6 +221,11 @@ class Kinship:
         several = np.bincount(pairs[0], minlength=1) > 1
         found[self.owners[several[self.texts]]] = True
         return found
+
+    @property
+    def copies(self) -> np.ndarray:
+        """(N,) equal numbers for examples with one text, where each has one."""
+        return self.texts if len(self.texts) == len(self.groups) else np.arange(len(self.groups))
 
     def rest(self, outside: np.ndarray) -> np.ndarray:
         """(N,) whether each is learned where those of the mask `outside` are left out: it is none, and has no text of

@@ -7,17 +7,17 @@ the first word's vector, where a backward LM has read all of the text, tells the
 of a request. The scores of LDA are too sure of themselves, so they are times the scale of the least cross-entropy on
 the same n examples, none of which is believed to be surer than (n + 1) / (n + 2) (Platt 1999).
 
-A vector v of the whole text, as a sentence encoder gives it, is no part of h. It has a logistic regression of its own,
-over v as it is but for one scale that gives it the mean length 1, with C = 10: MiniLM has the same accuracy from there
-to C = 1,000, and less below. The scores are then
+A vector v of the whole text, as a sentence encoder gives it, is no part of h. It is divided by one number, so that the
+mean length is 1, and has two classifiers of its own: `heads.prototypes`, which begins at what the labels are called,
+and a logistic regression U with C = 10, which has the accuracy of any C to 1,000, and less below. To it each label
+counts the same, and it has no constant: with few texts of unequal labels that learns which label was drawn the most. A
+name counts as two more texts there where it tells. The scores are then
 
-    a · (U · v + c) + Σ_k b_k · LDA_k        one for each choice k of blocks
+    a · prototypes + b · U · v + Σ_k b_k · LDA_k        one b_k for each choice k of blocks
 
 with weights that are chosen on the same examples left out (`heads.words.choose_weights`), where there are others of
-their class; else with a = 1 and b = 0.
-
-What a label is called counts as two more of its texts in that regression. No text has taught the names anything, so all
-texts judge them: they count where more texts than by chance are nearest to the name of their own label.
+their class; else with a = 1 and no b. Texts without a label, where there are any, move the names and are what v is
+measured from (`heads.centroid_pool.move_names`). Copies of a text are one text.
 
 Source: `heads.closed_form`. S texts, d width of h, e = 3 d with v beside h, C classes.
 """
@@ -25,7 +25,6 @@ Source: `heads.closed_form`. S texts, d width of h, e = 3 d with v beside h, C c
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,13 +32,14 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from boustro.arrays import unit
 from boustro.heads.base import Head
+from boustro.heads.centroid_pool import FEWEST_TEXTS, TEMPERATURE, adapted_temperature, move_names, unit
 from boustro.heads.closed_form import LabelledWords, lda
 from boustro.heads.inputs import Kinship
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import pool_max, pool_mean
+from boustro.heads.prototypes import frequency, learn_prototypes
 from boustro.heads.words import choose_weights, descend
 
 SHRINKAGE = 0.6  # 0.3 and 0.9 are within a point on TREC with 8 texts a label (docs/log.md)
@@ -60,8 +60,12 @@ LEAST_MEAN_LENGTH = 1e-9
 """The least mean length of v."""
 VECTOR_SCALES = LDA_SCALES[LDA_SCALES >= 1 / 4]
 """Of the logistic regression: where examples left out cannot tell, its scores stay above those of the others."""
-ONE_SIDED = 1.64
-"""Standard deviations of a normal distribution that 5% are beyond."""
+SCALE_DOUBT = 10.0
+"""In nats, of all texts: what a scale of the prototypes costs, times the square of its logarithm."""
+FAVOUR = 5.0
+"""How much more the prototypes alone count beforehand than any other mixture; of five texts all are equally good."""
+NAME_COUNT = 2.0
+"""Texts that a name counts as in the logistic regression, if it is believed."""
 Linear = tuple[np.ndarray, np.ndarray]
 """Weight (C, k) and bias (C,)."""
 
@@ -85,8 +89,8 @@ class PooledLDA(Head):
 
     closed_form = takes_names = True
     body: Discriminant
-    names_count = False
-    """After training, whether what the labels are called was learned, too."""
+    trust = 0.0
+    """After training, how much of the prototypes begins at what the labels are called."""
     tried: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]] = ()
     """After training, for each part that was left out: the numbers of the texts that were learned, those of the part,
     and their scores (S, C)."""
@@ -112,7 +116,10 @@ class PooledLDA(Head):
         return self._scores(self.pool(vectors, lengths))
 
     def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]:
-        return self.body.map((x - self.body.mean) * self.body.scale)
+        return self.body.map(self._measured(x))
+
+    def _measured(self, pooled: Float[Tensor, "S e"]) -> Float[Tensor, "S e"]:
+        return (pooled - self.body.mean) * self.body.scale
 
     @torch.no_grad()
     def solve(
@@ -122,38 +129,34 @@ class PooledLDA(Head):
         lengths: Tensor,
         kin: Kinship | None = None,
         named: tuple[Float[Tensor, "M e"], np.ndarray] | None = None,
+        unlabelled: Float[Tensor, "N e"] | None = None,
     ) -> None:
         """Train on texts, whatever their lengths; `named` are the vectors of what labels are called, and the numbers of
-        these labels. `ValueError` for several labels per text."""
+        these labels, `unlabelled` those of texts without a label. `ValueError` for several labels per text."""
         if targets.is_floating_point():
             raise ValueError("an lda-pool head learns one label per text; use another head")
         ids, body, count = targets.cpu().numpy(), self.body, len(self.labels)
-        body.mean.copy_(pooled.mean(0))
-        body.scale.copy_(self._scales(pooled))
-        x = ((pooled - body.mean) * body.scale).cpu().numpy()
+        self._measure(pooled)
+        x = self._measured(pooled).cpu().numpy()
         kin, whole = Kinship(np.arange(len(ids))) if kin is None else kin, self.whole.numpy()
         splits = [(learned, left) for left in _splits(ids, kin.groups) if (learned := kin.rest(left)).any()]
+        gold = np.concatenate([ids[:0], *(ids[left] for _, left in splits)])
         places = np.arange(x.shape[1]).reshape(len(BLOCK_LENGTHS), -1)
         columns = [places[list(blocks)][:, ~whole].ravel() for blocks in (() if whole.all() else CHOICES)]
-        tried = [_try(_discriminant, own, LDA_SCALES, x, ids, count, splits) for own in columns]
-        gold = np.concatenate([ids[:0], *(ids[left] for _, left in splits)])
+        tried = [_try(_of_words(x, ids, count), own, x, gold, splits, LDA_SCALES) for own in columns]
         if whole.any():
-            said = [each.scores for each in tried]
-            own, learn = places[0, whole], _logistic
-            self.names_count = False
-            if named is not None:
-                names = ((named[0] - body.mean) * body.scale).cpu().numpy()[:, own]
-                self.names_count = _tell_more_than_chance(names, named[1], x[:, own], ids)
-                if self.names_count:
-                    learn = partial(_logistic, names=np.repeat(names, 2, 0), named=np.repeat(named[1], 2))
-            vector = _try(learn, own, VECTOR_SCALES, x, ids, count, splits)
-            weights = np.eye(1 + len(tried))[0]
-            judged = [np.isin(ids[left], ids[learned]) for learned, left in splits]
-            fair = np.concatenate([np.zeros(0, bool), *judged])
-            if said and fair.any():
-                fairly = [scores[fair] for scores in said]
-                weights = choose_weights(vector.scores[fair], fairly, gold[fair], _loss, len(np.unique(kin.groups)))
-            tried = [vector, *tried]
+            start = self._start(named, unlabelled)
+            own = places[0, whole]
+            prototypes, logistic, self.trust = _of_vectors(x, own, ids, kin.copies, start)
+            first = _try(prototypes, own, x, gold, splits, VECTOR_SCALES, SCALE_DOUBT / len(ids))
+            tried = [first, _try(logistic, own, x, gold, splits, VECTOR_SCALES), *tried]
+            weights = np.eye(len(tried))[0]
+            fair = np.concatenate([np.zeros(0, bool), *(np.isin(ids[left], ids[own]) for own, left in splits)])
+            if fair.any():
+                scores = [each.scores[fair] for each in tried]
+                weights = choose_weights(
+                    scores[0], scores[1:], gold[fair], _loss, len(np.unique(kin.groups)), FAVOUR, SCALE_DOUBT
+                )
         else:
             right = [(each.scores.argmax(1) == gold).sum() for each in tried]
             weights = np.eye(len(tried))[np.argmax(right)]  # the smallest of equally good ones
@@ -164,37 +167,67 @@ class PooledLDA(Head):
         self.tried = [(np.flatnonzero(learned), np.flatnonzero(left), part) for (learned, left), part in tried]
         solution, offset = np.zeros((count, x.shape[1])), np.zeros(count)
         for weight, each in counted:
-            own, bias = each.fit(x[:, each.columns], ids, count)
+            own, bias = each.fit(np.ones(len(ids), bool), each.columns)
             solution[:, each.columns] += weight * each.scale * own
             offset += weight * each.scale * bias
         body.map.weight.copy_(torch.from_numpy(solution))
         body.map.bias.copy_(torch.from_numpy(offset))
 
     def facts(self) -> dict[str, Any]:
-        """Whether the names of labels were learned, where they were."""
-        return {"label_names": True} if self.names_count else {}
+        """How far the names of labels are believed, where they are."""
+        return {"label_names": round(self.trust, 3)} if self.trust else {}
 
     @property
     def whole(self) -> Bool[Tensor, " d"]:
         """Which of the columns of h are those of v."""
         return torch.tensor([bool(shape[3:]) for shape in self.streams]).repeat_interleave(torch.tensor(self.widths))
 
-    def _scales(self, pooled: Float[Tensor, "S e"]) -> Float[Tensor, " e"]:
-        """Return the factors of x: each block of h gets its length, v the mean length 1."""
-        whole = self.whole.to(pooled.device)
+    def _measure(self, pooled: Float[Tensor, "S e"]) -> None:
+        """Set what x is measured by: each block of h is centred and gets its length, v gets the mean length 1."""
+        whole, body = self.whole.to(pooled.device), self.body
         spread = pooled.std(0, correction=0)
         lengths = torch.tensor(BLOCK_LENGTHS, device=pooled.device).repeat_interleave(len(whole))
-        scale = torch.where(spread > 0, 1 / spread, 1.0) * lengths / math.sqrt(max(1, int((~whole).sum())))
+        body.mean.copy_(pooled.mean(0))
+        body.scale.copy_(torch.where(spread > 0, 1 / spread, 1.0) * lengths / math.sqrt(max(1, int((~whole).sum()))))
         mixes = [mix for mix, shape in zip(self.mixes, self.streams, strict=True) if shape[3:]]
         if mixes:
-            unit, mean = (torch.cat([getattr(mix, name).flatten() for mix in mixes]) for name in ("scale", "mean"))
-            length = (pooled[:, : len(whole)][:, whole] / unit + mean).square().sum(1).mean().sqrt()
-            scale[: len(whole)][whole] = 1 / (unit * length.clamp_min(LEAST_MEAN_LENGTH))
-        return scale
+            scale, mean = (torch.cat([getattr(mix, name).flatten() for mix in mixes]) for name in ("scale", "mean"))
+            length = (pooled[:, : len(whole)][:, whole] / scale + mean).square().sum(1).mean().sqrt()
+            body.mean[: len(whole)][whole] = -mean * scale
+            body.scale[: len(whole)][whole] = 1 / (scale * length.clamp_min(LEAST_MEAN_LENGTH))
+
+    def _start(self, named: tuple[Tensor, np.ndarray] | None, unlabelled: Tensor | None) -> "NamedStart":
+        """Return what the vectors of texts begin at."""
+        whole = self.whole
+
+        def vectors(pooled: Tensor) -> Tensor:
+            return self._measured(pooled).cpu()[:, : len(whole)][:, whole]
+
+        names = torch.zeros(len(self.labels), int(whole.sum()))
+        if named is not None:
+            names[torch.from_numpy(named[1])] = unit(vectors(named[0]))
+        if unlabelled is None or len(unlabelled) < FEWEST_TEXTS or not names.any():
+            return NamedStart(names.numpy(), np.zeros(names.shape[1], np.float32), 1.0, TEMPERATURE)
+        texts = vectors(unlabelled)
+        moved, centre = move_names(names, texts)
+        length = float((texts - centre).norm(dim=1).mean())
+        temperature = adapted_temperature(int(names.any(1).sum())) / length
+        return NamedStart(moved.numpy(), centre.numpy(), length, temperature)
 
 
-Fit = Callable[[np.ndarray, np.ndarray, int], Linear]
-"""From vectors (S, k), their classes (S,), and the number of all classes."""
+@dataclass(frozen=True)
+class NamedStart:
+    """Vectors (C, d) of what labels are called, of length 1 or 0; the place (d,) and the length that the vectors of
+    texts are measured from and by; and the temperature of scores by names alone."""
+
+    names: np.ndarray
+    centre: np.ndarray
+    length: float
+    temperature: float
+
+
+Fit = Callable[[np.ndarray, np.ndarray], Linear]
+"""From a mask of the texts that are learned (S,), and columns of x."""
 
 
 @dataclass(frozen=True)
@@ -210,55 +243,80 @@ class ColumnFit:
 def _try(
     fit: Fit,
     columns: np.ndarray,
-    scales: np.ndarray,
     x: np.ndarray,
-    ids: np.ndarray,
-    count: int,
+    gold: np.ndarray,
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    scales: np.ndarray,
+    doubt: float = 0.0,
 ) -> ColumnFit:
-    own, parts, gold = x[:, columns], [np.zeros((0, count))], [ids[:0]]
+    """`gold` are the classes of what is left out; `doubt` is what a scale costs, times the square of its logarithm."""
+    parts = []
     for learned, left in splits:
-        weight, bias = fit(own[learned], ids[learned], count)
-        parts.append(own[left] @ weight.T + bias)
-        gold.append(ids[left])
+        weight, bias = fit(learned, columns)
+        parts.append(x[left][:, columns] @ weight.T + bias)
+    if not parts:
+        return ColumnFit(fit, columns, 1.0, np.zeros((0, 1)))
     scores = np.concatenate(parts)
-    scale = _scale(scores, np.concatenate(gold), scales) if splits else 1.0
+    scale = float(min(scales, key=lambda scale: _loss(scale * scores, gold) + doubt * math.log(scale) ** 2))
     return ColumnFit(fit, columns, scale, scale * scores)
 
 
-def _discriminant(x: np.ndarray, ids: np.ndarray, count: int) -> Linear:
-    solution = lda(LabelledWords(x, ids, count, np.arange(len(ids) + 1)), SHRINKAGE)
-    return solution.weight, solution.bias
+def _of_words(x: np.ndarray, ids: np.ndarray, count: int) -> Fit:
+    """Linear discriminant analysis."""
+
+    def fit(learned: np.ndarray, columns: np.ndarray) -> Linear:
+        own = ids[learned]
+        solution = lda(LabelledWords(x[learned][:, columns], own, count, np.arange(len(own) + 1)), SHRINKAGE)
+        return solution.weight, solution.bias
+
+    return fit
 
 
-def _tell_more_than_chance(names: np.ndarray, named: np.ndarray, x: np.ndarray, ids: np.ndarray) -> bool:
-    """Whether so many texts (S, k) are nearest to the name (M, k) of their own label that it is no chance, p < 0.05."""
-    asked = np.isin(ids, named)
-    number = int(asked.sum())
-    if len(names) < 2 or not number:
-        return False
-    right = int((named[(x[asked] @ unit(names - names.mean(0)).T).argmax(1)] == ids[asked]).sum())
-    chance = 1 / len(names)
-    return right - 0.5 - number * chance > ONE_SIDED * math.sqrt(number * chance * (1 - chance))
+def _of_vectors(
+    x: np.ndarray, columns: np.ndarray, ids: np.ndarray, copies: np.ndarray, start: NamedStart
+) -> tuple[Fit, Fit, float]:
+    """Prototypes and logistic regression over the vectors of texts, and how far the names are believed."""
+    count, temperature = len(start.names), start.temperature
+
+    def different(learned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return texts, copies with one label being one, and their classes."""
+        pairs, places = np.unique(np.stack([ids[learned], copies[learned]]), axis=1, return_inverse=True)
+        sums = np.zeros((pairs.shape[1], len(columns)), x.dtype)
+        np.add.at(sums, places.ravel(), (x[learned][:, columns] - start.centre) / start.length)
+        return sums / np.bincount(places.ravel())[:, None], pairs[0]
+
+    def of_x(weight: np.ndarray, bias: np.ndarray, own: np.ndarray) -> Linear:
+        weight = weight / start.length
+        return weight, bias - weight @ start.centre + frequency(own, count)
+
+    def prototypes(learned: np.ndarray, columns: np.ndarray) -> Linear:
+        v, own = different(learned)
+        made = learn_prototypes(v, own, start.names, temperature)
+        return of_x(made.weight, np.where(made.weight.any(1), made.bias, ABSENT), own)
+
+    def logistic(learned: np.ndarray, columns: np.ndarray) -> Linear:
+        v, own = different(learned)
+        return of_x(*_logistic(v, own, start.names, NAME_COUNT * trust), own)
+
+    trust = learn_prototypes(*different(np.ones(len(ids), bool)), start.names, temperature).trust
+    return prototypes, logistic, trust
 
 
-def _logistic(
-    x: np.ndarray, ids: np.ndarray, count: int, names: np.ndarray | None = None, named: np.ndarray | None = None
-) -> Linear:
-    """That of scikit-learn, see `heads.words.descend`; `names` of the labels `named` are further texts."""
-    if names is not None and named is not None:
-        x, ids = np.concatenate([x, names]), np.concatenate([ids, named])
-    present, places = np.unique(ids, return_inverse=True)
-    weight, bias = np.zeros((count, x.shape[1]), np.float32), np.full(count, ABSENT, np.float32)
-    penalty = LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / len(ids)
-    shares = descend(lambda shares: x @ (x.T @ shares), places, penalty, tolerance=LOGISTIC_TOLERANCE)
-    weight[present], bias[present] = (x.T @ shares[:-1]).T, shares[-1] - shares[-1].mean()
+def _logistic(x: np.ndarray, ids: np.ndarray, names: np.ndarray, worth: float) -> Linear:
+    """That of scikit-learn without a constant, where each class counts the same, see `heads.words.descend`; a name is a
+    further text that counts as `worth`."""
+    called = np.flatnonzero(names.any(1) & (worth > 0))
+    x, own = np.concatenate([x, names[called]]), np.concatenate([ids, called])
+    counts = np.concatenate([np.ones(len(ids)), np.full(len(called), worth)])
+    present, places = np.unique(own, return_inverse=True)
+    weight, bias = np.zeros((len(names), x.shape[1]), np.float32), np.full(len(names), ABSENT, np.float32)
+    penalty = LOGISTIC_STRENGTH * (2 if len(present) == 2 else 1) / counts.sum()
+    each = counts / np.bincount(places, counts)[places]
+    shares = descend(
+        lambda shares: x @ (x.T @ shares), places, penalty, tolerance=LOGISTIC_TOLERANCE, counts=each, constant=False
+    )
+    weight[present], bias[present] = (x.T @ shares[:-1]).T, 0
     return weight, bias
-
-
-def _scale(scores: np.ndarray, gold: np.ndarray, scales: np.ndarray) -> float:
-    """The scale of scores (S, C) before softmax."""
-    return float(min(scales, key=lambda scale: _loss(scale * scores, gold)))
 
 
 def _loss(scores: np.ndarray, gold: np.ndarray) -> float:

@@ -152,7 +152,10 @@ def _solve(
     with torch.no_grad():
         whole = inputs.batch(numbers)
         rows = whole.rows.to(mixed.device) % int(inputs.starts[-1])
-        names = {} if named is None else {"named": (pool_all(head, named.inputs), named.labels)}
+        names = {}
+        if named is not None:
+            names["named"] = pool_all(head, named.inputs), named.labels
+            names["unlabelled"] = None if named.unlabelled is None else pool_all(head, named.unlabelled)
         head.solve(pool_all(head, inputs, mixed), targets(numbers, rows), whole.lengths, kin, **names)
     scores = [dev.score(predict_mixed(head, mix_all(head, dev.inputs.streams), dev.inputs))] if dev else []
     return TrainLog([0.0], scores, 1, len(inputs))

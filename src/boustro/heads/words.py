@@ -148,15 +148,21 @@ def descend(
     penalty: float,
     begin: np.ndarray | None = None,
     tolerance: float | None = None,
+    counts: np.ndarray | None = None,
+    constant: bool = True,
 ) -> np.ndarray:
     """(S + 1, C): A, and b in the last row, for classes numbered from 0; `product` is that with K. It ends where a step
     promises to lessen the loss by less than `tolerance`, by default `TOLERANCE`.
+
+    `counts` (S,) say how much each text counts, by default the same; without a `constant`, b stays 0.
 
     Least is the mean cross-entropy + penalty / 2 · ‖W‖², W = Aᵀ · [x; v]: the loss of scikit-learn's logistic
     regression, which has one vector for two classes. What L-BFGS adds and multiplies are slopes of W, which are such
     products too. So it holds [A; b] and [K · A; b] of each, and a step along one costs no product with K.
     """
     gold, tolerance = np.eye(int(own.max()) + 1, dtype=np.float32)[own], tolerance or TOLERANCE
+    each = np.ones(len(own), np.float32) if counts is None else counts.astype(np.float32)
+    each = (each / each.sum())[:, None]
     memory: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=REMEMBERED)
 
     def both(shares: np.ndarray) -> np.ndarray:
@@ -169,14 +175,14 @@ def descend(
         scores = scores - scores.max(1, keepdims=True)
         chances = np.exp(scores)
         sums = chances.sum(1, keepdims=True)
-        return chances / sums, float(np.log(sums).mean() - (scores * gold).sum() / len(own))
+        return chances / sums, float((each * (np.log(sums) - (scores * gold).sum(1, keepdims=True))).sum())
 
     point = both(np.zeros((len(own) + 1, gold.shape[1]), np.float32) if begin is None else begin)
     chances, value = answer(point[1, :-1] + point[1, -1])
     step = before = None
     for _ in range(MOST_STEPS):
-        residual = (chances - gold) / len(own)
-        slope = both(np.concatenate([residual + penalty * point[0, :-1], residual.sum(0, keepdims=True)]))
+        residual = (chances - gold) * each
+        slope = both(np.concatenate([residual + penalty * point[0, :-1], constant * residual.sum(0, keepdims=True)]))
         if step is not None:
             change = slope - before
             memory.append((step, change, inner(step, change)))
@@ -195,8 +201,9 @@ def descend(
         up = way[1, :-1] + way[1, -1]
         linear = penalty * float((point[0, :-1] * way[1, :-1]).sum())
         square = penalty * float((way[0, :-1] * way[1, :-1]).sum())
-        means = (chances * up).sum(1)
-        length = fall / (((chances * up * up).sum() - means @ means) / len(own) + square)  # Newton's, along this way
+        means = (chances * up).sum(1, keepdims=True)
+        bend = float((each * ((chances * up * up).sum(1, keepdims=True) - means * means)).sum())
+        length = fall / (bend + square)  # Newton's, along this way
         while True:
             chances, found = answer(point[1, :-1] + point[1, -1] + length * up)
             if found - value + length * linear + length**2 / 2 * square <= -1e-4 * length * fall or length < 1e-6:
@@ -211,12 +218,23 @@ Loss = Callable[[np.ndarray, np.ndarray], float]
 
 
 def choose_weights(
-    head: np.ndarray, words: Sequence[np.ndarray], gold: np.ndarray, loss: Loss, num_texts: int
+    head: np.ndarray,
+    words: Sequence[np.ndarray],
+    gold: np.ndarray,
+    loss: Loss,
+    num_texts: int,
+    favour: float = 1.0,
+    doubt: float = 0.0,
 ) -> np.ndarray:
-    """[a, b_0, b_1, …] of the module's formula, from log probabilities (S, C) of so many different texts."""
+    """[a, b_0, b_1, …] of the module's formula, from log probabilities (S, C) of so many different texts.
+
+    The head alone counts `favour` times as much beforehand as any other ratio; a sum of the weights other than 1 costs
+    `doubt` nats, of all texts, times the square of its logarithm.
+    """
 
     def scaled(scores: np.ndarray) -> tuple[float, float]:
-        return min((loss(scale * scores, gold), scale) for scale in SUM_GRID)
+        costs = {scale: doubt / max(num_texts, 1) * np.log(scale) ** 2 for scale in SUM_GRID}
+        return min((loss(scale * scores, gold) + cost, scale) for scale, cost in costs.items())
 
     shares, merits = np.zeros((len(words), len(RATIOS), 1 + len(words))), np.zeros((len(words), len(RATIOS)))
     for k, own in enumerate(words):
@@ -225,6 +243,7 @@ def choose_weights(
             scores = shares[k, n, 0] * head + shares[k, n, 1 + k] * own
             merits[k, n] = (scores.argmax(1) == gold).mean() if gold.ndim == 1 else -scaled(scores)[0]
     counted = np.exp(num_texts * (merits - merits.max()))
+    counted[:, 0] *= favour
     counted[counted < NEGLIGIBLE] = 0
     weights = np.tensordot(counted / counted.sum(), shares, 2)
     return scaled(np.tensordot(weights, np.stack([head, *words]), 1))[1] * weights
