@@ -19,9 +19,9 @@ from boustro.metrics.significance import bootstrap, f1, interval, interval_text,
 from boustro.tasks import estimate as module
 from boustro.tasks import task_class
 from boustro.tasks.answers import Answer
-from boustro.tasks.estimate import KEY, choose_head, format_estimate
-from boustro.tasks.fitting import LEARNED, begin, fit, train_on_part, train_on_parts
-from boustro.tasks.folds import drawn_together, kin, left_out
+from boustro.tasks.estimate import CHOICE, KEY, choose_head, format_estimate
+from boustro.tasks.fitting import COPIES, LEARNED, begin, fit, train_on_part, train_on_parts
+from boustro.tasks.folds import drawn_together, kin, left_out, num_different
 from boustro.tasks.plan import Examples
 from boustro.text.duplicates import number_alike
 from boustro.types import Entity, Sentence
@@ -392,6 +392,7 @@ def test_no_shots_are_refused(function):
 TEXTS = [f"{text} {own}." for own in ("early", "late", "again", "in May")
          for text in ("Ada left Vellmar", "It rained", "Ada saw Brandt", "Vellmar fell")]  # fmt: skip
 NAMES = [[("Ada", "PER"), ("Vellmar", "LOC")], [], [("Ada", "PER"), ("Brandt", "PER")], [("Vellmar", "LOC")]] * 4
+EXAMPLES = [*zip(TEXTS, NAMES, strict=True)]
 TOPICS = ["news", "weather", "news", "place"] * 4
 FAST = {"epochs": 2, "hidden": 8, "cache": False}
 FACTS = {"metric": "F1", "score": 70.0, "low": 60.0, "high": 79.0, "examples": 60, "parts": 5}
@@ -435,7 +436,7 @@ def test_a_part_is_answered_by_the_head_that_the_others_choose(tiny_pair, monkey
         return {n: Answer(entities=(entity,)) for n, entity in found.items()}
 
     monkeypatch.setattr(module, "answers_left_out", answers)
-    choice = choose_head([plan, other], given, 1, 1e6)
+    choice = choose_head([plan, other], given, 1)
     kinds = {place[n]: plan.head_kind for n, plan in enumerate(choice.heads)}
     assert choice.plan is plan and kinds == {0: "mlp", 1: "mlp", 2: "ridge", 3: "ridge", 4: "ridge"}
     assert "ridge 60.0, mlp 60.0" in choice.told
@@ -457,7 +458,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
 
     real = module.estimate
 
-    def estimate(fitted, data, trained, seconds):
+    def estimate(fitted, data, trained, seconds, heads):
         told["five"] = real(fitted, data, 1.0, 7.0)[KEY]
         told["one"] = real(fitted, data, 1.0, 6.9)[KEY]
         told["none"] = real(fitted, data, 1.0, 1.3)[KEY]
@@ -517,7 +518,41 @@ def test_fit_says_it_where_there_is_no_development_set(tiny_pair, tmp_path, caps
     assert "cross-validated" not in capsys.readouterr().out
 
 
+def test_the_command_and_python_choose_the_same_head(tiny_lm, tmp_path):
+    """And a second training chooses anew, by the default kind of head again where there are too few."""
+    lm, data = str(tiny_lm("llama")), tmp_path / "t.jsonl"
+    spans = ([(t.find(name), t.find(name) + len(name), label) for name, label in own] for t, own in EXAMPLES)
+    rows = [{"text": t, "entities": [dict(zip(("start", "end", "label"), span, strict=True)) for span in own]}
+            for (t, _), own in zip(EXAMPLES, spans, strict=True)]  # fmt: skip
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    fit = ["fit", "--train", str(data), "--encoder", lm, "--cross-validate", "0", "--out", str(tmp_path / "made")]
+    assert main(fit) == 0
+    made, own = boustro.load(tmp_path / "made"), boustro.Tagger(lm).fit(TEXTS, NAMES)
+    assert own.head_kind == made.head_kind and "of 2 by cross-validation" in own.record[CHOICE] == made.record[CHOICE]
+    assert own.predict(TEXTS) == made.predict(TEXTS)
+    assert own.fit(TEXTS[:4], NAMES[:4]).head_kind == "mlp" and CHOICE not in own.record
+    for asked in ({"head": "ridge"}, {"epochs": 1}):
+        kept = boustro.Tagger(lm, **asked).fit(TEXTS, NAMES)
+        assert CHOICE not in kept.record and kept.head_kind == asked.get("head", "mlp")
+
+
+def test_copies_are_no_further_examples(tiny_lm):
+    """With case and punctuation changed, too; each three times, they choose what they choose once."""
+    lm, texts, labels = str(tiny_lm("llama")), [f"w{n} v{n * 7 % 11} u" for n in range(40)], [*"abcb"] * 10
+    copies = [*texts, *(f"{text.upper()}!" for text in texts), *texts]
+    assert num_different(sentences(*copies), itself) == 40 and num_different(sentences(*copies), itself, 7) == 7
+    few = boustro.Classifier(lm, cache=False).fit(copies, labels * 3)
+    assert few.head_kind == "lda-pool" and few.config.words
+    assert not boustro.Classifier(lm, cache=False).fit(copies[:12] * 3, labels[:12] * 3).config.words
+    made = boustro.Tagger(lm, cache=False).fit(TEXTS[:5] * 3, NAMES[:5] * 3, cross_validate=60)
+    assert CHOICE not in made.record and "there are 5" in made.record[KEY]["why_not"]
+    marked = [[(text.split()[0], "PER")] for text in copies]
+    mixed = boustro.Tagger(lm, **FAST).fit(copies, marked, dev=(TEXTS * 2, NAMES * 2))
+    assert not any(mixed.record["layer_weights"].values())
+    assert mixed.record["notices"][COPIES] == len(TEXTS) and len(mixed.promise.probabilities) == sum(map(len, NAMES))
+
+
 def test_few_examples_say_nothing(tiny_pair):
     made = boustro.Tagger(tiny_pair, **FAST).fit(TEXTS[:4], NAMES[:4], cross_validate=1e6)
     (line,) = format_estimate(made.record[KEY], "sentences")
-    assert line == "no cross-validation: 4 examples are too few; it needs 10"
+    assert line == "no cross-validation: it needs 10 different examples, and there are 4"

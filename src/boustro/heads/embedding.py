@@ -53,7 +53,6 @@ from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.transforms import TRANSFORMS, Transform, Whitened
 
 SIDE_FEATURES = WEIGHT
-LEAST_TEXTS = 2  # one text has no spread, so no component
 
 
 class VectorHead(Head):
@@ -135,8 +134,8 @@ class StatisticsHead(VectorHead):
     def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:
         """Set the component and the transform; `ValueError` for fewer than two texts with words."""
         means = pooled.numpy()[lengths.numpy(force=True) > 0]
-        if len(means) < LEAST_TEXTS:
-            raise ValueError(f"statistics need at least {LEAST_TEXTS} texts with words; got {len(means)}")
+        if not (means != means[:1]).any():  # which have no spread, so no component
+            raise ValueError(f"statistics need two different texts with words at least; got {min(1, len(means))}")
         if self.weighted:
             component = first_component(means)
             self.body.component.copy_(torch.from_numpy(component))

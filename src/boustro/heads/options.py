@@ -94,11 +94,12 @@ class TrainedOptions(StepOptions, HeadOptions):
         """How many over so many examples."""
         return self.epochs or self._within(STEPS, num_examples, FEWEST_EPOCHS, EPOCHS)
 
-    def mix_passes(self, num_examples: int) -> int:
-        """How many of them learn the mix of layers."""
+    def mix_passes(self, num_examples: int, different: int | None = None) -> int:
+        """How many of them learn the mix of layers, where so many of the examples are no copies; by default all."""
         if self.mix_epochs is not None:
             return self.mix_epochs
-        return 0 if num_examples < FEW_EXAMPLES else self._within(STEPS // 5, num_examples, 1, MIX_EPOCHS)
+        few = (num_examples if different is None else different) < FEW_EXAMPLES
+        return 0 if few else self._within(STEPS // 5, num_examples, 1, MIX_EPOCHS)
 
     def _within(self, steps: int, num_examples: int, fewest: int, most: int) -> int:
         """The passes over so many examples that take about so many steps, within limits."""

@@ -84,6 +84,8 @@ class RidgeTagger(Head):
         x, starts = pooled.cpu().numpy(), sentence_starts(lengths.cpu().numpy())
         kinds, runs = self._entities(targets.cpu().numpy(), starts)
         self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts, kin))
+        if not len(runs.first):  # a part of a small training set: no word is inside, so no type is asked for
+            return
         means, entity_starts = mean_vectors(x, runs), runs.per_sentence(starts)
         self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts, kin))
 

@@ -37,6 +37,7 @@ class HeadRun:
         groups: Places among `examples`, and how much their loss counts; a batch is of one group. By default one.
         head: A head that is trained further, in place; by default a new one is made.
         named: What the labels are called, for a head that `takes_names`.
+        different: How many of the examples are no copies, counted up to `options.FEW_EXAMPLES`; by default all.
     """
 
     options: HeadOptions
@@ -47,6 +48,7 @@ class HeadRun:
     groups: Groups | None = None
     head: Head | None = None
     named: NamedLabels | None = None
+    different: int | None = None
 
 
 class TrainingJob(NamedTuple):
@@ -61,6 +63,11 @@ class TrainingJob(NamedTuple):
     def num_examples(self) -> int:
         """How many it learns from."""
         return len(self.inputs) if self.run.examples is None else len(self.run.examples)
+
+    @property
+    def num_different(self) -> int:
+        """How many of these are no copies; see `HeadRun`."""
+        return self.num_examples if self.run.different is None else self.run.different
 
 
 class Solved(NamedTuple):
@@ -100,7 +107,7 @@ def train_many(jobs: Iterable[TrainingJob], device: torch.device = CPU, bf16: bo
     solved: dict[int, Solved] = {}
     pools: dict[tuple, HeadPool] = {}
     for number, job in enumerate(jobs):
-        exact = device.type == "cpu" and not learns_in_bf16(device, job.num_examples, bf16)
+        exact = device.type == "cpu" and not learns_in_bf16(device, job.num_different, bf16)
         begun = begin(job) if exact else None
         if begun is None:
             solved[number] = _solve_one(job, device, bf16)
@@ -124,5 +131,5 @@ def _solve_one(job: TrainingJob, device: torch.device, bf16: bool | None) -> Sol
         torch.manual_seed(run.seed)
     head = run.head or shape.make(run.options)
     how: dict[str, Any] = {"dev": run.dev, "groups": run.groups, "started": run.head is not None, "kin": run.kin}
-    how |= {"named": run.named}
+    how |= {"named": run.named, "different": job.num_different}
     return Solved(head, train_head(head, inputs, targets, run.seed, device=device, bf16=bf16, **how))

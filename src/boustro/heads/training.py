@@ -66,6 +66,7 @@ def train_head(
     bf16: bool | None = None,
     kin: Callable[[], Kinship] | None = None,
     named: NamedLabels | None = None,
+    different: int | None = None,
 ) -> TrainLog:
     """Train `head` in place, as its options say.
 
@@ -80,6 +81,7 @@ def train_head(
         kin: Gives which examples belong together, for a head with a closed form, which leaves some out to choose by; by
             default each is by itself.
         named: What the labels are called, for a head that `takes_names`.
+        different: How many examples are no copies; by default all.
 
     Raises `ValueError` if the loss becomes NaN or infinite.
     """
@@ -96,13 +98,14 @@ def train_head(
     options = head.options
     assert isinstance(options, TrainedOptions), f"a {head.kind} head says nothing about its training"
     groups, batch_sentences = groups or [(np.arange(len(inputs)), 1.0)], options.batch(len(inputs))
-    epochs, mix_epochs = options.passes(len(inputs)), options.mix_passes(len(inputs))
+    epochs, mix_epochs = options.passes(len(inputs)), options.mix_passes(len(inputs), different)
     steps = epochs * sum(-(-len(numbers) // batch_sentences) for numbers, _ in groups)
     optimizers = _make_optimizers(head, options, steps)
     generator = np.random.default_rng(seed)
     log, best, best_state = TrainLog(batch_sentences=batch_sentences), -float("inf"), copy.deepcopy(head.state_dict())
     learns_mix = any(mix.learned for mix in head.mixes)
-    precision = mixed_precision(device, head.mixed_precision and learns_in_bf16(device, len(inputs), bf16))
+    fast = head.mixed_precision and learns_in_bf16(device, len(inputs) if different is None else different, bf16)
+    precision = mixed_precision(device, fast)
     num_words = int(inputs.starts[-1])  # of one version, where features have several (`heads.inputs`)
     progress = Progress("training", "steps", total=steps)
     for epoch in range(1, epochs + 1):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 
-from boustro.choose import lazy, suggestion
+from boustro.choose import suggestion
 from boustro.errors import require_torch
 from boustro.features.reader import within_memory
 from boustro.given import (
@@ -49,7 +49,7 @@ from boustro.tasks.data import data_name, kept_for
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, named_of, warn_of
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.labellings import Labelling
-from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
+from boustro.tasks.plan import Examples, Fitted, Plan, make_plan, plans_to_choose
 from boustro.text.languages import ForeignTexts
 from boustro.text.words import RULE, word_rule
 
@@ -90,7 +90,7 @@ class Task(Contract[Input, Result]):
     """An encoder and a trained head.
 
     Attributes:
-        plan: What a training is told.
+        plan: What a training was told, with what it left to the examples; before `fit`, what it will be told.
         fitted: What training gave.
     """
 
@@ -115,7 +115,7 @@ class Task(Contract[Input, Result]):
             encoder: Spec of the encoder, see `boustro.load_encoder`. By default `starter`, the pair of the package;
                 for a tagger `starter-large`, unless the options read otherwise than its memory of words was made; for a
                 classifier of texts `starter-texts`.
-            head: Kind of head; by default the task's own.
+            head: Kind of head; by default the task's own, or of few examples the one that cross-validation finds best.
             preset: Name of a set of options.
             cache: Keep the features of training and development data on disk (a folder says where).
             device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
@@ -127,14 +127,15 @@ class Task(Contract[Input, Result]):
         check_options(Task.__init__, locals())
         require_torch()
         self._params = {"encoder": encoder, "head": head, "preset": preset, "cache": cache, "device": device, **options}
-        self.plan = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
+        self._asked = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
+        self.plan = self._asked
         self._fitted: Fitted | None = None
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
         """Make a task by a plan."""
         made = cls.__new__(cls)
-        made.plan, made._fitted = plan, None
+        made.plan, made._asked, made._fitted = plan, plan, None
         made._read_by_rule()
         how = {"preset": "default", "cache": plan.reader.cache, "device": plan.reader.device}
         made._params = {"encoder": plan.reader.spec, "head": plan.head_kind, **how, **made.settings()}
@@ -220,6 +221,7 @@ class Task(Contract[Input, Result]):
 
         vars(self).update(state)
         plan = replace(self.plan, device=find_device(self.reader.device))
+        self._asked = replace(self._asked, device=plan.device)
         self._settle(plan)
         if self._fitted is not None:
             self._fitted.head.to(plan.device)
@@ -269,6 +271,7 @@ class Task(Contract[Input, Result]):
 
     def read_single_sentences(self) -> None:
         """Let the encoder read each sentence by itself, not in its document."""
+        self._asked = self._asked.reading_alone()
         self._settle(self.plan.reading_alone())
 
     def fit(
@@ -301,12 +304,13 @@ class Task(Contract[Input, Result]):
             weak: Examples with silver labels, in any form that `X` has, which the head learns from before the training
                 set.
             weak_weight: How much their loss counts; by default chosen on parts of the training set left out.
-            cross_validate: Seconds that `tasks.estimate` may take, which says in the record how good the head is.
+            cross_validate: Seconds that `tasks.estimate` may take, which says in the record how good the head is. Which
+                kind of head is chosen does not depend on it.
             reading: Options of `read`, such as scheme.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
-        from boustro.tasks.fitting import fit
+        from boustro.tasks.estimate import fit_best
 
         self.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
@@ -323,14 +327,14 @@ class Task(Contract[Input, Result]):
             dev = part_of(X, DEV, None) if dev is None else dev
             X = part_of(X, TRAIN)
         train = self._joined(X, y)
+        judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, reading)
         examples = Examples(
             train=self.read(train, **reading, **self.lenient),
-            dev=() if dev is None else self._read_beside(part_of(dev, DEV), y, reading),
+            dev=judges,
             weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
             weight=weak_weight,
         )
-        then = [lazy("boustro.tasks.estimate:estimate", seconds=cross_validate)] if cross_validate else []
-        self.fitted = fit(self.plan, examples, seed, then)
+        self.fitted = fit_best(plans_to_choose(self._asked, self._params["head"]), examples, seed, cross_validate)
         self.keep_columns(reading)
         return self
 

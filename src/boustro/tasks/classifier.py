@@ -23,6 +23,7 @@ import numpy as np
 
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
+from boustro.features.reader import itself
 from boustro.given import as_sentences
 from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
@@ -38,6 +39,7 @@ from boustro.tasks.config import NONE_SHARE, ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import TextData, read_texts, whole_text
+from boustro.tasks.folds import firsts, num_different
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
@@ -103,13 +105,15 @@ class Classifier(Task[str, Label]):
         if kind == AUTO_POOL:
             chosen = {name for name, value in vars(type(options)()).items() if value != getattr(options, name)}
             only_mlp = None in counts or weak or config.calibrate or chosen - {*head_kind("lda-pool").option_names()}
-            kind = "lda-pool" if not only_mlp and len(train) <= MOST_FEW * len(counts) else "mlp-pool"
+            most = MOST_FEW * len(counts)
+            few = not only_mlp and num_different(train, itself, most + 1) <= most
+            kind = "lda-pool" if few else "mlp-pool"
             made = head_kind(kind)
             options = made.options(**{name: getattr(options, name) for name in made.option_names()})
         words = config.words
         if words is None:
             found = not head_class(kind).alone and not weak and not config.calibrate and not config.none
-            found = found and len(train) >= FEWEST_FOR_WORDS
+            found = found and num_different(train, itself, FEWEST_FOR_WORDS) == FEWEST_FOR_WORDS
             # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
             few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
             words = found and not few_vectors
@@ -347,8 +351,8 @@ class WordModelCompanion(Companion):
         if weighed := fitted.extras.get(self.name):
             weighed.save(folder)
 
-    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed]:
-        return plan, Weighed.load(folder)
+    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed | None]:
+        return plan, Weighed.load(folder) if (folder / WORDS_CONFIG).exists() else None  # of one text they say nothing
 
 
 @dataclass(frozen=True)
@@ -360,13 +364,16 @@ class NoLabel(Companion):
     learns_left_out = True
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
-        assert data is not None
-        if not isinstance(labelling := fitted.labelling, TextLabelling) or isinstance(labelling, LabelSetLabelling):
-            raise ValueError("none is not for texts with several labels, which may have none anyway; leave it out")
-        best = np.concatenate([np.stack(outputs).max(1) for _, _, outputs in _judged(fitted, data, held)])
-        labelling = copy(labelling)
+        assert data is not None and isinstance(fitted.labelling, TextLabelling)
+        best = np.concatenate([_different(examples, outputs) for _, examples, outputs in _judged(fitted, data, held)])
+        labelling = copy(fitted.labelling)
         labelling.least = float(np.quantile(best, self.share))
         return replace(fitted, labelling=labelling), {}
+
+
+def _different(texts: Sequence[Sentence], outputs: Sequence[np.ndarray]) -> np.ndarray:
+    """The best score of each text that is no copy: copies would be a larger share of those that fit no label."""
+    return np.stack([outputs[n] for n in firsts(texts, itself)]).max(1)
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -396,7 +403,7 @@ def _judged(fitted: Fitted, data: TrainingSet, held: DevSet | None) -> Iterator[
         outputs = held.ask_unlearned(fitted.head)
         yield everything, [judges[n] for n in usable], [outputs[n] for n in usable]
     else:
-        few, options = len(data.gold) < FEW_TEXTS, fitted.plan.head_options
+        few, options = num_different(data.gold, itself, FEW_TEXTS) < FEW_TEXTS, fitted.plan.head_options
         if not few and isinstance(options, HiddenOptions):
             half = math.ceil(options.passes(len(data.gold)) / 2)
             options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))

@@ -31,17 +31,20 @@ from boustro.heads.training import predict_inputs
 from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference, interval, interval_text, signed
 from boustro.tasks.answers import Answer
-from boustro.tasks.fitting import begin, train_on_parts, with_head
-from boustro.tasks.folds import drawn_together
+from boustro.tasks.fitting import begin, fit, train_companions, train_on_parts, with_head
+from boustro.tasks.folds import drawn_together, num_different
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
 from boustro.types import Sentence
 
-KEY = "cross_validation"
-"""What the record of a model calls it."""
+KEY, CHOICE = "cross_validation", "head_choice"
+"""Keys in the record of a model: the estimate, and how the kind of head was chosen."""
+CHOICE_SECONDS = 120.0
+"""Seconds that a further kind of head may take to be tried."""
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST, ROUGH = 10, 30
-"""Examples, below which nothing is said, and documents or different texts, below which an interval is a rough one."""
+"""Different examples, below which nothing is said, and documents or different texts, below which an interval is a rough
+one."""
 TOO_LONG = "it would take about {:.0f} seconds, and may take {:.0f}; give it more with --cross-validate"
 ONE_PART = (
     "one of five parts was left out, once: all five would take about {:.0f} seconds; give it more with --cross-validate"
@@ -68,10 +71,8 @@ def answers_left_out(
         trained = train_on_parts(fitted, learned)
         for (_, left), (rest, some), part in zip(chosen, learned, trained, strict=True):
             outside = rest.inputs.select(left)
-            if learning := [other for other in fitted.plan.companions if other.learns_left_out]:
-                within = _within(rest, some)
-                for other in learning:
-                    part, _ = other.train(part, within, None)
+            if any(other.learns_left_out for other in fitted.plan.companions):
+                part, _, _ = train_companions(part, _within(rest, some), None)
             examples = [data.gold[n] for n in left]
             outputs = predict_inputs(part.head, outside)
             answers |= zip(left.tolist(), part.answers(outputs, examples), strict=True)
@@ -111,10 +112,22 @@ def estimate(
     needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
     cut = {"cut": round(needed[PARTS[0]])} if chosen != PARTS[0] else {}
-    if len(data.gold) < FEWEST:
-        return {KEY: {"why_not": f"{len(data.gold)} examples are too few; it needs {FEWEST}"}}
+    if (different := num_different(data.gold, fitted.plan.task.parts, FEWEST)) < FEWEST:
+        return {KEY: {"why_not": f"it needs {FEWEST} different examples, and there {_are(different)}"}}
     if chosen is None:
         return {KEY: {"why_not": TOO_LONG.format(needed[1], seconds)}}
+    try:
+        return {KEY: _judged(fitted, data, heads, chosen) | cut}
+    except ValueError as why:
+        return {KEY: {"why_not": str(why)}}
+
+
+def _are(count: int) -> str:
+    return f"is {count}" if count == 1 else f"are {count}"
+
+
+def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chosen: int) -> dict[str, Any]:
+    """The facts of an estimate by so many parts; `ValueError` where one of them cannot be learned or judged."""
     parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
     groups = drawn_together(tested, fitted.plan.task.shared)
@@ -129,13 +142,12 @@ def estimate(
         units = fitted.labelling.units
         values = units.values(tested, [answers[n] for n in sorted(answers)])
         if not np.isfinite(values).all():
-            return {KEY: {"why_not": "these examples have nothing that an answer can be compared with"}}
+            raise ValueError("these examples have nothing that an answer can be compared with")
         drawn += bootstrap(units.statistic, [values[None]], groups=groups)
         sizes.append(round(share * float(np.mean([len(kept) for kept, _ in parts]))))
     facts = _facts(fitted, drawn, sizes)
     facts |= {"examples": len(tested), "parts": len(parts), "groups": int(groups.max()) + 1}
-    facts |= {"divided": data.kin().divided, **cut, **_by_words(fitted, data, parts)}
-    return {KEY: facts}
+    return facts | {"divided": data.kin().divided, **_by_words(fitted, data, parts)}
 
 
 def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
@@ -164,28 +176,36 @@ class HeadChoice:
     heads: Sequence[Plan[Any]] = ()
 
 
-def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> HeadChoice:
+def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadChoice:
     """Choose one of the plans by five parts left out in turn.
 
     Those that are solved at once are tried first, and another one while there is time for it. The plan is the first,
-    and there is nothing to say, where there are `FEW_EXAMPLES` examples or more, or fewer than `FEWEST`.
+    and there is nothing to say, where there are `FEW_EXAMPLES` different examples or more, or fewer than `FEWEST`.
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
-    if len(plans) < 2 or not FEWEST <= len(train) < FEW_EXAMPLES or given.dev or given.weak:
+    if len(plans) < 2 or given.dev or given.weak:
+        return HeadChoice(plans[0])
+    if not FEWEST <= num_different(train, plans[0].task.parts, FEW_EXAMPLES) < FEW_EXAMPLES:
         return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
-    late, started = [], time.monotonic()
+    late, started = dict[str, str](), time.monotonic()
     begun, data = begin(plans[0], given, seed)
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
-        fitted = with_head(begun, plan, data)
-        answers = answers_left_out(fitted, data, parts[:1])
-        if answered and (time.monotonic() - started) * len(parts) > seconds:
-            late.append(plan.head_kind)
-        else:
-            answers |= answers_left_out(fitted, data, parts[1:])
-            answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
+        try:
+            fitted = with_head(begun, plan, data)
+            answers = answers_left_out(fitted, data, parts[:1])
+            if answered and (time.monotonic() - started) * len(parts) > CHOICE_SECONDS:
+                late[plan.head_kind] = "no time"
+            else:
+                answers |= answers_left_out(fitted, data, parts[1:])
+                answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
+        except ValueError as why:
+            late[plan.head_kind] = str(why)
         started = time.monotonic()
+    rest = "".join(f"; {kind} was not tried: {why}" for kind, why in late.items())
+    if not answered:
+        return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}")
 
     def scores(some: np.ndarray) -> dict[str, float]:
         examples = [train[n] for n in some]
@@ -202,9 +222,17 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds:
             heads[n] = chosen
     plan = best(everything)
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
-    rest = f"; there was no time for {', '.join(late)}" if late else ""
     how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
     return HeadChoice(plan, f"head: {plan.head_kind}, {how}; --head takes another", heads)
+
+
+def fit_best(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> Fitted:
+    """Train by the plan that `choose_head` takes; its record says why, and has the estimate that may take `seconds`, 0
+    for none."""
+    choice = choose_head(plans, given, seed)
+    then = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
+    fitted = fit(choice.plan, given, seed, then)
+    return replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:

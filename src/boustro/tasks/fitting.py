@@ -29,14 +29,14 @@ from boustro.features.reader import Parts, Reader
 from boustro.heads.base import Head
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.mix import LayerConcat
-from boustro.heads.options import HeadOptions
+from boustro.heads.options import FEW_EXAMPLES, HeadOptions
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import HeadRun, Solved, TrainingJob, train_heads, train_many
 from boustro.heads.training import Dev, TrainLog, predict_inputs
 from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
-from boustro.tasks.folds import kin, unlearned
+from boustro.tasks.folds import TooFew, firsts, kin, num_different, unlearned
 from boustro.tasks.label_names import spoken
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
@@ -44,7 +44,9 @@ from boustro.text.languages import ForeignTexts
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
 LEARNED = "dev examples with a text that was learned, which no threshold, no weight and no promise is made from"
+COPIES = "copies of dev examples, which no threshold, no weight and no promise counts"
 ALONE = "training sentences without a document, whose mentions are not pooled"
+NOT_LEARNED = "training examples, of which no part can be left out, so --{} has no effect"
 NO_SUCH_LABEL = "descriptions of labels that no text has: {}"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
@@ -78,18 +80,35 @@ def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) 
     trained, facts = replace(fitted, head=head), {"calibration": None}
     held = None
     if dev_inputs:
-        held = DevSet(given.dev, dev_inputs, unlearned(data.examples, given.dev, plan.task.shared))
-        if known := len(given.dev) - len(held.unlearned):
-            begun = replace(begun, notices={**begun.notices, LEARNED: known})
-    for other in plan.companions:
-        trained, extra = other.train(trained, data, held)
-        facts |= extra
+        known = ~unlearned(data.examples, given.dev, plan.task.shared)
+        copies = np.ones(len(given.dev), bool)
+        copies[[*firsts(given.dev, plan.task.parts)]] = False
+        held = DevSet(given.dev, dev_inputs, ~known & ~copies)
+        counts = {LEARNED: int(known.sum()), COPIES: int((copies & ~known).sum())}
+        begun = replace(begun, notices={**begun.notices, **{what: count for what, count in counts.items() if count}})
+    trained, learned, unlearned_by = train_companions(trained, data, held)
+    facts, begun = facts | learned, replace(begun, notices={**begun.notices, **unlearned_by})
     scores, errors = scores_of(trained, held) if held else (None, {})
     train_seconds = time.monotonic() - learning
     asked = {name: value for ask in then for name, value in ask(trained, data, train_seconds).items()}
     extra = {"dev_scores": scores, "dev_calibration": errors, **facts, **asked}
     weak = weak_facts(given.weak, weight, tried) if given.weak else {}
     return replace(trained, record=_record(begun, trained.head, log, train_seconds, weak, extra))
+
+
+def train_companions(
+    fitted: Fitted, data: TrainingSet, held: DevSet | None
+) -> tuple[Fitted, dict[str, Any], dict[str, int]]:
+    """A model with what stands beside its head, facts for its record, and notices of what too few examples taught
+    nothing."""
+    facts, notices = {}, {}
+    for other in fitted.plan.companions:
+        try:
+            fitted, extra = other.train(fitted, data, held)
+            facts |= extra
+        except TooFew:
+            notices[NOT_LEARNED.format(other.name)] = len(data.gold)
+    return fitted, facts, notices
 
 
 def fit_many(
@@ -120,7 +139,7 @@ def fit_many(
             kept.append(replace(begun, fitted=fitted, seed=seed))
             targets, shape = fitted.labelling.targets(data.examples), fitted.head.shape
             head_options = settled.head_options.for_data(fitted.head.options.longest)
-            yield TrainingJob(shape, data.inputs, targets, HeadRun(head_options, seed, kin=data.kin, named=data.named))
+            yield TrainingJob(shape, data.inputs, targets, _run(plan, data, head_options, None, seed=seed))
 
     started = time.monotonic()
     solved = train_many(jobs(), plan.device, bf16=False)
@@ -372,7 +391,7 @@ def train_stages(
     targets = like.labelling.targets(data.examples)
 
     def train(chosen: np.ndarray, **how: Any) -> Solved:
-        run = HeadRun(head.options, data.seed, chosen, kin=partial(data.kin, chosen), named=data.named, **how)
+        run = _run(plan, data, head.options, chosen, **how)
         return train_heads(head.shape, data.inputs, targets, [run], plan.device)[0]
 
     numbers = data.numbers if numbers is None else numbers
@@ -383,6 +402,14 @@ def train_stages(
         first = train(np.concatenate([numbers, silver]), groups=groups)
         return train(numbers, dev=data.dev, head=first.head)
     return train(numbers, dev=data.dev)
+
+
+def _run(plan: Plan[Any], data: TrainingSet, options: HeadOptions, chosen: np.ndarray | None, **how: Any) -> HeadRun:
+    """A head that learns the examples with these numbers, by default all gold ones."""
+    examples = data.gold if chosen is None else [data.examples[n] for n in chosen]
+    how = {"seed": data.seed, "kin": partial(data.kin, chosen), "named": data.named} | how
+    different = num_different(examples, plan.task.parts, FEW_EXAMPLES)
+    return HeadRun(options, examples=chosen, different=different, **how)
 
 
 def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Fitted:
@@ -407,7 +434,7 @@ def train_on_parts(fitted: Fitted, chosen: Sequence[tuple[TrainingSet, np.ndarra
             part.head.shape,
             data.inputs,
             part.labelling.targets(data.examples),
-            HeadRun(part.head.options, data.seed, kept, dev=data.dev, kin=partial(data.kin, kept), named=data.named),
+            _run(fitted.plan, data, part.head.options, kept, dev=data.dev),
         )
         for part, (data, kept) in zip(parts, chosen, strict=True)
     )

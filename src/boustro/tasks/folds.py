@@ -16,12 +16,13 @@ and `Kinship.divided` says what is not.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from boustro.heads.inputs import Kinship, join
-from boustro.text.duplicates import number_alike
+from boustro.text.duplicates import compared, number_alike
 from boustro.types import Sentence
 
 FIFTH = 5  # a single part that is left out is a fifth, as one fold of five
@@ -34,6 +35,10 @@ UNLEARNED = 1 / 2
 """Of the examples, the share that may have a text which stands in several groups."""
 Shared = Callable[[Any], Sequence[Sentence]]
 """The sentences of an example that no example on the other side may have, see `Contract.shared`."""
+
+
+class TooFew(ValueError):
+    """Parts of a set cannot be left out, so that nothing can be chosen or judged by them."""
 
 
 def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
@@ -81,6 +86,22 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
     return Kinship(np.arange(len(examples)), divided="equal texts")
 
 
+def firsts(examples: Sequence[Any], parts: Shared) -> Iterator[int]:
+    """Yield the numbers of the examples that are no copies of earlier ones: their texts differ in more than case and
+    punctuation, or in the places that are marked. Whatever is chosen by a number of examples counts these."""
+    seen = set()
+    for number, example in enumerate(examples):
+        known = len(seen)
+        seen.add((tuple(compared(part.words) for part in parts(example)), getattr(example, "marks", None)))
+        if len(seen) > known:
+            yield number
+
+
+def num_different(examples: Sequence[Any], parts: Shared, most: int | None = None) -> int:
+    """Count the examples that are no copies, up to `most`."""
+    return sum(1 for _ in islice(firsts(examples, parts), most))
+
+
 def unlearned(learned: Sequence[Any], others: Sequence[Any], shared: Shared) -> np.ndarray:
     """(N,) whether each of the others has no text that a learned example has, without case, punctuation and space."""
     sentences = [shared(example) for example in (*learned, *others)]
@@ -105,11 +126,11 @@ def left_out(kinship: Kinship, num_folds: int, seed: int) -> Iterator[tuple[np.n
     """(learned, left out) numbers of examples, for each of at most `num_folds` parts; 1 leaves out about one fifth,
     once.
 
-    Parts are as even as the groups allow. Raises `ValueError` for fewer than two examples.
+    Parts are as even as the groups allow. Raises `TooFew` for fewer than two examples.
     """
     groups = kinship.groups
     if len(groups) < 2:
-        raise ValueError(
+        raise TooFew(
             f"{len(groups)} training examples cannot be parted, and what was asked for needs parts that are left out"
         )
     sizes = np.bincount(groups)

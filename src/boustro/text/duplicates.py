@@ -67,7 +67,7 @@ def _sketch(document: str, datasketch: Any) -> Any:
 def number_alike(texts: Sequence[Sequence[str]], threshold: float) -> np.ndarray:
     """(N,) the group of each text, numbered as they come: alike are those whose words, without case and punctuation,
     are equal or have a Jaccard similarity of at least `threshold`, and what is alike to one of a group is in it."""
-    plain = [tuple(plain_words(" ".join(words).casefold())) or tuple(words) for words in texts]
+    plain = [*map(compared, texts)]
     homes: dict[tuple[str, ...], int] = {words: number for number, words in enumerate(dict.fromkeys(plain))}
     roots = list(range(len(homes)))
 
@@ -80,6 +80,11 @@ def number_alike(texts: Sequence[Sequence[str]], threshold: float) -> np.ndarray
         roots[root(second)] = root(first)
     numbers: dict[int, int] = {}
     return np.array([numbers.setdefault(root(homes[words]), len(numbers)) for words in plain], np.int64)
+
+
+def compared(words: Sequence[str]) -> tuple[str, ...]:
+    """The words that a text is compared by: without case and punctuation, unless it has nothing else."""
+    return tuple(plain_words(" ".join(words).casefold())) or tuple(words)
 
 
 def _pairs(texts: Sequence[Sequence[str]], threshold: float) -> Iterator[tuple[int, int]]:

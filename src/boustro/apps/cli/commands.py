@@ -23,7 +23,6 @@ from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
-from boustro.heads.registry import head_kind
 from boustro.names import FAST, LARGE, is_shipped
 from boustro.options import (
     Instead,
@@ -40,7 +39,7 @@ from boustro.options import (
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, kept_columns, read_examples, saved_rule, task_class, task_of
-from boustro.tasks.config import AUTO, NONE_SHARE, TaskConfig
+from boustro.tasks.config import NONE_SHARE, TaskConfig
 from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.labellings import make_labelling
@@ -77,8 +76,8 @@ def fit(
         task: {tasks}. By default as the training set has it.
         encoder: Spec of the encoder, such as starter, gpt2 or gpt2+./backward. By default starter, for a tagger
             starter-large, for a classifier starter-texts, for scores of pairs starter+starter-words.
-        head: Kind of head, what is trained on the vectors of the words. {heads}. By default that of the task; of fewer
-            than 100 examples, without --dev, the one of several that cross-validation finds best.
+        head: Kind of head, what is trained on the vectors of the words. {heads}. By default that of the task; of 10 to
+            99 different examples, without --dev, the one of several that cross-validation finds best.
         seed: Random seed of the head's weights, the order of examples and dropout.
         cross_validate: Without --dev: seconds that it may take to say how good the model is, by heads that answer parts
             of the training set that they have not learned, and whether more labels would help. 0 leaves it out.
@@ -116,28 +115,16 @@ def fit(
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
-            from boustro.tasks.estimate import HeadChoice, choose_head, estimate
-            from boustro.tasks.fitting import fit as train_head
-            from boustro.tasks.plan import Examples
-
-            how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
-            given, choice = Examples(train=sentences, **how), HeadChoice(model.plan)
-            if head is None and of_head == head_kind(chosen).options() and cross_validate:
-                others = (other for other in config.named_heads([AUTO]) if other != chosen)
-                plans = [
-                    model.plan,
-                    *(replace(model.plan, head_kind=name, head_options=head_kind(name).options()) for name in others),
-                ]
-                choice = choose_head(plans, given, seed, cross_validate)
-                print(*filter(None, [choice.told]), sep="", end="\n" * bool(choice.told), file=sys.stderr)
-            model.plan = choice.plan.suited_to(sentences)
             from boustro.apps.cli.described import CHEAP, advice
+            from boustro.tasks.estimate import fit_best
+            from boustro.tasks.plan import Examples, plans_to_choose
 
+            model.plan = model.plan.suited_to(sentences)
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
-            judged = cross_validate and not dev
-            then = [partial(estimate, seconds=cross_validate, heads=choice.heads)] if judged else []
-            model.fitted = train_head(model.plan, given, seed, then)
+            how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
+            given, seconds = Examples(train=sentences, **how), 0.0 if dev else cross_validate
+            model.fitted = fit_best(plans_to_choose(model.plan, head), given, seed, seconds)
             model.keep_columns(vars(reading))
             model.save_pretrained(out)
         _say_fitted(task, model, out)
@@ -165,7 +152,10 @@ def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
 
 def _say_fitted(task: str, model: Any, out: Path) -> None:
     """Print the outcome of a training on standard error."""
+    from boustro.tasks.estimate import CHOICE
+
     record = model.record
+    print(*filter(None, [record.get(CHOICE)]), sep="", end="\n" * (CHOICE in record), file=sys.stderr)
     print(f"task: {task} ({model!r})", file=sys.stderr)
     print_notices(record["notices"])
     print(

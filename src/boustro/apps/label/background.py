@@ -49,11 +49,10 @@ from boustro.output import RunOptions
 from boustro.store import kind_of
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
-from boustro.tasks.config import AUTO
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.label_names import NEAREST
 from boustro.tasks.labellings import labelling_class
-from boustro.tasks.plan import Plan
+from boustro.tasks.plan import Plan, plans_to_choose
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -109,11 +108,7 @@ class SessionSource:
 
     def plans(self, context: Context) -> list[Plan[Any]]:
         """Those that finishing chooses from: of the head that was asked for, or of those that `boustro fit` tries."""
-        plan, config = self.model(context).plan, TASKS[self.task].config
-        if self.head or self.training:
-            return [plan]
-        kinds = (kind for kind in config.named_heads([AUTO]) if kind != plan.head_kind)
-        return [plan, *(replace(plan, head_kind=kind, head_options=head_kind(kind).options()) for kind in kinds)]
+        return plans_to_choose(self.model(context).plan, self.head)
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""

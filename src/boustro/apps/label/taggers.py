@@ -12,7 +12,6 @@ the average, so it is a lower bound of what the tagger does on the rest. Every f
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,9 @@ from boustro.metrics.spans import score_entities
 from boustro.tasks import task_class
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.estimate import KEY, choose_head, estimate
-from boustro.tasks.fitting import describe, fit, head_facts, learned_languages
-from boustro.tasks.folds import kin, left_out
+from boustro.tasks.estimate import KEY, fit_best
+from boustro.tasks.fitting import describe, head_facts, learned_languages
+from boustro.tasks.folds import kin, left_out, num_different
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan
@@ -260,12 +259,12 @@ def finish(
 
     Raises `ValueError` where there are too few answers.
     """
-    if sum(bool(answer.entities) for answer in answers.values()) < FEWEST_TO_FINISH:
-        raise ValueError(f"finish training when at least {FEWEST_TO_FINISH} answers have a label")
+    labelled = [answer.sentence for answer in answers.values() if answer.entities]
+    if num_different(labelled, itself) < FEWEST_TO_FINISH:
+        raise ValueError(f"finish training when answers to at least {FEWEST_TO_FINISH} different texts have a label")
     examples = Examples(train=given.examples)
-    choice = choose_head(plans, examples, seed, seconds)
-    model = choice.plan.task.of(choice.plan)
-    model.fitted = fit(choice.plan, examples, seed, [partial(estimate, seconds=seconds, heads=choice.heads)])
+    model = plans[0].task.of(plans[0])
+    model.fitted = fit_best(plans, examples, seed, seconds)
     facts = model.record[KEY]
     if why := facts.get("why_not"):
         raise ValueError(f"the model that was trained cannot be judged: {why}")

@@ -45,7 +45,7 @@ def begin(job: "TrainingJob") -> Begun | None:
         torch.manual_seed(run.seed)
         head = shape.make(run.options)
         after = torch.get_rng_state()
-    if not takes_steps_with_others(head, run.options, job.num_examples):
+    if not takes_steps_with_others(head, run.options, job.num_different):
         return None
     tags = targets(np.arange(len(inputs)), torch.arange(int(inputs.starts[-1])))
     return Begun(head, tags.numpy(), after) if isinstance(tags, Tensor) else None

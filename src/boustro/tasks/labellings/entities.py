@@ -101,7 +101,8 @@ class SpanLabelling(EntityLabelling):
         return lambda numbers, _: [gold[n] for n in numbers]
 
     def longest(self, sentences: Sequence[Sentence]) -> int:
-        return propose_max_span(self.gold(sentences))
+        gold = self.gold(sentences)
+        return propose_max_span(gold) if any(gold) else 1  # a part of a small training set may have no entity
 
     def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
         return super().unpredictable(train, dev, max_span) | dict(count_unreachable(self.gold(train), max_span))

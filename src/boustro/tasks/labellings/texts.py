@@ -160,6 +160,11 @@ class LabelSetLabelling(TextLabelling):
             raise ValueError(f"{data_name(examples)}: --class-weights is for one label per text; remove it")
         return cls("label-set", labels)
 
+    def for_config(self, config: Any) -> Self:
+        if getattr(config, "none", 0):
+            raise ValueError("none is not for texts with several labels, which may have none anyway; leave it out")
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"threshold": self.threshold}
 
@@ -236,4 +241,4 @@ class MarkedLabelling(TextLabelling):
 
 
 def _sigmoid(scores: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-scores.astype(np.float64)))
+    return np.exp(-np.logaddexp(0, -scores.astype(np.float64)))  # 1 / (1 + exp(-scores)) overflows
