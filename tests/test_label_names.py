@@ -212,6 +212,30 @@ def test_descriptions_that_nothing_reads_are_refused(how, said):
         Classifier(**how).fit(["My parcel is late.", "I was charged twice."] * 2, ["a1", "a2"] * 2)
 
 
+def judge_outside(model, tmp_path, capsys):
+    """Texts whose gold label is null or an empty cell: outside answered so is right, inside answered so is lost."""
+    texts = [*TEXTS[::5], "The moon is a dry and silent place.", "Nobody reads.", "Seven times eight is 56."]
+    gold = [*GOLD[:10:5], None, None, None, "praise"]  # the last one has a label, and is answered with none
+    answers = [answer.label for answer in model.predict(texts)]
+    right = np.mean([answer == (label or "") for answer, label in zip(answers, gold, strict=True)])
+    assert answers[2] == "praise" and answers[3] == answers[5] == ""
+    score = model.evaluate(texts, gold)
+    assert score.accuracy == pytest.approx(100 * right) and model.score(texts, gold) == pytest.approx(right)
+    assert score.per_label["(no label)"].gold == 3 and score.confusion["praise"] == {"(no label)": 1}
+    json_lines, table = tmp_path / "gold.jsonl", tmp_path / "gold.csv"
+    rows = [{"text": text, "label": label} for text, label in zip(texts, gold, strict=True)]
+    json_lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    table.write_text("text,label\n" + "".join(f"{row['text'].replace(',', '')},{row['label'] or ''}\n" for row in rows))
+    for file in (json_lines, table):
+        assert main(["evaluate", str(tmp_path / "model"), str(file), "--no-cache"]) == 0
+        assert f"accuracy {100 * right:.2f}" in capsys.readouterr().out
+        assert model.evaluate(file).accuracy == pytest.approx(100 * right)
+    fit = Classifier("starter-texts", "centroid-pool", cache=False).fit(TEXTS, GOLD)
+    for refuses in (fit.evaluate, Classifier("starter-texts", cache=False, none=0.1).fit):
+        with pytest.raises(ValueError, match=r"gold\.jsonl:3: the label under 'label' is None.*label it"):
+            refuses(json_lines)
+
+
 def test_fit_leaves_a_share_of_texts_without_a_label(tmp_path, capsys):
     model = Classifier("starter-texts", cache=False, none=0.1).fit(TEXTS, GOLD)
     answers = model.predict([*TEXTS, "The moon is a dry and silent place."])
@@ -219,6 +243,7 @@ def test_fit_leaves_a_share_of_texts_without_a_label(tmp_path, capsys):
     model.save_pretrained(tmp_path / "model")
     again = Classifier.from_pretrained(tmp_path / "model")
     assert again.predict("The moon is a dry and silent place.").to_dict()["label"] is None
+    judge_outside(again, tmp_path, capsys)
     with pytest.raises(ValueError, match="none is not for texts with several labels"):
         Classifier("starter-texts", cache=False, none=0.1).fit(TEXTS[::5], [[label] for label in GOLD[::5]])
     with pytest.raises(ValueError, match="none is not for --words"):

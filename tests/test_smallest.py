@@ -127,6 +127,15 @@ def test_a_study_or_a_sentence(ends, command, name):
     ends(rows, command, ["--train", "{data}", "--dev", "{data}", "--out", "{out}", "--task", task], missing)
 
 
+def test_a_study_counts_texts_outside(ends, tmp_path):
+    """Where texts may have no label, those of the development set may; those of the training set never."""
+    study = ["--dev", "{judged}", "--out", "{out}", "--task", "classify", "--heads", "lda-pool", "--none", "0.1"]
+    rows, outside = texts("label", *A_LABEL_EACH), texts("label", "a", "b", None, "")
+    ends(rows, "compare", ["--train", "{data}", *study], judged=outside)
+    assert "| (no label) | 2 |" in (tmp_path / "compare" / "report.md").read_text()
+    ends(outside, "compare", ["--train", "{data}", *study], "the label under 'label' is None", judged=outside)
+
+
 @pytest.mark.parametrize("name", [name for name, (_, _, missing) in CASES.items() if missing])
 def test_python_says_the_same(name, tiny_lm):
     task, rows, missing = CASES[name]

@@ -12,6 +12,8 @@ Direction = Literal["forward", "backward"]
 """Which way a causal LM reads."""
 NO_ANSWER = "no answer"
 """The label of a question that its context does not answer."""
+NO_LABEL = "(no label)"
+"""The name, in scores and reports, of the label "" of a text that fits no label."""
 
 
 class TypedLabel(str):

@@ -266,6 +266,13 @@ def kept_columns(folder: str | Path) -> dict[str, Any]:
     return {}
 
 
+def gives_none(folder: str | Path) -> bool:
+    """Whether the model of a folder may answer that a text has no label; not where that cannot be read."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return read_json(Path(folder) / "config.json")["labelling"].get("least") is not None
+    return False
+
+
 def saved_rule(folder: str | Path) -> int:
     """Return the number of the rule of words of a folder; the first one where it names none or cannot be read."""
     with suppress(OSError, ValueError, TypeError):

@@ -48,6 +48,7 @@ from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name, kept_for
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, named_of, warn_of
 from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.texts import texts_outside
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan, plans_to_choose
 from boustro.text.languages import ForeignTexts
@@ -327,7 +328,8 @@ class Task(Contract[Input, Result]):
             dev = part_of(X, DEV, None) if dev is None else dev
             X = part_of(X, TRAIN)
         train = self._joined(X, y)
-        judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, reading)
+        with texts_outside(bool(getattr(self.config, "none", 0))):
+            judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, reading)
         examples = Examples(
             train=self.read(train, **reading, **self.lenient),
             dev=judges,
@@ -471,7 +473,8 @@ class Task(Contract[Input, Result]):
         if is_of_splits(X):
             raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
         data = self._joined(X, y)
-        examples = self.read(data, **self.kept_reading(data, reading))
+        with texts_outside(self.fitted.labelling.gives_none):
+            examples = self.read(data, **self.kept_reading(data, reading))
         for what, count in self.unknown_labels(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
         return self.score_answers(examples, self.answer(examples, cached=True))

@@ -43,7 +43,7 @@ from boustro.tasks.folds import firsts, num_different
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
 from boustro.tasks.render import as_html, as_terminal
-from boustro.types import Entity, Sentence
+from boustro.types import NO_LABEL, Entity, Sentence
 
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
@@ -195,7 +195,7 @@ class Classifier(Task[str, Label]):
             several = isinstance(label, LabelSet)
             chosen = {name: label.probabilities[name] for name in (label.labels if several else (label.label,))}
             return TOOLS[form].suggest(answer.input, labels=chosen, several=several)
-        shown = _named(label) or "(no label)"
+        shown = _named(label) or NO_LABEL
         marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
         if form == "html":
             return f"<p dir=auto>{as_html(*marked)} {as_html(answer.input, [])}</p>"

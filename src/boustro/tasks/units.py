@@ -26,7 +26,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import gold_entities
 from boustro.text.words import apart, join_words
-from boustro.types import NO_ANSWER, Entity, label_set
+from boustro.types import NO_ANSWER, NO_LABEL, Entity, label_set
 
 REPORTED_FACTS = ("label", "credit", "has_positions", "has_spans", "has_labels", "has_confusions", "has_scores")
 
@@ -180,11 +180,11 @@ class LabelUnits(Units):
     rules = (("metric", "accuracy"),)
 
     def gold(self, example: Any) -> list[Entity]:
-        return [Entity(example.label, 0, max(1, len(example)))]
+        return [Entity(example.label or NO_LABEL, 0, max(1, len(example)))]
 
     def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
         pairs = zip(answer.tags, answer.scores, strict=True)
-        return [Entity(label, 0, max(1, len(example)), score=score) for label, score in pairs]
+        return [Entity(label or NO_LABEL, 0, max(1, len(example)), score=score) for label, score in pairs]
 
 
 class LabelSetUnits(LabelUnits):

@@ -38,10 +38,11 @@ from boustro.options import (
 )
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, kept_columns, read_examples, saved_rule, task_class, task_of
+from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
 from boustro.tasks.config import NONE_SHARE, TaskConfig
 from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
+from boustro.tasks.data.texts import texts_outside
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import is_stream, read_documents
 from boustro.text.languages import foreign_note
@@ -97,7 +98,8 @@ def fit(
         # What is wrong with the data is said before torch is imported.
         sentences = read_examples(kind, train, reading, training=True)
         make_labelling(chosen, [example for example in sentences if kind.is_labelled(example)], of_head)
-        dev_sentences = read_examples(kind, dev, like(reading, dev)) if dev else None
+        with texts_outside(bool(getattr(training, "none", 0))):
+            dev_sentences = read_examples(kind, dev, like(reading, dev)) if dev else None
         weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else None
         if reading.documents:
             texts = read_documents(reading.documents, split="line")
@@ -215,7 +217,8 @@ def evaluate(
         check_output(json)
         kind = task_class(task_of(folder))
         _refuse_of_taggers(kind, recall)
-        with word_rule(saved_rule(folder)):  # what is wrong with the data is said before the model is opened
+        with word_rule(saved_rule(folder)), texts_outside(gives_none(folder)):
+            # what is wrong with the data is said before the model is opened
             sentences = read_examples(kind, data, with_kept(reading, kept_columns(folder), data))
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))

@@ -15,13 +15,14 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
-from boustro.given import INDICATORS, as_text, plain_value, refuse_indicators
+from boustro.given import INDICATORS, as_text, is_missing, plain_value, refuse_indicators
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of, missing_file
@@ -40,6 +41,20 @@ CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
+
+
+_outside: ContextVar[bool] = ContextVar("_outside", default=False)
+
+
+@contextlib.contextmanager
+def texts_outside(allowed: bool) -> Iterator[None]:
+    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
+    that are learned from never have them, and data that are judged on where the model may answer none."""
+    token = _outside.set(allowed)
+    try:
+        yield
+    finally:
+        _outside.reset(token)
 
 
 def read_texts(
@@ -187,7 +202,7 @@ def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentenc
     if isinstance(record, Sentence):  # read before
         if not record.is_labelled:
             raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")
-        return record
+        return record if record.label != "" else _with_labels(record, {LABEL_KEY: None}, where, notes)
     if isinstance(record, (list, tuple)) and len(record) == 2:
         record = {TEXT_KEYS[0]: record[0], gold: record[1]}
     if not isinstance(record, Mapping):
@@ -215,10 +230,13 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     several = label if isinstance(label, (list, tuple)) else _listed(record.get(LABELS_KEY)) if label is None else None
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
+    nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
+    if nothing and LABELS_KEY not in record and _outside.get():
+        return replace(sentence, label="")
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
-        advice = "; label it, or remove it" if label in (None, "") else ""
+        advice = "; label it, or remove it" if nothing else ""
         said = f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number"
         raise ValueError(said + advice)
     return replace(sentence, label=tidy_label(label, where, notes))

@@ -67,6 +67,11 @@ class Labelling(ABC):
         """The labels that an answer can have, in alphabetical order."""
         return tuple(sorted(self.labels))
 
+    @property
+    def gives_none(self) -> bool:
+        """Whether a text may be answered with no label, and may have none in data that this is judged on."""
+        return False
+
     def to_dict(self) -> dict[str, Any]:
         """Return what `open_labelling` needs to make it again."""
         typed = {"values": [self.values[label] for label in self.labels]} if self.values else {}
@@ -86,7 +91,7 @@ class Labelling(ABC):
 
     def unknown(self, examples: Sequence[Any]) -> dict[str, int]:
         """Gold labels that are never answered: a message with their names, and how many there are; or nothing."""
-        known = set(self.types)
+        known = {*self.types, *([""] if self.gives_none else [])}
         unknown = [label for label in self.gold_labels(examples) if label not in known]
         return {f"{UNKNOWN_LABELS}: {', '.join(sorted(set(unknown)))}": len(unknown)} if unknown else {}
 

@@ -15,7 +15,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS_TEXTS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import LabelSetUnits, LabelUnits
-from boustro.types import Entity, label_set
+from boustro.types import NO_LABEL, Entity, label_set
 
 UNSEEN_TEXTS = "dev texts with a label that the training data never show"
 
@@ -40,6 +40,10 @@ class TextLabelling(Labelling):
 
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | ({} if self.least is None else {"least": self.least})
+
+    @property
+    def gives_none(self) -> bool:
+        return self.least is not None
 
     @classmethod
     def suiting(cls, examples: Sequence[Any]) -> type[Labelling]:
@@ -78,7 +82,7 @@ class TextLabelling(Labelling):
         return [s.label for s in examples if s.label is not None]
 
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
-        known = set(self.labels)
+        known = {*self.labels, ""}
         counts = {
             UNSEEN_TEXTS: sum(any(label not in known for label in self.gold_labels([s])) for s in dev),
             WORDLESS_TEXTS: sum(not len(s) for s in (*train, *dev) if hasattr(s, "words")),
@@ -128,13 +132,15 @@ class TextLabelling(Labelling):
 
     def judge(self, examples: Sequence[Any], answers: Sequence[Answer]) -> tuple[list[float], list[bool]]:
         pairs = zip(examples, answers, strict=True)
-        right = [label in self.gold_labels([example]) for example, answer in pairs for label in answer.tags]
-        return [score for answer in answers for score in answer.scores], right
+        given = [(e, *each) for e, a in pairs for each in zip(a.tags, a.scores, strict=True) if each[0]]
+        right = [label in self.gold_labels([example]) for example, label, _ in given]
+        return [score for *_, score in given], right
 
     def score(
         self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]
     ) -> LabelScore | LabelSetScore:
-        return score_text_labels(self.gold_labels(examples), [a.tags[0] for a in answers], signature)
+        gold = [label or NO_LABEL for label in self.gold_labels(examples)]
+        return score_text_labels(gold, [answer.tags[0] or NO_LABEL for answer in answers], signature)
 
 
 class LabelSetLabelling(TextLabelling):

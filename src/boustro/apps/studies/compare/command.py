@@ -133,7 +133,7 @@ def _run(
     options = {**vars(training), **vars(of_heads)}
     for head in kinds:
         refuse_variants(config, head, options, variants)  # before the data are read
-    sets = data.read(task, reading)
+    sets = data.read(task, reading, any(dict(options, **variant).get("none") for variant in variants))
     for head in kinds:
         labelled = [example for example in sets["train"][:first] if task_class(task).is_labelled(example)]
         make_labelling(head, labelled, head_kind(head).options())  # what is wrong is said before torch is imported

@@ -13,6 +13,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import Units
 from boustro.text.documents import read_lines
-from boustro.types import Entity
+from boustro.types import NO_LABEL, Entity
 
 if TYPE_CHECKING:
     from boustro.apps.studies.compare.comparison import Comparison
@@ -208,9 +209,11 @@ def _splits(answers: Sequence[Answers], training: Training, units: Units) -> dic
         for matches in (match_entities(*pair) for pair in pairs):
             errors.update(count_kinds(matches) if units.has_positions else {})
             confusions.update(count_confusions(matches))
-        for given, judged in zip(each.scores, units.right(each.gold, each.predicted, each.values), strict=True):
-            scores += given
-            right += judged
+        judged = units.right(each.gold, each.predicted, each.values)
+        for given, truth, found in zip(each.scores, judged, each.predicted, strict=True):
+            named = [entity.label != NO_LABEL for entity in found]  # which has no probability
+            scores += compress(given, named)
+            right += compress(truth, named)
     judged = reliability(scores, right)
     return {
         "errors": dict(errors),

@@ -8,6 +8,7 @@ from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data import like
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.data.texts import texts_outside
 from boustro.text.places import Data
 from boustro.types import Sentence
 
@@ -23,11 +24,16 @@ class StudyData:
     test: Data | None = None
     """Test set, scored only. By default scores are reported on the development set."""
 
-    def read(self, task: str, options: DataOptions) -> dict[str, list[Sentence]]:
-        """The examples of train, dev and, where it is given, test."""
+    def read(self, task: str, options: DataOptions, outside: bool = False) -> dict[str, list[Sentence]]:
+        """The examples of train, dev and, where it is given, test; `outside`, these two may have texts that fit no
+        label."""
         paths = {"train": self.train, "dev": self.dev, **({"test": self.test} if self.test else {})}
         own = {name: options if name == "train" else like(options, path) for name, path in paths.items()}
-        return {name: read_examples(task_class(task), path, own[name]) for name, path in paths.items()}
+        sets = {}
+        for name, path in paths.items():
+            with texts_outside(outside and name != "train"):
+                sets[name] = read_examples(task_class(task), path, own[name])
+        return sets
 
 
 @dataclass(frozen=True, kw_only=True)
