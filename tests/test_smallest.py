@@ -148,6 +148,9 @@ def test_python_says_the_same(name, tiny_lm):
 def test_names_of_labels_need_no_text(tiny_lm, given, several):
     made = boustro.Classifier.from_labels(["boats", "rain"], given, several=several, encoder=str(tiny_lm("llama")))
     assert set(made.predict(TEXTS[0]).probabilities) == {"boats", "rain"}
+    again = [*given, *(text.upper() for text in given)]  # copies, which are no further texts
+    other = boustro.Classifier.from_labels(["boats", "rain"], again, several=several, encoder=str(tiny_lm("llama")))
+    assert other.record["notices"] == made.record["notices"] and other.record["unlabelled"] == len(given)
 
 
 def test_training_on_the_page_needs_different_answers():

@@ -13,6 +13,7 @@ never answered, and counted in a note.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,12 +21,14 @@ import torch
 from jaxtyping import Float
 
 from boustro.errors import shorten
+from boustro.features.reader import itself
 from boustro.given import as_list, as_text, iterate, refuse_no_texts
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
 from boustro.names import SHIPPED_SENTENCES
 from boustro.tasks.data.texts import is_label, refuse_long, tidy_label
+from boustro.tasks.folds import firsts
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
@@ -144,7 +147,6 @@ def from_labels(
     means = given_labels(labels)
     given = [texts] if isinstance(texts, str) else as_list(texts, "texts")
     refuse_no_texts(given, "text")
-    read = list(dict.fromkeys(given))[:MOST_TEXTS]
     check_labels(means, several)
     silent = sorted(means.keys() - spoken(means).keys())
     if len(silent) > len(means) - (2 - several):
@@ -156,7 +158,9 @@ def from_labels(
     fitted = fit(plan, Examples(train=named), seed=1)
     head = fitted.head
     assert isinstance(head, CentroidPool)
-    inputs = fitted.inputs([part.example for text in read for part in made.split(text, "text")]) if read else None
+    asked = [part.example for text in dict.fromkeys(given) for part in made.split(text, "text")]
+    read = [asked[n] for n in islice(firsts(asked, itself), MOST_TEXTS)]
+    inputs = fitted.inputs(read) if read else None
     notices = dict(fitted.record["notices"]) | ({SILENT.format(", ".join(silent)): len(silent)} if silent else {})
     least = LEAST_COSINE / TEMPERATURE if none else None
     if inputs is not None:
