@@ -22,7 +22,7 @@ from boustro.apps.cli.generate import _records as prompts_of
 from boustro.apps.cli.prompt import _records as records_to_prompt
 from boustro.apps.label.texts import read_whole
 from boustro.tasks import TASKS, read_counted
-from boustro.tasks.data import annotations, load_data, records
+from boustro.tasks.data import annotations, load_data, reading, records
 from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
@@ -33,7 +33,7 @@ from boustro.text.files import KEYS, form_of, open_rows
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
 
-LEFT_OUT = {annotations.UNANNOTATED, annotations.LABELLESS, records.REJECTED, records.WORDLESS_RECORDS}
+LEFT_OUT = {annotations.UNANNOTATED, annotations.LABELLESS, reading.REJECTED, records.WORDLESS_RECORDS}
 """Notes of which each stands for a record that is no example."""
 
 

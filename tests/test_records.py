@@ -1,12 +1,16 @@
 """JSON lines and lists of dicts: every notation, entities over characters, and what is written is read back."""
 
+import json
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from boustro import Classifier
+from boustro.tasks import read_counted, task_class
 from boustro.tasks.data import load_data, read_data, units
-from boustro.tasks.data.reading import OVERLAPPING
-from boustro.tasks.data.records import REJECTED, WORDLESS_RECORDS, labelled_text
+from boustro.tasks.data.reading import OVERLAPPING, REJECTED, DataOptions
+from boustro.tasks.data.records import WORDLESS_RECORDS, labelled_text
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
@@ -110,6 +114,42 @@ def test_overlapping_entities_stand_beside_the_tags(file):
     assert sentence.tags == ("B-ORG", "I-ORG", "I-ORG", "I-ORG", "O", "B-PER")
     assert gold_entities(sentence) == (Entity("ORG", 0, 4), Entity("LOC", 3, 4), Entity("PER", 5, 6))
     assert labelled.counts() == {OVERLAPPING: 1, units.REPEATED: 1}
+
+
+OF_TASKS = {
+    "tag": {"text": "Ada", "spans": [[0, 3, "PER"]]},
+    "classify": {"text": "Ada left.", "label": "news"},
+    "classify ": {"text": "Ada left.", "labels": ["news", "sport"]},
+    "regress": {"text": "Ada left.", "score": 2.5},
+    "pair": {"text1": "Ada left.", "text2": "She is gone.", "label": "same"},
+    "similarity": {"text1": "Ada left.", "text2": "She is gone.", "score": 4},
+    "relation": {"text": "Ada left Lisse.", "head": [0, 3], "tail": [9, 14], "label": "left"},
+    "qa": {"context": "Ada left.", "question": "Who left?", "answers": [{"text": "Ada", "answer_start": 0}]},
+    "sense": {"words": ["Ada", "left"], "senses": [{"word": 1, "lemma": "leave", "pos": "VERB", "keys": ["leave%2"]}]},
+    "embed": {"text1": "Ada left.", "text2": "She is gone.", "score": 4},
+}
+
+
+@pytest.mark.parametrize("name", OF_TASKS)
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_every_task_leaves_out_what_annotators_rejected_and_refuses_half_a_character(name, in_memory, file):
+    record, kind = OF_TASKS[name], task_class(name.strip())
+    said = [record | {"answer": answer} for answer in ("accept", "reject", "ignore", "accept", "reject")]
+    given = said if in_memory else file("a.jsonl", rows(*said))
+    examples, notices = read_counted(kind, given, DataOptions())
+    assert len(examples) == 2 and notices[REJECTED] == 3 and not any("answer" in what for what in notices)
+    for rest, match in (
+        (said[1:3], "all 2 records that their annotator rejected or ignored"),
+        ([record, record | {"id": "\ud83d"}], "half a character"),
+        ([record, record | {"\ud83d": 1}], "half a character"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            read_counted(kind, rest if in_memory else file("b.jsonl", "\n".join(map(json.dumps, rest))), DataOptions())
+
+
+def test_a_column_called_answer_may_have_the_labels(file):
+    table = file("a.csv", "text,answer\nAda left,accept\nShe stayed,reject\n")
+    assert [text.label for text in Classifier("starter").read(table, label_column="answer")] == ["accept", "reject"]
 
 
 def test_what_annotators_rejected_and_what_has_no_word_is_left_out_and_counted(file):

@@ -214,9 +214,27 @@ def is_missing(value: Any) -> bool:
     )
 
 
-def as_text(value: Any, place: str) -> str:
-    """The value; `ValueError`, with its place, where it is no text."""
+def refuse_half_characters(value: Any, place: str) -> None:
+    """`ValueError`, with the place, for half a character (a lone surrogate) in a text, or in a value of JSON, its keys
+    among them: JSON can hold one, and no file, tokenizer or terminal."""
     if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"{place}: {shorten(value)} holds half a character (a lone surrogate)") from None
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            refuse_half_characters(pair, place)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            refuse_half_characters(item, place)
+
+
+def as_text(value: Any, place: str) -> str:
+    """The value; `ValueError`, with its place, where it is no text, and for half a character."""
+    if isinstance(value, str):
+        refuse_half_characters(value, place)
         return value
     hint = ""
     if isinstance(value, bytes):

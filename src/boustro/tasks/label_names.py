@@ -22,7 +22,7 @@ from jaxtyping import Float
 
 from boustro.errors import shorten
 from boustro.features.reader import itself
-from boustro.given import as_list, as_text, iterate, refuse_no_texts
+from boustro.given import as_list, as_text, iterate, refuse_half_characters, refuse_no_texts
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
@@ -89,6 +89,7 @@ def given_labels(given: Any) -> dict[str, str]:
 def _each_once(pairs: Iterable[tuple[str, str]], why: str = "") -> dict[str, str]:
     means: dict[str, str] = {}
     for name, text in pairs:
+        refuse_half_characters([name, text], "the labels")
         if name in means:
             raise ValueError(f"the label {str(name)!r} is given twice; remove one{why}")
         means[name] = text or str(name)

@@ -23,6 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeVar
 
+from boustro.given import refuse_half_characters
 from boustro.output import print_notices
 from boustro.text.kinds import START, refuse_kind
 from boustro.text.places import is_dataset, missing
@@ -310,10 +311,7 @@ def _texts(rows: Iterable[Row], text_key: str) -> Iterator[str]:
     """The texts of rows that are not empty."""
     for place, record in rows:
         text = _text(record, text_key, place)
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f"{place}: the text holds half a character ({error.reason})") from error
+        refuse_half_characters(text, place)
         if text.strip():
             yield text
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.errors import reason, shorten
+from boustro.given import refuse_half_characters
 
 Row = tuple[str, Any]
 """Where it is, such as file:line, and what it holds."""
@@ -62,11 +63,22 @@ STRICT: dict[str, Any] = {"object_pairs_hook": object_once, "parse_constant": re
 def parse_record(line: str, where: str) -> Any:
     """The value of a line of JSON; `ValueError`, with its place, where it is none."""
     try:
-        return json.loads(line, **STRICT)
+        value = json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:
         is_json = isinstance(error, JsonFault) or line.lstrip()[:1] in tuple("{[")
         why = error if is_json else f"it begins with {shorten(line.strip())}"
         raise ValueError(f"{where}: not a JSON object ({why})") from None
+    _refuse_escaped(value, line, where)
+    return value
+
+
+def _refuse_escaped(value: Any, text: str, where: str) -> None:
+    """`JsonFault` for half a character in a value, where its text may have one, as `\\ud83d`."""
+    if "\\u" in text:
+        try:
+            refuse_half_characters(value, where)
+        except ValueError as error:
+            raise JsonFault(str(error)) from None
 
 
 def json_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Row]:
@@ -137,7 +149,9 @@ def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
             fault_line = error.lineno if isinstance(error, json.JSONDecodeError) else line
             kind = JsonFault if isinstance(error, JsonFault) else ValueError
             raise kind(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
-        yield line, f"{path}:{line}, item {number}" if first else f"{path}:{line}", value
+        place = f"{path}:{line}, item {number}" if first else f"{path}:{line}"
+        _refuse_escaped(value, text, place)
+        yield line, place, value
         position = _past_space(text, position)
         if first and text[position : position + 1] == ",":
             position = _past_space(text, position + 1)

@@ -33,10 +33,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from boustro.apps.batch.rows import Columns, FileRow, refuse_half_characters
+from boustro.apps.batch.rows import Columns, FileRow
 from boustro.apps.runtime import load
 from boustro.choose import lazy
 from boustro.errors import lacks_memory, reason
+from boustro.given import refuse_half_characters
 from boustro.output import as_json
 from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import kept_columns, task_class, task_of

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from boustro.given import refuse_half_characters
 from boustro.options import OptionError
 from boustro.tasks.contract import Contract
 from boustro.tasks.data import kept_for
@@ -220,14 +221,6 @@ class FileRow(NamedTuple):
             return task.as_input(self.value, self.place)
         refuse_half_characters(self.value, self.place)
         return task.parse_value(self.converted(task.offsets, notes), self.place)
-
-
-def refuse_half_characters(value: Any, place: str) -> None:
-    """`ValueError`, with the place, for a value of JSON that no text can hold."""
-    try:
-        (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{place}: half a character ({error.reason})") from None
 
 
 def _row(file: str, item: Item, columns: Columns, table: bool) -> FileRow:

@@ -97,7 +97,7 @@ def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool 
         texts = _labelled(path, options, given)
     else:
         texts = _counted(records, lambda record, where: _unlabelled(record, where, sentences))
-    some = _some([_refuse_half_characters(_with(text, others)) for text in texts], path)
+    some = _some([_with(text, others) for text in texts], path)
     return [*_numbered(_without_lone(some, not sentences))]
 
 
@@ -111,7 +111,7 @@ def read_whole(
     """
     _, records, others = _open(path, form, options, words=False)
     texts = [*_counted(records, lambda record, where: _whole(record, where, options, sentences))]
-    return [*_numbered(_refuse_half_characters(_with(text, others)) for text in _some(texts, path))]
+    return [*_numbered(_with(text, others) for text in _some(texts, path))]
 
 
 def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
@@ -255,14 +255,6 @@ def _sentences(text: str, where: str, document: str = "") -> Iterator[TextToLabe
     for placed in split_text(text, document or where):
         written = text[placed.places[0][0] : placed.places[-1][1]]
         yield TextToLabel(replace(placed.sentence, where=where), None, written)
-
-
-def _refuse_half_characters(text: TextToLabel) -> TextToLabel:
-    """JSON can contain half of a surrogate pair, which no file can hold."""
-    for word in text.sentence.words:
-        if any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise ValueError(f"{text.sentence.where}: {shorten(word)} contains half a character")
-    return text
 
 
 def _labelled(path: Path, options: DataOptions, texts: Mapping[str, str | None]) -> Iterator[TextToLabel]:

@@ -23,6 +23,7 @@ from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     DataOptions,
     Note,
+    accepted,
     missing_file,
     note_unread,
     refuse_delimiter,
@@ -80,6 +81,7 @@ def read_named(
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")
         named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
+    named = accepted(named, [] if notes is None else notes, (*options.text_column, options.label_column))
     records = list(plain(named))
     if reads is not None and notes is not None:
         known = {*reads, *options.text_column, options.label_column}

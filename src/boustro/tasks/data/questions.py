@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from boustro.errors import shorten
-from boustro.given import as_list
-from boustro.tasks.data.reading import Note, missing_file, note_unread, unread_fields
+from boustro.given import as_list, refuse_half_characters
+from boustro.tasks.data.reading import Note, accepted, missing_file, note_unread, unread_fields
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
 from boustro.text.files import open_rows
@@ -80,7 +80,7 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     the answers do not stand at their offset.
     """
     notes: list[Note] = []
-    records = list(_records(data))
+    records = accepted(_records(data), notes)
     note_unread(((where, unread_fields(r, QUESTION_KEYS)) for where, r in records if isinstance(r, Mapping)), notes)
     questions = [_with_answers(record, where, notes) for where, record in records]
     name = str(data) if isinstance(data, (str, Path)) else "the given data"
@@ -219,10 +219,7 @@ def _text(record: Mapping[str, Any], key: str, where: str) -> Placed:
     text = record.get(key)
     if not isinstance(text, str):
         raise ValueError(f"{where}: no text under {key!r} (found: {', '.join(map(str, record)) or 'nothing'})")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{where}: the {key} contains half a character ({error.reason})") from None
+    refuse_half_characters(text, f"{where}: the {key}")
     placed = whole_text_once(text)
     if not placed.places:
         raise ValueError(f"{where}: the {key} is empty; expected a text with words")

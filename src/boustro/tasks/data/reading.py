@@ -9,13 +9,13 @@ wherever it is stored.
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from boustro.errors import shorten
-from boustro.given import tidy_words
+from boustro.given import refuse_half_characters, tidy_words
 from boustro.options import Given, OptionError, Share, Where, check_options
 from boustro.store import fingerprint
 from boustro.tasks.data.schemes import (
@@ -34,6 +34,7 @@ from boustro.text.spellings import respell
 from boustro.types import Note as Note
 from boustro.types import Sentence
 
+T = TypeVar("T")
 PREFIX = "hf:"
 """Of the name of a data set of the Hugging Face Hub, or of a saved one."""
 TEXT_KEYS = ("text", "sentence")
@@ -49,6 +50,8 @@ ABOUT = re.compile(
     re.IGNORECASE,
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
+ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
+REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
 
@@ -143,9 +146,36 @@ def missing_file(path: Path, expected: str) -> FileNotFoundError:
     return missing(str(path), "file", expected)
 
 
+def accepted(
+    records: Iterable[tuple[T, Any]],
+    notes: list[Note],
+    columns: Collection[Any] = (),
+    place: Callable[[T], str] = str,
+) -> list[tuple[T, Any]]:
+    """Records without those that their annotator rejected or ignored, as Prodigy says it under `answer`, which are
+    noted; all where `answer` is one of the chosen `columns`.
+
+    Raises `ValueError`, with the place, for half a character, and where no record is left.
+    """
+    kept, left = [], 0
+    for number, record in records:
+        refuse_half_characters(record, place(number))
+        facts = record[1] if isinstance(record, (list, tuple)) and len(record) == 2 else record
+        said = facts.get(ANSWER_KEY) if isinstance(facts, Mapping) and ANSWER_KEY not in columns else None
+        if isinstance(said, str) and said in LEFT_ANSWERS:
+            notes.append(Note(REJECTED, place(number), f"the annotator's answer is {said!r}; left out"))
+            left += 1
+        else:
+            kept.append((number, record))
+    if left and not kept:
+        raise ValueError(f"{notes[-1].where}: all {left:,} {REJECTED}, so nothing is labelled")
+    return kept
+
+
 def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str]:
     """The names of what a record says and a task does not read, but for what is about the record (`ABOUT`)."""
     rest = ((str(name), value) for name, value in record.items() if name not in reads)
+    rest = ((name, value) for name, value in rest if (name, value) != (ANSWER_KEY, "accept"))
     full = (name for name, value in rest if value is not None and (not isinstance(value, Sized) or len(value)))
     return [name for name in full if not ABOUT.fullmatch(name)]
 

@@ -33,7 +33,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.given import as_list, refuse_no_texts
 from boustro.tasks.data.annotations import note_address, plain_records
-from boustro.tasks.data.reading import DataOptions, Note, RawData, note_unread, unread_fields
+from boustro.tasks.data.reading import DataOptions, Note, RawData, accepted, note_unread, unread_fields
 from boustro.tasks.data.units import (
     Span,
     Unit,
@@ -59,7 +59,6 @@ LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
 """Tags under these keys are labels if they fit no scheme."""
 WORDLESS_RECORDS = "records without a word, left out"
 UNLABELLED = "sentences without labels, read as context only"
-REJECTED = "records that their annotator rejected or ignored, left out"
 
 Offsets = tuple[tuple[int, int], ...]
 
@@ -78,7 +77,8 @@ def read_records(
     def place(number: int) -> str:
         return f"record {number} of {name}" if in_memory else f"{name}:{number}"
 
-    numbered = [(n, _as_dict(record)) for n, record in plain_records(records, "entities", raw.notes, options, place)]
+    kept = accepted(records, raw.notes, (options.tag_column,), place)
+    numbered = [(n, _as_dict(record)) for n, record in plain_records(kept, "entities", raw.notes, options, place)]
     unit = find_unit(_given_spans(numbered, options))
     left: list[tuple[str, list[str]]] = []
     for number, record in numbered:
@@ -86,9 +86,6 @@ def read_records(
         if not isinstance(record, Mapping):
             expected = "expected an object with words and tags, or text and entities"
             raise ValueError(f"{where}: {expected}, got {shorten(record)}")
-        if record.get("answer") in ("reject", "ignore"):
-            raw.notes.append(Note(REJECTED, where, f"the annotator's answer is {record['answer']!r}; left out"))
-            continue
         key, sentences = _sentences(record, where, f"record {number}", options, unit, raw.notes)
         names = (name for name in unread_fields(record, {key, *READ_KEYS}) if str(record[name]) != str(record[key]))
         left.append((where, [name for name in names if name != str(options.word_column)]))
@@ -149,7 +146,6 @@ def _sentences(
     assert text is not None
     if are_tags:
         raise ValueError(f"{where}: {key!r} has tags, but there are no words ({_found(record)})")
-    _refuse_half_characters(where, [text])
     note_address(text, where, notes)
     parts = list(split_text(text, document if named is None else str(named)))
     if record[key] is None:
@@ -174,7 +170,6 @@ def _words_sentence(
 ) -> Sentence:
     text = _text(record, TEXT_KEY)
     words, places = _words(record[words_key], text, where)
-    _refuse_half_characters(where, words)
     sentence = Sentence(words, spaces=_spaces(record.get("spaces"), places, len(words), where))
     if record[key] is None:
         return sentence
@@ -271,16 +266,6 @@ def _spaces(given: Any, places: Offsets | None, num_words: int, where: str) -> t
     if places is None:
         return None
     return tuple(i == 0 or places[i - 1][1] < start for i, (start, _) in enumerate(places))
-
-
-def _refuse_half_characters(where: str, parts: Iterable[str]) -> None:
-    """JSON can contain half of a surrogate pair, which no tokenizer accepts."""
-    for part in parts:
-        if not part.isascii():
-            try:
-                part.encode()
-            except UnicodeEncodeError as error:
-                raise ValueError(f"{where}: {shorten(part)} contains half a character ({error.reason})") from None
 
 
 def _text(record: Mapping[str, Any], key: str) -> str | None:
