@@ -545,7 +545,7 @@ def test_copies_are_no_further_examples(tiny_lm):
     assert few.head_kind == "lda-pool" and few.config.words
     assert not boustro.Classifier(lm, cache=False).fit(copies[:12] * 3, labels[:12] * 3).config.words
     made = boustro.Tagger(lm, cache=False).fit(TEXTS[:5] * 3, NAMES[:5] * 3, cross_validate=60)
-    assert CHOICE not in made.record and "there are 5" in made.record[KEY]["why_not"]
+    assert CHOICE not in made.record and "has 5" in made.record[KEY]["why_not"]
     marked = [[(text.split()[0], "PER")] for text in copies]
     mixed = boustro.Tagger(lm, **FAST).fit(copies, marked, dev=(TEXTS * 2, NAMES * 2))
     assert not any(mixed.record["layer_weights"].values())
@@ -555,4 +555,4 @@ def test_copies_are_no_further_examples(tiny_lm):
 def test_few_examples_say_nothing(tiny_pair):
     made = boustro.Tagger(tiny_pair, **FAST).fit(TEXTS[:4], NAMES[:4], cross_validate=1e6)
     (line,) = format_estimate(made.record[KEY], "sentences")
-    assert line == "no cross-validation: it needs 10 different examples, and there are 4"
+    assert line == "no cross-validation: it needs 10 different examples, and has 4"

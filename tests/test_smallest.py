@@ -70,7 +70,7 @@ CASES = {
 ASKED = [  # what is asked for besides, and what is said of it
     ("1 sentence", ["--calibrate", "3"], "no part can be left out, so --calibrate has no effect"),
     ("1 text of several", ["--words"], "no part can be left out, so --words has no effect"),
-    ("2 texts", ["--none", "0.1"], "it needs 10 different examples, and there are 2"),
+    ("2 texts", ["--none", "0.1"], "it needs 10 different examples, and has 2"),
     ("3 texts", ["--calibrate", "3", "--epochs", "1"], "calibration error"),
     ("entities in one sentence", ["--head", "ridge"], "cross-validated F1: 0.0"),
     ("entities in one sentence", ["--head", "span", "--epochs", "1"], "cross-validated F1: 0.0"),

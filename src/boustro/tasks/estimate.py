@@ -113,17 +113,13 @@ def estimate(
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
     cut = {"cut": round(needed[PARTS[0]])} if chosen != PARTS[0] else {}
     if (different := num_different(data.gold, fitted.plan.task.parts, FEWEST)) < FEWEST:
-        return {KEY: {"why_not": f"it needs {FEWEST} different examples, and there {_are(different)}"}}
+        return {KEY: {"why_not": f"it needs {FEWEST} different examples, and has {different}"}}
     if chosen is None:
         return {KEY: {"why_not": TOO_LONG.format(needed[1], seconds)}}
     try:
         return {KEY: _judged(fitted, data, heads, chosen) | cut}
     except ValueError as why:
         return {KEY: {"why_not": str(why)}}
-
-
-def _are(count: int) -> str:
-    return f"is {count}" if count == 1 else f"are {count}"
 
 
 def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chosen: int) -> dict[str, Any]:
@@ -188,7 +184,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     if not FEWEST <= num_different(train, plans[0].task.parts, FEW_EXAMPLES) < FEW_EXAMPLES:
         return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
-    late, started = dict[str, str](), time.monotonic()
+    untried, started = dict[str, str](), time.monotonic()
     begun, data = begin(plans[0], given, seed)
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
@@ -196,14 +192,14 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
             fitted = with_head(begun, plan, data)
             answers = answers_left_out(fitted, data, parts[:1])
             if answered and (time.monotonic() - started) * len(parts) > CHOICE_SECONDS:
-                late[plan.head_kind] = "no time"
+                untried[plan.head_kind] = "no time"
             else:
                 answers |= answers_left_out(fitted, data, parts[1:])
                 answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
         except ValueError as why:
-            late[plan.head_kind] = str(why)
+            untried[plan.head_kind] = str(why)
         started = time.monotonic()
-    rest = "".join(f"; {kind} was not tried: {why}" for kind, why in late.items())
+    rest = "".join(f"; {kind} was not tried: {why}" for kind, why in untried.items())
     if not answered:
         return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}")
 

@@ -157,7 +157,8 @@ def _say_fitted(task: str, model: Any, out: Path) -> None:
     from boustro.tasks.estimate import CHOICE
 
     record = model.record
-    print(*filter(None, [record.get(CHOICE)]), sep="", end="\n" * (CHOICE in record), file=sys.stderr)
+    if CHOICE in record:
+        print(record[CHOICE], file=sys.stderr)
     print(f"task: {task} ({model!r})", file=sys.stderr)
     print_notices(record["notices"])
     print(
