@@ -335,3 +335,23 @@ def test_every_command_proposes_the_column_of_the_texts(write, tmp_path, capsys,
     assert main(words) == 1
     option = "--text-key" if command[0] == "tokenize" else "--text-column"
     assert f"{option} 'Die Nachricht'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_answers_have_the_columns_by_the_names_that_stand_in_the_file(tagger_folder, ending, number, tmp_path):
+    """With white space around them, and without any row those of the answers too."""
+    names, table = ["id", " pad ", "text"], tmp_path / f"a.{ending}"
+    frame = pd.DataFrame([["7", "x", "Ada left Lisse."]], columns=names).astype(object)[:number]
+    write = {"csv": frame.to_csv, "xlsx": frame.to_excel, "parquet": frame.to_parquet}[ending]
+    write(table, index=False)
+    for form in ("jsonl", "parquet", "arrow"):
+        out = tmp_path / f"answers.{form}"
+        assert main(["predict", str(tagger_folder), str(table), "--out", str(out), "--quiet"]) == 0
+        if form == "jsonl":
+            assert [list(json.loads(line)) for line in out.read_text("utf-8").splitlines()] == [
+                [*names, "entities"]
+            ] * number
+        else:
+            read = pd.read_parquet if form == "parquet" else pd.read_feather
+            assert [*read(out).columns] == [*names, "entities"] and len(read(out)) == number

@@ -87,7 +87,9 @@ class Types:
         import pyarrow
 
         kind = pyarrow.string() if table.form == "separated" else pyarrow.null()
-        self.widen(table.schema or pyarrow.schema([(key, kind) for key in table.keys]), table.path)
+        self.widen(
+            table.schema or pyarrow.schema([(table.padded.get(key, key), kind) for key in table.keys]), table.path
+        )
 
     def widen(self, schema: Any, name: Path | str) -> None:
         """Widen the types to those of a file or of some columns; raises as `see`."""

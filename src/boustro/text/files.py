@@ -24,10 +24,11 @@ but JSON over several lines is read in constant memory.
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from boustro.output import print_notices
@@ -72,11 +73,23 @@ class TableRow(dict[str, Any]):
     Attributes:
         is_blank: Whether it is an empty row between others.
         formats: How a workbook shows the values of its columns, where it says so.
+        padded: The names that have white space around them in the file, by their keys.
     """
 
-    def __init__(self, cells: Any = (), is_blank: bool = False, formats: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        cells: Any = (),
+        is_blank: bool = False,
+        formats: dict[str, str] | None = None,
+        padded: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(cells)
-        self.is_blank, self.formats = is_blank, formats or {}
+        self.is_blank, self.formats, self.padded = is_blank, formats or {}, padded
+
+    @property
+    def as_named(self) -> dict[str, Any]:
+        """The row under the names that its file has."""
+        return {self.padded.get(key, key): value for key, value in self.items()} if self.padded else dict(self)
 
 
 class Item(NamedTuple):
@@ -158,6 +171,12 @@ class Rows:
     source: Iterable[tuple[int, bytes] | None] = ()
     is_strict: bool = False
     """Whether all lines must be UTF-8; else a file in Windows-1252 is read, and noted."""
+
+    @property
+    def padded(self) -> dict[str, str]:
+        """The names that have white space around them in the file, by their keys."""
+        pairs = zip(self.keys, self.heads, strict=True)
+        return {key: head for key, head in pairs if isinstance(head, str) and key != head and key == head.strip()}
 
     @property
     def is_table(self) -> bool:
@@ -471,11 +490,11 @@ def _open_separated(rows: Rows, delimiter: str | None) -> None:
 def _separated_records(
     rows: Rows, file: Separated, head: CellRow, numbered: Iterator[tuple[int, CellRow]]
 ) -> Iterator[tuple[str, TableRow]]:
-    keys, notes = rows.keys, rows.notes
+    keys, notes, padded = rows.keys, rows.notes, rows.padded
     for number, row in numbered:
         where = f"{rows.path}:{number}"
         if row.is_blank:
-            yield where, TableRow(dict.fromkeys(keys), is_blank=True)
+            yield where, TableRow(dict.fromkeys(keys), is_blank=True, padded=padded)
             continue
         if row.cells == head.cells and len(keys) > 1:
             notes.append(Note(HEAD_AGAIN, where))
@@ -486,7 +505,7 @@ def _separated_records(
         if len(row.cells) < len(keys):
             notes.append(Note(SHORT, where))
         notes += [Note(what, where) for what in file.note(row, len(keys))]
-        yield where, TableRow(dict.fromkeys(keys) | dict(zip(keys, row.cells, strict=False)))
+        yield where, TableRow(dict.fromkeys(keys) | dict(zip(keys, row.cells, strict=False)), padded=padded)
 
 
 def _refuse_more(rows: Rows, where: str, line: int, number: int, advice: str) -> None:
@@ -520,14 +539,14 @@ def _open_sheet(rows: Rows, delimiter: str | None) -> None:
 
 
 def _sheet_records(rows: Rows, numbered: Iterator[SheetRow]) -> Iterator[tuple[str, TableRow]]:
-    keys = rows.keys
+    keys, padded = rows.keys, rows.padded
     for number, values, formats, is_unstored in numbered:
         where = f"{rows.path}: row {number}"
         if len(values) > len(keys):
             _refuse_more(rows, where, number, number, "give each column a name in the first row")
         record = dict.fromkeys(keys) | dict(zip(keys, values, strict=False))
         shown = {key: form for key, form in zip(keys, formats, strict=False) if form}
-        yield where, TableRow(record, is_blank=not values and not is_unstored, formats=shown)
+        yield where, TableRow(record, is_blank=not values and not is_unstored, formats=shown, padded=padded)
 
 
 # Parquet, Arrow, Feather

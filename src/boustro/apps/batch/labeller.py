@@ -204,6 +204,10 @@ class Labeller:
         line = {"row": row.number, "answer": answer} | ({"fields": fields} if self.shown.once else {})
         return as_json(line, default=json_value) + "\n"
 
+    def nothing(self) -> dict[str, Any]:
+        """Return an answer to no row, for the names of its fields."""
+        return record_of_nothing(self.model, self.shown.columns, self.shown.with_file)
+
     @cached_property
     def answer_heads(self) -> list[str]:
         """The columns of answers in a table, without repeating the name of another."""
@@ -233,6 +237,16 @@ class Labeller:
             return dialect.end
         kept = isinstance(row.given, TableRow)
         return dialect.format([*(values if kept else map(no_formula, values)), *map(no_formula, said)])
+
+
+def record_of_nothing(model: Any, columns: Mapping[str, Any], with_file: bool = False) -> dict[str, Any]:
+    """The fields of answers beside these columns, by their keys and how they are written, where there is no row."""
+    said = model.empty_answer()
+    if said is None:  # of a task that answers a text
+        said = model.to_record(model.answer_checked(["-"])[0])
+    said |= {FILE: ""} if with_file else {}
+    names = free_names(said, {*columns, *map(str, columns.values())})
+    return {names[name]: value for name, value in said.items()}
 
 
 def model_fingerprint(folder: Path) -> str:

@@ -192,7 +192,11 @@ def predict_files(
             answering.print(*frame, terminal)
         else:
             heads = labeller.answer_heads if form == "sheet" else ()
-            table = AnswerTable(files, reads, survey, made, heads, output.out, columns) if made and typed else None
+            table = (
+                AnswerTable(files, reads, survey, made, heads, output.out, columns, labeller.nothing)
+                if made and typed
+                else None
+            )
             answering.write(output.out, *frame, table)
         print_notices(rows.counts)
         print_notices(sum(map(Counter, answering.noticed.values()), Counter({PROBLEMS: answering.problems})))

@@ -190,14 +190,16 @@ class FileRow(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Fields of the row that its answer repeats."""
+        """Fields of the row that its answer repeats, under the names that its file has."""
         given = self.value if self.given is None else self.given
-        return dict(given) if isinstance(given, Mapping) else {}
+        return given.as_named if isinstance(given, TableRow) else dict(given) if isinstance(given, Mapping) else {}
 
     @property
     def cells(self) -> dict[str, Any]:
-        """Fields as cells of a table, where a line of text has its place."""
+        """Fields as cells of a table, by their keys, where a line of text has its place."""
         value = self.value
+        if isinstance(self.given, TableRow):
+            return dict(self.given)
         text = join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
         return self.fields or {PLACE: self.place, "text": text}
 

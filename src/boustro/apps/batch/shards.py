@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -24,7 +25,7 @@ from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import EMPTY, Predictor, model_fingerprint
+from boustro.apps.batch.labeller import EMPTY, Predictor, model_fingerprint, record_of_nothing
 from boustro.apps.batch.rows import FileRow, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, look
 from boustro.choose import choose
@@ -142,7 +143,10 @@ class ShardJob:
         path, notes, form = str(self.source / shard), [], self.form
         columns = self.predictor.columns
         survey = look([path], None, form, columns=columns)
-        table = AnswerTable([path], None, survey, form, (), target, columns) if form != "jsonl" else None
+        table = None
+        if form != "jsonl":
+            nothing = partial(record_of_nothing, self.predictor.answering.model, survey.heads)
+            table = AnswerTable([path], None, survey, form, (), target, columns, nothing)
         key = fingerprint(self.model, form, shard, [*survey.heads])
         grown = grow(
             target,

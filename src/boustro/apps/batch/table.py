@@ -9,7 +9,7 @@ read again, is in the line. Parquet and Arrow files that become one of them keep
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -95,7 +95,7 @@ def look(
                 if output == "sheet":
                     refuse_in_sheet(record, place, name)
             if survey.types is not None and not typed:
-                survey.types.see([record for _, record in some], file)
+                survey.types.see([r.as_named if isinstance(r, TableRow) else r for _, r in some], file)
     if output == "sheet" and counted[0] >= SHEET_ROWS:
         raise ValueError(f"{name}: {counted[0]:,} rows, and a workbook holds {SHEET_ROWS - 1:,}; write .csv")
     survey.rows = None if None in counted else counted[0]
@@ -147,6 +147,7 @@ class AnswerTable:
     Attributes:
         answers: The names of the columns behind those of the rows, of a workbook.
         name: The file that it becomes, for messages.
+        nothing: Gives the answer that has the columns where there is no row.
     """
 
     files: Sequence[str]
@@ -156,6 +157,7 @@ class AnswerTable:
     answers: Sequence[str]
     name: Path
     columns: Columns
+    nothing: Callable[[], Record]
 
     def write(self, part: Path, made: Path) -> None:
         """Make the table of what has grown; `ValueError` for what it cannot hold."""
@@ -166,6 +168,8 @@ class AnswerTable:
         answers = Types()
         for lines in _lines(part):
             answers.see([line["answer"] for line in lines], self.name)
+        if not len(answers.schema):  # no row, and the columns are there all the same
+            answers.see([self.nothing()], self.name)
         form = "parquet" if self.output == "parquet" else "arrow"
         if self.survey.alike:
             kept = self.survey.alike[0].schema
@@ -198,8 +202,8 @@ class AnswerTable:
                 yield line["fields"], line
             else:
                 row: FileRow = next(row for number, row in rows if number == line["row"])
-                given = row.given if isinstance(row.given, TableRow) else None
-                yield given or (row.cells if self.output == "sheet" else row.fields), line
+                given = row.given if isinstance(row.given, TableRow) else row.cells
+                yield given if self.output == "sheet" else row.fields, line
 
     @property
     def _again(self) -> bool:
