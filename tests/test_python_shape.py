@@ -9,6 +9,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 import boustro
+from boustro.apps.live.redactor import Redactor
 from boustro.tasks.data import read_data
 from boustro.types import Entity, Sentence
 
@@ -101,6 +102,13 @@ def test_what_is_no_text_is_named_by_its_number(text):
     ):
         with pytest.raises(ValueError, match=r"^text 1 is .*, which is not a string"):
             call()
+
+
+def test_what_is_no_list_and_no_text_in_parts_is_a_value_error():
+    with pytest.raises(ValueError, match="expected a text and its label"):
+        boustro.Classifier().fit(np.array("one text"), ["x", "y"])
+    with pytest.raises(ValueError, match="expected text, got NoneType"):
+        Redactor().feed(None)
 
 
 CALLS = Path(__file__).with_name("calls.txt")

@@ -90,9 +90,14 @@ def as_tags(given: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def are_texts(given: Any) -> bool:
     """Whether this is a list (or another sequence, a column of a table, an array) of texts alone."""
-    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+    if isinstance(given, (str, bytes, Mapping)) or not _is_sized(given) or not hasattr(given, "__iter__"):
         return False
     return len(given) > 0 and all(isinstance(item, str) for item in given)
+
+
+def _is_sized(given: Any) -> bool:
+    """Whether this has a length, which an array without dimensions only seems to have."""
+    return hasattr(given, "__len__") and getattr(given, "shape", None) != ()
 
 
 def is_frame(given: Any) -> bool:
@@ -106,9 +111,9 @@ def are_inputs(given: Any, labels: Any, words: bool) -> bool:
         return False
     if are_texts(given):
         return True
-    if isinstance(given, (str, Mapping)) or isinstance(labels, str) or not hasattr(given, "__len__") or not len(given):
+    if isinstance(given, (str, Mapping)) or isinstance(labels, str) or not _is_sized(given) or not len(given):
         return False
-    if not hasattr(labels, "__len__") or len(labels) != len(given) or not hasattr(given, "__iter__"):
+    if not _is_sized(labels) or len(labels) != len(given) or not hasattr(given, "__iter__"):
         return False
     if all(isinstance(plain_value(label), (str, int, float)) for label in labels):
         return True

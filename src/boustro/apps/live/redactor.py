@@ -254,8 +254,11 @@ class Redactor:
     def feed(self, chunk: str) -> Released:
         """Read a chunk; what can be released now.
 
-        Raises `Contradiction`, what the tagger raises, and `RuntimeError` after `end` and after an error.
+        Raises `Contradiction`, what the tagger raises, `ValueError` for what is no text, and `RuntimeError` after `end`
+        and after an error.
         """
+        if not isinstance(chunk, str):
+            raise ValueError(f"expected text, got {type(chunk).__name__}")
         return self._read(chunk, last=False)
 
     def end(self) -> Released:
