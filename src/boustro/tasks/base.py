@@ -473,7 +473,7 @@ class Task(Contract[Input, Result]):
         if is_of_splits(X):
             raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
         data = self._joined(X, y)
-        with texts_outside(self.fitted.labelling.gives_none):
+        with texts_outside(self.is_trained and self.fitted.labelling.gives_none):
             examples = self.read(data, **self.kept_reading(data, reading))
         for what, count in self.unknown_labels(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
