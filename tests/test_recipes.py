@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from transformers import BertConfig, ElectraConfig, EuroBertConfig, GPT2Config, 
 import boustro.lab.objectives
 from boustro.apps.cli.arguments import Line, resolved
 from boustro.apps.cli.commands import fit, predict
-from boustro.apps.cli.listed import list_options
+from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.listed import OptionTable, list_options
 from boustro.apps.cli.main import main
 from boustro.apps.cli.own_lms import adapt, elmo
 from boustro.apps.studies.compare.command import compare
@@ -70,6 +72,8 @@ def test_each_task_has_its_own_options_and_head(tmp_path):
         ("epochs: [", "not valid YAML"),
         ("- 3", "expected option names and their values"),
         ("3: 4", "expected option names and their values"),
+        ("epochs: 3\nlr: 1\nepochs: 4", "epochs is given twice; remove one of them"),
+        ("batch_words: 3\nbatch-words: 4", "batch-words is given twice; remove one of them"),
     ],
 )
 def test_a_recipe_is_checked(tmp_path, capsys, text, message):
@@ -139,7 +143,7 @@ def test_options_of_options_are_options():
     [
         (["ner", "a", "--format", "jsonl", "b"], {"folder": "ner", "files": ["a", "b"], "format": "jsonl"}),
         (["--quiet", "ner", "--reads=xml"], {"folder": "ner", "files": ["-"], "quiet": True, "reads": "xml"}),
-        (["ner", "--cache", "--format", "csv", "--no-cache", "--format", "html"], {"cache": False, "format": "html"}),
+        (["ner", "--cache", "--format", "html", "--states", "a", "--states=b"], {"cache": True, "states": ["a", "b"]}),
         (["ner", "--state_layers", "4,9", "--delay", "3"], {"state-layers": "4,9", "delay": 3}),
         (["--config", "recipe.yaml", "text"], {"folder": "ner", "files": ["text"], "format": "csv", "states": ["s"]}),
         (["--config", "recipe.yaml", "--format=conll"], {"folder": "ner", "files": ["-"], "format": "conll"}),
@@ -148,7 +152,7 @@ def test_options_of_options_are_options():
     ],
 )
 def test_words_become_values_wherever_they_stand(words, expected, tmp_path, monkeypatch):
-    """The last of several counts; of values without a name a recipe has those that it names and the line does not."""
+    """Several values are joined; of values without a name a recipe has those that it names and the line does not."""
     monkeypatch.chdir(tmp_path)
     Path("recipe.yaml").write_text("folder: ner\nformat: csv\nstates: [s]\n")
     Path("all.yaml").write_text("folder: ner\nfiles: [a, b]\n")
@@ -156,9 +160,28 @@ def test_words_become_values_wherever_they_stand(words, expected, tmp_path, monk
     assert {name: found[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_is_given_once_or_its_values_are_joined(name):
+    command = COMMANDS[name].function()
+    for option in Line.read(command, [], "boustro").table.named.values():
+        kind = bool if option.is_boolean else tuple[str, ...] if option.takes_several else str
+        table = OptionTable(command, [replace(option, hint=kind, default=None)], {}, "")
+        twice = [(option.name, []), (f"no-{option.name}", [])] if kind is bool else [(option.name, ["1"])] * 2
+        line = Line(table, [("", []), *twice], {}, None)
+        if option.takes_several:
+            assert line.values("boustro", "") == {option.name: ("1", "1")}
+        else:
+            with pytest.raises(OptionError, match=r"(is given twice|are both given); remove one"):
+                line.values("boustro", "")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--config", "a", "--config=a"], "--config is given twice; remove one of them"),
+        (["--seeds=1", "--seeds", "1"], "--seeds is given twice; remove one of them"),
+        (["--quiet", "--quiet"], "--quiet is given twice; remove one of them"),
+        (["--no-cache", "--cache"], "--no-cache and --cache are both given; remove one of them"),
         (["--config"], "--config needs a value"),
         (["--cases", "a"], "--cases must be 2 values, not"),
         (["--seeds"], "--seeds needs a value: number of seeds"),

@@ -104,8 +104,8 @@ class Line:
         recipe = read_recipe(Path(path)) if path else {}
 
         def values(name: str) -> list[Any]:
-            given = next((tail for option, tail in reversed(words) if option == name), None)
-            return _listed(recipe.get(name)) if given is None else given
+            given = [tail for option, tail in words if option == name]
+            return [word for tail in given for word in tail] if given else _listed(recipe.get(name))
 
         def value(name: str) -> Any:
             return next(iter(values(name)), None)
@@ -152,6 +152,7 @@ class Line:
             if isinstance(note, Instead)
         ]
         values: dict[str, Any] = dict.fromkeys(replaced)
+        given: dict[str, tuple[str, list[str]]] = {}
         positional = [option for option in positional if option.name not in replaced]
         bare = list(self.words[0][1])
         for name, words in self.words[1:]:
@@ -164,7 +165,11 @@ class Line:
                 after = "it" if not most else "that"
                 raise OptionError(f"{option.flag} {what}, and {shorten(words[most])} stands after {after}")
             bare += words[most:]
-            values[option.name] = name == option.name if option.is_boolean else read_value(option, words[:most])
+            if option.name in given and not option.takes_several:
+                raise OptionError(_given_twice(given[option.name][0], name))
+            joined = given.setdefault(option.name, (name, []))[1]
+            joined += words[:most]
+            values[option.name] = name == option.name if option.is_boolean else read_value(option, joined)
         for name, value in self.recipe.items():
             option = next(row for row in self.table.options if row.name == name)
             if name not in values and not option.positional:
@@ -318,9 +323,14 @@ def read_recipe(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: its manifest does not hold the options of a command; name a YAML file")
     else:
         try:
-            options = yaml.safe_load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            options, node = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        names = [str(key.value).replace("_", "-") for key, _ in pairs]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"{path}: {twice} is given twice; remove one of them")
     if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
         raise ValueError(f"{path}: expected option names and their values, such as epochs: 5")
     return {name.replace("_", "-"): value for name, value in options.items()}
@@ -371,15 +381,22 @@ def _most(option: Option | None, words: Sequence[str]) -> int:
 
 
 def _take(words: list[tuple[str, list[str]]], option: str) -> str | None:
-    """The value of an option that no function has, the last one; it is taken out, and the words after it stay."""
-    value = None
-    for place in [place for place, (name, _) in enumerate(words) if name == option][::-1]:
-        _, tail = words.pop(place)
-        if not tail:
-            raise OptionError(f"--{option} needs a value")
-        value = tail[0] if value is None else value
-        words[0][1].extend(tail[1:])
-    return value
+    """The value of an option that no function has; it is taken out, and the words after it stay."""
+    places = [place for place, (name, _) in enumerate(words) if name == option]
+    if not places:
+        return None
+    if places[1:]:
+        raise OptionError(_given_twice(option, option))
+    _, tail = words.pop(places[0])
+    if not tail:
+        raise OptionError(f"--{option} needs a value")
+    words[0][1].extend(tail[1:])
+    return tail[0]
+
+
+def _given_twice(name: str, again: str) -> str:
+    what = f"--{name} is given twice" if name == again else f"--{name} and --{again} are both given"
+    return f"{what}; remove one of them"
 
 
 def _expand_home(word: str) -> str:
