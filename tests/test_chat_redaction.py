@@ -51,11 +51,11 @@ def said(deltas, name="content") -> str:
     ("text", "expected"),
     [
         (json.dumps({"to": "Zürich", "n": 1.50}), {"to": "[LOC_1]", "n": 1.5}),
-        (json.dumps({"a": NESTED}), {"a": '{"b":"[\\"[LOC_1]\\"]","[PER_1]":"\\"[LOC_1]\\""}'}),
-        (json.dumps(json.dumps(json.dumps({"to": "Zürich"}))), '"{\\"to\\":\\"[LOC_1]\\"}"'),
+        (json.dumps({"a": NESTED}), {"a": '{"b": "[\\"[LOC_1]\\"]", "[PER_1]": "\\"[LOC_1]\\""}'}),
+        (json.dumps(json.dumps(json.dumps({"to": "Zürich"}))), '"{\\"to\\": \\"[LOC_1]\\"}"'),
         ('{"log": "at {\\"Z\\\\u00fcrich: 1"}', {"log": 'at {"[LOC_1]: 1'}),  # not complete, but its escapes are read
         ('{"Ada": 1, "Okonkwo": 2, "Ada Brandt": 3}', {"[PER_1]": 1, "[PER_2]": 2, "[PER_3]": 3}),
-        ('{"+49 30 1234567": 0, "n": {"phone": 7}}', {"[PHONE_1]": 0, "n": {"phone": 7}}),
+        ('{"+49 30 1234567": 0, "n": {"phone": 7}}', {"+[PHONE_1]": 0, "n": {"phone": 7}}),
     ],
 )
 def test_json_is_read_to_any_depth(text, expected):
@@ -138,6 +138,20 @@ def test_everything_in_a_request_is_checked():
     assert conversation().ask(user("x") | {"documents": [SECRET]}, passed=["documents"])["documents"] == [SECRET]
 
 
+@pytest.mark.parametrize(
+    ("put_back", "expected"),
+    [
+        (True, ["[PER_3] met [PER_1].", "[PER_2] flew.", "Where is [PER_1]? And [PER_4]?"]),
+        (False, ["[PER_2] met [PER_1].", "[PER_2] flew.", "Where is [PER_1]? And [PER_3]?"]),
+    ],
+)
+def test_a_mask_in_a_request_is_taken_but_for_those_that_a_reader_of_masks_repeats(put_back, expected):
+    said = ["Ada met [PER_1].", "[PER_2] flew.", "Where is [PER_1]? And Okonkwo?"]
+    messages = [{"role": role, "content": one} for role, one in zip(("user", "assistant", "user"), said, strict=True)]
+    made = conversation().ask({"messages": messages}, put_back=put_back)
+    assert [one["content"] for one in made["messages"]] == expected
+
+
 def test_a_whole_answer_and_its_names():
     talk = conversation()
     talk.ask(user("Okonkwo?"))
@@ -198,7 +212,7 @@ def test_content_that_was_asked_for_as_json_is_held_and_read():
     text = json.dumps({"name": "Élodie 🦬", "ids": [1, 2.50]})
     asked = user("x") | {"response_format": {"type": "json_object"}}
     made = stream(*(chunk({"content": letter}) for letter in text), chunk({}, "stop"), asked=asked)
-    assert [json.loads(d["content"]) for d in made if d.get("content")] == [{"name": "[PER_1]", "ids": [1, 2.5]}]
+    assert [json.loads(d["content"]) for d in made if d.get("content")] == [{"name": "[PER_1] 🦬", "ids": [1, 2.5]}]
 
 
 @pytest.mark.parametrize(

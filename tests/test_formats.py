@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import lzma
 import os
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data import load_data, read_data
 from boustro.tasks.data.reading import REPAIRED, DataOptions
 from boustro.tasks.data.schemes import gold_entities
+from boustro.text.files import KEYS, open_rows
 from boustro.types import Sentence
 from labelled import UD, rows, spans
 
@@ -195,6 +197,32 @@ def test_a_stream_is_read_like_a_file(file, content):
     stream = Path(f"/dev/fd/{reader}")
     assert [(s.words, s.tags) for s in read_data(stream)] == [(s.words, s.tags) for s in read_data(file("a", content))]
     os.close(reader)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize(
+    "content",
+    [
+        'id,text\r\n1,"Ada, who\nleft."\r\n2,So\r\n',
+        "\ufeffid;text\n1;Ada\n\n2;So\n",
+        "sep=|\nid|text\n1|Ada\n",
+        "text\tn\nAda\t1\n",
+        '{"n": 1, "text": "Ada"}\n{"text": "So"}\n',
+        '\ufeff[\n{"text": "Ada"},\n{"text": "So"}]',
+        "Ada, text\nSo\n",
+    ],
+)
+def test_a_stream_of_texts_has_the_form_that_it_shows(file, content, pack):
+    def items(path):
+        return [item.value for item in open_rows(path, notes=[], keys=KEYS).items() if item is not None]
+
+    path = file("a", content)
+    reader, writer = os.pipe()
+    os.write(writer, pack(path.read_bytes()))
+    os.close(writer)
+    found = items(Path(f"/dev/fd/{reader}"))
+    os.close(reader)
+    assert found == items(path) and all(isinstance(one, str) == ("Ada, text" in content) for one in found)
 
 
 WORDS = 'Sentence #,Word,POS,Tag\n1,Müller,NNP,B-per\n,left,VBD,O\n2,Vellmar,NNP,B-geo\n,"1,000",CD,O\n'

@@ -29,7 +29,7 @@ from toy_tagger import ToyLive, ToyTagger
 pytestmark = pytest.mark.slow
 SECRET = "Okonkwo"
 SAID = "Ada Brandt and Okonkwo left Port Lisse: call +49 30 1234567 now."
-SAFE = "[PER_1] and [PER_2] left [LOC_1]: call [PHONE_1] now."
+SAFE = "[PER_1] and [PER_2] left [LOC_1]: call +[PHONE_1] now."
 MAKE = """
 import time
 from boustro.integrations.litellm import BoustroGuardrail
@@ -199,7 +199,7 @@ def test_prompts_are_masked_and_names_come_back(upstream, chat, model):
     assert said(chat(SAID, True, guardrail, model=model)) == SAID
     assert [one["messages"][0]["content"] for one in upstream.asked] == [SAFE, SAFE]
     upstream.say = lambda body: events(*letters("[PER_1] knows Élodie 🦬 and [PER_2]"))
-    assert said(chat("Ada?", True, guardrail, model=model)) == "Ada knows [PER_2] and [PER_2]"
+    assert said(chat("Ada?", True, guardrail, model=model)) == "Ada knows [PER_3] 🦬 and [PER_2]"
 
 
 def test_other_ways_to_write(upstream, chat):

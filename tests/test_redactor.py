@@ -3,11 +3,13 @@
 import json
 import os
 import random
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import torch
 from hypothesis import given
@@ -31,11 +33,14 @@ from boustro.apps.live.redactor import (
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
+from boustro.types import Entity
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 
 TEXT = "Ada Brandt and Élodie 🦬 met Okonkwo in Port Lisse; in May it rained. May said: call Ada at +49 30 1234567, ok?"
-MASKED = "[PER_1] and [PER_2] met [PER_3] in [LOC_1]; in May it rained. [PER_4] said: call [PER_5] at [PHONE_1], ok?"
+MASKED = (
+    "[PER_1] and [PER_2] 🦬 met [PER_3] in [LOC_1]; in May it rained. [PER_4] said: call [PER_5] at +[PHONE_1], ok?"
+)
 WORDS = [*NAMES, "May", "said", "Port", "Brandt", "it", "rained.", "🦬", "[PER_1]", "[PER_", "[LOC_2]", "]", "3"]
 texts = st.lists(st.sampled_from([*WORDS, " ", " ", "\n", "-"]), max_size=30).map("".join)
 
@@ -73,7 +78,7 @@ def test_without_a_tagger_that_of_the_package_reads():
     redactor = Redactor(labels=["PERSON"])
     assert redactor.feed("Ada Brandt left Vellmar.").text + redactor.end().text == "[PERSON_1] left Vellmar."
     checker = Checker()
-    assert checker.json('{"by": "Ada Brandt"}', Masks(checker.labels)) == '{"by":"[PERSON_1]"}'
+    assert checker.json('{"by": "Ada Brandt"}', Masks(checker.labels)) == '{"by": "[PERSON_1]"}'
 
 
 def test_a_word_that_may_be_in_a_name_is_left_out_whole_or_in_a_stream():
@@ -128,7 +133,8 @@ def test_a_word_over_the_threshold_is_in_an_entity_of_a_type_that_counts(tagger_
 @given(texts, st.lists(st.integers(0, 200), max_size=12), st.sampled_from([1, 3, None]))
 def test_chunks_and_the_whole_text_agree_whatever_the_text(text, cuts, delay):
     def masks_of(chunks):
-        return redact(chunks, delay=delay)[0]
+        found = redact(chunks, delay=delay)[0]
+        return re.sub(r"_\d+]", "]", found) if "_" in text else found  # a mask that comes later can take a number
 
     assert masks_of(chunked(text, cuts)) == masks_of(list(text))
 
@@ -144,9 +150,9 @@ def test_nothing_of_a_name_is_released_before_it_is_final():
 
 
 def test_what_is_written_instead():
-    assert redact([TEXT], write="label")[0].startswith("[PER] and [PER] met [PER] in [LOC];")
+    assert redact([TEXT], write="label")[0].startswith("[PER] and [PER] 🦬 met [PER] in [LOC];")
     text, found = redact([TEXT], write="event", labels=["PHONE"])
-    assert text.endswith("call Ada at , ok?") and [(r.label, r.written) for r in found] == [("PHONE", "")]
+    assert text.endswith("call Ada at +, ok?") and [(r.label, r.written) for r in found] == [("PHONE", "")]
     assert text[found[0].at :] == ", ok?" and found[0].score == 0.9
     with pytest.raises(OptionError, match="did you mean 'PER'"):
         redact([], labels=["PERS"])
@@ -169,13 +175,62 @@ def test_a_mask_in_the_text_stays_and_its_number_is_taken():
     spans = [Region(0, 14, "PER", None), Region(22, 27, "PER", None)]
     assert rewrite("Dr [PER_7], Li called PER_7", spans, masks, "mask").text == "[PER_1][PER_7][PER_2] called [PER_3]"
     assert rewrite("[PER_7]", [Region(1, 6, "PER", None)], masks, "mask").text == "[PER_7]"
-    assert redact(["[PHONE_12345] +49 30 1234567"])[0] == "[PHONE_12345] [PHONE_1]"
+    assert redact(["[PHONE_12345] +49 30 1234567"])[0] == "[PHONE_12345] +[PHONE_1]"
 
 
-def test_a_name_before_a_mask_gets_its_number_as_it_would_in_chunks():
-    assert (
-        redact(["Ada, [PER_1], Okonkwo"])[0] == redact(list("Ada, [PER_1], Okonkwo"))[0] == "[PER_1], [PER_1], [PER_2]"
-    )
+@pytest.mark.parametrize("chunks", [["Ada, [PER_1], Okonkwo"], list("Ada, [PER_1], Okonkwo")])
+def test_a_mask_that_stands_behind_a_name_is_taken_too(chunks):
+    assert redact(chunks)[0] == "[PER_2], [PER_1], [PER_3]"
+
+
+EDGES = {
+    "«| Ada Brandt |» Lisse |": "| [PER_1] | Lisse |",
+    "«Ada | Okonkwo»": "[PER_1] | [PER_2]",
+    "<«b>Ada</b> Brandt»": "<b>[PER_1]</b> [PER_2]",
+    "</«p»>\n<«br/»>«<i»>": "</p>\n<br/><i>",
+    "«<Ada Brandt>» «<ada>»": "<[PER_1]> <[PER_2]>",
+    "«**Ada**» «`Ada`» «_Ada_» «~~Ada~~,»": "**[PER_1]** `[PER_1]` _[PER_1]_ ~~[PER_1]~~,",
+    "&«quot»;Ada «&#39;Ada&nbsp;»": "&quot;Ada &#39;[PER_1]&nbsp;",
+    "«‘Ada’» «“Ada”» «(Ada)!» «Ada\u200b»": "‘[PER_1]’ “[PER_1]” ([PER_1])! [PER_1]\u200b",
+    "«José García» «Jose\u0301 Garci\u0301a» «JOSÉ\n GARCÍA.»": "[PER_1] [PER_1] [PER_1].",
+    "«O’Brien» «O'Brien» «Anna‑Lena» «Anna-Lena»": "[PER_1] [PER_1] [PER_2] [PER_2]",
+    "«दानि» «...» «12:30» «747 | Ada» «030 12»": "[PER_1] ... 12:30 747 | [PER_2] [PHONE_1]",
+    "«Ada 🦬» «Ada ❤️»": "[PER_1] 🦬 [PER_1] ❤️",
+}
+"""What a tagger finds, between « and », and the text with masks."""
+
+
+class Finder(ToyTagger):
+    """Finds what it is told."""
+
+    def __init__(self, marked: str) -> None:
+        super().__init__()
+        self.text, self.spans = "", []
+        for part in re.split("[«»]", marked):
+            self.spans.append((len(self.text), len(self.text) + len(part)))
+            self.text += part
+
+    def find(self, text):
+        begin = text.find(self.text)
+        spans = [(begin + a, begin + b) for a, b in self.spans[1::2]]
+        return [Entity("PHONE" if text[a] == "0" else "PER", a, b, text[a:b], 0.9) for a, b in spans]
+
+
+@pytest.mark.parametrize("marked", EDGES)
+def test_a_mask_begins_and_ends_where_a_name_does_at_every_door(marked):
+    tagger, masked = Finder(marked), EDGES[marked]
+    redactor = Redactor(tagger, None, live=ToyLive)
+    redactor._live._decide = lambda until, ended: [
+        Event("final", e.label, e.start, e.end, e.text, 1) for e in tagger.find(tagger.text)
+    ]
+    redactor._live.feed = lambda chunk: []
+    assert redactor.feed(tagger.text).text + redactor.end().text == masked
+    checker, reading = Checker(tagger), BodyTexts()
+    slot = reading.text(tagger.text, "")
+    checker.fill([slot], Masks(tagger.types))
+    assert slot.result == masked
+    given = json.dumps({"a": {"to": tagger.text}})
+    assert json.loads(checker.json(given, Masks(tagger.types))) == {"a": {"to": masked}}
 
 
 def test_regions_that_overlap_are_one():
@@ -219,7 +274,7 @@ def test_an_entity_and_a_mask_are_released_whole_or_not_at_all():
     tagger.events, tagger.safe = [Event("final", "LOC", 10, 17, "", 1)], 14
     assert redactor.feed("_2] x").text == " "  # the entity begins in a mask
     tagger.events = []
-    assert redactor.end().text == "[PER_2][LOC_1]"
+    assert redactor.end().text == "[PER_2] [LOC_1]"
 
 
 def test_a_failure_of_the_tagger_ends_it_and_releases_nothing():
@@ -263,14 +318,14 @@ def test_there_are_ten_thousand_masks_less_one():
 
 
 FILES = {
-    "t.csv": "\ufeffid;message;n\r\n1;Ada Brandt met Okonkwo. Ada Brandt paid;x\r\n2;;\r\n\r\n3;Ada again;7\r\n",
+    "t.csv": '\ufeffid;"message";n\r\n1;"Ada Brandt met Okonkwo. Ada Brandt paid";"x"\n2;"";\r\n\r\n3;Ada again;7',
     "t.jsonl": '{"n": 1, "log": "{\\"by\\": \\"Ada Brandt\\"}", "to": ["Ada Brandt"]}\n\n{"n": 2.5}\n',
     "t.json": '[\n  {\n    "to": "Ada Brandt",\n    "n": 1\n  }\n]\n',
     "t.txt": "Ada Brandt left.\r\n\r\nAda Brandt came with Okonkwo.",
 }
 MASKED_FILES = {
-    "t.csv": "\ufeffid;message;n\r\n1;[PER_1] met [PER_2]. [PER_1] paid;x\r\n2;;\r\n\r\n3;[PER_1] again;7\r\n",
-    "t.jsonl": '{"n": 1, "log": "{\\"by\\":\\"[PER_1]\\"}", "to": ["[PER_1]"]}\n\n{"n": 2.5}\n',
+    "t.csv": '\ufeffid;"message";n\r\n1;"[PER_1] met [PER_2]. [PER_1] paid";"x"\n2;"";\r\n\r\n3;[PER_1] again;7',
+    "t.jsonl": '{"n": 1, "log": "{\\"by\\": \\"[PER_1]\\"}", "to": ["[PER_1]"]}\n\n{"n": 2.5}\n',
     "t.json": '[\n  {\n    "to": "[PER_1]",\n    "n": 1\n  }\n]\n',
     "t.txt": "[PER_1] left.\r\n\r\n[PER_1] came with [PER_2].",
 }
@@ -309,6 +364,54 @@ def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, fil
     assert main(["redact", *target]) == 1 and "give --overwrite" in capsys.readouterr().err
     assert main(["redact", *target, "--overwrite", "--with", "label"]) == 0
     assert (out / "t.txt").read_text() == "[PER] left.\n\n[PER] came with [PER]."
+
+
+NUMBERS = '"a": 1.10, "b":1E5,"c" : -0, "d": 1.000000000000000005, "e": 1e400, "f": 1' + "0" * 5000
+STREAMED = [
+    f'\ufeff{{"to":"Ada",  {NUMBERS}, "u": "\\u00e9 Ada", "half": "\\ud83d", '
+    f'"say": "{{\\"n\\": 1.0,\\"to\\":\\"Ada\\"}}"}}\n\n"Ada"',
+    '\ufeff[\n {"to": "Ada"},\n {"n": 1.50}\n]\n',
+    '{\n "to": "Ada"}\n{"to": "Okonkwo"}',
+    'message\tn\r\n"Ada"\t"Ada"\r\nmessage\tn\r\n\r\n\r\n',
+    "sep=;\nn;message\n1;Ada\n2\n",
+    "message|n\n\n  \nOkonkwo|1\n \n",
+    "Ada, message\n",
+]
+
+
+@pytest.mark.parametrize("given", STREAMED)
+def test_a_stream_is_what_a_file_without_an_ending_is(toy, given, file, capsys, monkeypatch):
+    named = ["--text-column", "message"] if "message" in given and "\n" in given[:-1] else []
+    path = file("given", given)
+    assert main(["redact", str(path), *named, "--quiet"]) == 0
+    found = capsys.readouterr().out
+    with path.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["redact", "-", *named, "--quiet"]) == 0
+    assert capsys.readouterr().out == found and found != given
+    names = {"[PER_1]": "Ada" if "Ada" in given else "Okonkwo", "[PER_2]": "Okonkwo"}
+    assert restore(found, names) == given
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.txt", "t.parquet"])
+@pytest.mark.parametrize("same", [[], ["--same-everywhere"]])
+def test_a_mask_that_a_row_has_is_taken_wherever_it_stands(toy, file, tmp_path, name, same):
+    rows = [{"text": "Ada left.", "by": "[PER_1]"}, {"text": "Okonkwo left.", "by": "[PER_2] [PER_0003]"}]
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / name
+    if name == "t.parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        lines = {"t.csv": "{text},{by}", "t.jsonl": '{{"text": "{text}", "by": "{by}"}}', "t.txt": "{text} {by}"}[name]
+        head = "text,by\n" if name == "t.csv" else ""
+        path.write_text(head + "".join(lines.format(**row) + "\n" for row in rows))
+    (tmp_path / "in" / "u.txt").write_text("[PER_5], Ada")
+    assert main(["redact", str(tmp_path / "in"), "--out", str(tmp_path / "out"), *same]) == 0
+    out = tmp_path / "out" / name
+    found = str(pyarrow.parquet.read_table(out).to_pylist()) if name == "t.parquet" else out.read_text()
+    assert ("[PER_4] left" in found and "[PER_6] left" in found) if same else found.count("[PER_2] left") == 1
+    assert "[PER_1] left" in found or same
+    assert (tmp_path / "out" / "u.txt").read_text() == ("[PER_5], [PER_4]" if same else "[PER_5], [PER_1]")
 
 
 def test_one_name_has_one_mask_in_a_row_or_everywhere(toy, file, tmp_path, capsys):
@@ -362,8 +465,8 @@ def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     [
         ("a.csv", "id,mesage\n1,Ada\n", ["--text-column", "message"], "no column 'message'; did you mean 'mesage'?"),
         ("a.csv", "id,body\n1,Ada\n", [], "no column 'text' (found: id, body); name the column, such as"),
-        ("a.jsonl", '{"a": 1}\n{"a": \n', [], "a.jsonl:2: is not JSON"),
-        ("a.jsonl", '{"a": "Ada", "a": "Okonkwo"}\n', [], "a.jsonl:1: is not JSON, or has a key twice"),
+        ("a.jsonl", '{"a": 1}\n{"a": \n', [], "a.jsonl:2: not a JSON object (Expecting value"),
+        ("a.jsonl", '{"a": "Ada", "a": "Okonkwo"}\n', [], "a.jsonl:1: not a JSON object (the key 'a' comes twice"),
         ("a.txt", b"Ada\n\x81\n", [], "a.txt:2"),
         ("a.txt", "Ada\n", ["--text-column", "message"], "lines of text have no columns"),
         ("a.conll", "Ada B-PER\n", [], "words in columns"),
@@ -380,4 +483,4 @@ def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, ca
 
 def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
     checker = Checker(threshold=1e-9)
-    assert checker.json('{"n": 7, "to": "it"}', Masks(checker.labels)).startswith('{"n":7,"to":"[')
+    assert checker.json('{"n": 7, "to": "it"}', Masks(checker.labels)).startswith('{"n": 7, "to": "[')

@@ -23,14 +23,17 @@ from pyarrow import feather, ipc, parquet
 
 from boustro.apps.batch.rows import read_rows
 from boustro.apps.cli.main import main
+from boustro.output import as_json
 from boustro.tasks.data import load_data
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
 from boustro.text.documents import read_documents
 from boustro.text.kinds import START, kind_of_file, refuse_kind
+from boustro.text.rows import parse_record
 from boustro.text.shards import Shards, tokenize
 from boustro.text.tokenizers import load_tokenizer
+from boustro.types import TypedLabel
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -375,3 +378,16 @@ def test_commands_name_it(tmp_path, capsys):
 def test_what_is_no_file_has_no_kind(tmp_path):
     assert kind_of_file(tmp_path) is None
     assert kind_of_file(tmp_path / "absent") is None
+
+
+NUMBERS = '{"a": 1.10, "b": [1E5, -0, -0.0, 1e400, 1.000000000000000005, 0.1, 12345678901234567890], "c": {"d": 1.0}}'
+
+
+def test_numbers_keep_their_spelling(tagger_folder, tmp_path, capsys):
+    value = parse_record(NUMBERS, "a:1")
+    assert as_json(value) == as_json(pickle.loads(pickle.dumps(value))) == NUMBERS
+    assert value["a"] == 1.1 and TypedLabel(value["a"]) == "1.1" and type(TypedLabel(value["a"]).value) is float
+    line = f'{{"text": "", {NUMBERS[1:-1]}}}'
+    (tmp_path / "a.jsonl").write_text(f"{line}\n")
+    assert main(["predict", str(tagger_folder), str(tmp_path / "a.jsonl"), "--format", "jsonl", "--quiet"]) == 0
+    assert capsys.readouterr().out == f'{line[:-1]}, "entities": []}}\n'

@@ -32,18 +32,53 @@ class RunOptions:
 DEFAULT_RUN = RunOptions()
 
 
+class SpelledNumber(float):
+    """A number of JSON that Python would write otherwise, with its `digits`: `1.10`, `1E5`, `1e400`."""
+
+    digits: str
+
+    def __new__(cls, digits: str) -> "SpelledNumber":
+        made = super().__new__(cls, digits)
+        made.digits = digits
+        return made
+
+    def __getnewargs__(self) -> Any:
+        return (self.digits,)
+
+
 def as_json(value: object, indent: int | None = None, default: Callable[[object], object] | None = None) -> str:
     """JSON as every file and every option of ours has it; `default` makes values of other types fit.
 
     What Unicode calls a line end is written as an escape, so that a value is one line to every reader of lines. Numbers
-    that JSON does not have (not a number, infinity) are null.
+    that JSON does not have (not a number, infinity) are null; a `SpelledNumber` stays as it is.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, indent=indent, default=default, allow_nan=False)
+        if indent is None and _has_spelled(value):
+            text = _spelled(value, default)
+        else:
+            text = json.dumps(value, ensure_ascii=False, indent=indent, default=default, allow_nan=False)
     except ValueError:
         made = json.loads(json.dumps(value, default=default), parse_constant=lambda name: None)
         text = json.dumps(made, ensure_ascii=False, indent=indent)
     return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _has_spelled(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_spelled, value.values()))
+    return any(map(_has_spelled, value)) if isinstance(value, (list, tuple)) else type(value) is SpelledNumber
+
+
+def _spelled(value: object, default: Callable[[object], object] | None) -> str:
+    if isinstance(value, SpelledNumber):
+        return value.digits
+    if isinstance(value, dict):
+        keys = (json.dumps({key: None}, ensure_ascii=False).removesuffix("null}")[1:] for key in value)
+        return (
+            f"{{{', '.join(key + as_json(one, None, default) for key, one in zip(keys, value.values(), strict=True))}}}"
+        )
+    assert isinstance(value, (list, tuple))
+    return f"[{', '.join(as_json(one, None, default) for one in value)}]"
 
 
 def check_output(file: Path | None) -> None:

@@ -28,7 +28,7 @@ class TypedLabel(str):
     def __new__(cls, value: bool | int | float, name: str = "") -> "TypedLabel":
         """The label of a value, by default named as Python writes it."""
         made = super().__new__(cls, name or value)
-        made.value = value
+        made.value = float(value) if isinstance(value, float) else value  # a subclass would be another kind of label
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:

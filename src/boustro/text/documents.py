@@ -8,6 +8,7 @@ first line and bytes too: lines of JSON objects with a text are rows, whatever t
 """
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -19,7 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeVar
 
@@ -59,6 +60,8 @@ def _open_zstd(path: Path, mode: str) -> IO[bytes]:
 
 
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
+PACKED_STREAMS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
+"""Endings of compressed files by the first bytes of a stream, which has no name."""
 
 
 def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split = "blank-line") -> Iterator[str]:
@@ -119,6 +122,7 @@ def decode_line(path: Path, number: int, line: bytes, notes: list[Note] | None =
     JSON nor CoNLL-U, which are UTF-8 by definition), a line of a file that is in Windows-1252 as a whole is read, and
     noted.
     """
+    line = line.rstrip(b"\r\n")
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
@@ -182,9 +186,48 @@ def _fault_of(path: Path, size: int, written: int) -> str | None:
 
 
 def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
-    """Yield numbered lines as bytes, as `read_arriving`; `ValueError`, with what it is, for a file that is not plain
-    text."""
+    """Yield numbered lines as bytes with their ends, as `read_arriving`.
+
+    Raises `ValueError`, with what it is, for a file that is not plain text.
+    """
     return _numbered(path, _split_lines)
+
+
+class LineSource:
+    """The lines of a file as bytes, each time from its beginning; those of a stream once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stream = None if path.is_file() else read_raw(path)
+        self._held: list[tuple[int, bytes] | None] = []
+
+    def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
+        if self._stream is None:
+            return read_raw(self.path)
+        held, self._held = self._held, []
+        return chain(held, self._stream)
+
+    def whole(self) -> list[tuple[int, bytes]]:
+        """All lines, which can be read once more, those of a stream too."""
+        lines = [item for item in self if item is not None]
+        if self._stream is not None:
+            self._held = [*lines]
+        return lines
+
+    def look(self, most: int) -> list[tuple[int, str]]:
+        """The first lines; of a stream, those to the first that is not blank."""
+        if self._stream is None:
+            lines: list[tuple[int, bytes]] = []
+            with contextlib.suppress(ValueError):  # which is said when the file is read
+                lines += [item for item in islice(self, most) if item is not None]
+        else:
+            for item in self._stream:
+                self._held.append(item)
+                if item is not None and item[1].strip():
+                    break
+            lines = [item for item in self._held if item is not None]
+        texts = ((number, raw.rstrip(b"\r\n").decode(errors="replace")) for number, raw in lines)
+        return [(number, text.lstrip(BYTE_ORDER_MARK)) for number, text in texts]
 
 
 class EndedLine(NamedTuple):
@@ -200,9 +243,13 @@ def read_ended(path: Path, notes: list[Note]) -> Iterator[EndedLine]:
     """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last."""
     for item in _numbered(path, _lines_with_ends):
         if item is not None:
-            number, raw = item
-            bare = raw.rstrip(b"\r\n")
-            yield EndedLine(number, decode_line(path, number, bare, notes), raw[len(bare) :].decode(), bare[:3] == MARK)
+            yield ended_line(path, *item, notes)
+
+
+def ended_line(path: Path, number: int, raw: bytes, notes: list[Note]) -> EndedLine:
+    """A line as `read_raw` has it, with its end."""
+    end = raw[len(raw.rstrip(b"\r\n")) :].decode()
+    return EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
 
 
 def _lines_with_ends(file: IO[bytes]) -> Iterator[bytes]:
@@ -232,14 +279,15 @@ def _name(path: Path) -> str:
 
 
 def _split_lines(file: Any) -> Iterator[bytes | None]:
-    """Lines of a binary file without their ends, as they arrive; `None` whenever reading on would wait."""
+    """Lines of a binary file with their ends, as they arrive; `None` whenever reading on would wait."""
     begun: list[bytes] = []  # a line whose end has not come yet
     after_return = False
     while block := file.read1(BLOCK):
         if after_return and block[:1] == b"\n":  # the second half of CR LF
             block = block[1:]
         after_return = block[-1:] == b"\r"
-        lines = [*block.splitlines(), b""] if block[-1:] in (b"\r", b"\n", b"") else block.splitlines()
+        lines = block.splitlines(keepends=True)
+        lines += [b""] if block[-1:] in (b"\r", b"\n", b"") else []
         if len(lines) > 1:
             yield b"".join((*begun, lines[0]))
             yield from lines[1:-1]
@@ -261,11 +309,14 @@ def _is_ready(file: Any) -> bool:
 
 def open_binary(path: Path) -> IO[bytes]:
     """The bytes of a file, not compressed, or of standard input."""
-    if path == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise ValueError("standard input is closed; name a file to read")
-        return open(sys.stdin.fileno(), "rb", closefd=False)
-    return OPENERS.get(path.suffix, open)(path, "rb")
+    if path == STANDARD_INPUT and sys.stdin is None:
+        raise ValueError("standard input is closed; name a file to read")
+    if not is_stream(str(path)):
+        return OPENERS.get(path.suffix, open)(path, "rb")
+    is_own = path != STANDARD_INPUT
+    stream: Any = open(path if is_own else sys.stdin.fileno(), "rb", closefd=is_own)  # noqa: SIM115 (the caller's)
+    start = stream.peek(START)
+    return next((OPENERS[ending](stream) for mark, ending in PACKED_STREAMS.items() if start.startswith(mark)), stream)
 
 
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:

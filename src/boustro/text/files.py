@@ -14,7 +14,8 @@ A file is what its name says, and where that says nothing, or too little, what i
     .jsonl .ndjson .json               "json", and files that begin with an object or with an array of them
     .conllu .conllup                   "conllu": words in columns; and files with its columns under any name
     .conll .bio .iob .iob2             "conll"; and files whose lines are words and tags under any name
-    all else                           "text": lines
+    all else                           "text": lines; without an ending, as a stream has none, "separated" where the
+                                       first line has several names and one is that of texts
 
 A record of a table has all columns, in order, with the types that the file has: the text of a CSV file's cells,
 numbers, dates and truth values of a workbook, anything of parquet. A place is the row that a spreadsheet shows. Of a
@@ -26,7 +27,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -34,7 +35,7 @@ from typing import Any, Literal, NamedTuple
 from boustro.output import print_notices
 from boustro.text.columnar import read_record_batches, schema_of
 from boustro.text.columns import LOOKED_AT, columns_form, is_conllu
-from boustro.text.documents import BYTE_ORDER_MARK, STANDARD_INPUT, decode_line, is_stream, is_western, read_raw
+from boustro.text.documents import STANDARD_INPUT, LineSource, decode_line, ended_line, is_stream, is_western
 from boustro.text.kinds import kind_of_file
 from boustro.text.rows import (
     COLUMN_FILES,
@@ -53,7 +54,16 @@ from boustro.text.rows import (
     parse_record,
     records_of,
 )
-from boustro.text.separated import OTHERS, SEPARATED_BY, CellRow, Dialect, Separated, cell_text, json_value
+from boustro.text.separated import (
+    OTHERS,
+    SEPARATED_BY,
+    CellRow,
+    Dialect,
+    Separated,
+    begins_table,
+    cell_text,
+    json_value,
+)
 from boustro.text.workbooks import SHEET, SheetRow, sheet_rows
 from boustro.types import Note
 
@@ -74,6 +84,8 @@ class TableRow(dict[str, Any]):
         is_blank: Whether it is an empty row between others.
         formats: How a workbook shows the values of its columns, where it says so.
         padded: The names that have white space around them in the file, by their keys.
+        given: The row of a CSV or TSV file as it stands there.
+        before: Lines that are left out before it, as they stand there.
     """
 
     def __init__(
@@ -82,9 +94,12 @@ class TableRow(dict[str, Any]):
         is_blank: bool = False,
         formats: dict[str, str] | None = None,
         padded: Mapping[str, str] = MappingProxyType({}),
+        given: CellRow | None = None,
+        before: str = "",
     ) -> None:
         super().__init__(cells)
         self.is_blank, self.formats, self.padded = is_blank, formats or {}, padded
+        self.given, self.before = given, before
 
     @property
     def as_named(self) -> dict[str, Any]:
@@ -106,42 +121,6 @@ class Item(NamedTuple):
     value: Any
     is_line: bool = False
     problem: str = ""
-
-
-class _Source:
-    """The lines of a file as bytes, each time from its beginning; those of a stream once."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._stream = None if path.is_file() else read_raw(path)
-        self._held: list[tuple[int, bytes] | None] = []
-
-    def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
-        if self._stream is None:
-            return read_raw(self.path)
-        held, self._held = self._held, []
-        return chain(held, self._stream)
-
-    def whole(self) -> list[tuple[int, bytes]]:
-        """All lines, which can be read once more, those of a stream too."""
-        lines = [item for item in self if item is not None]
-        if self._stream is not None:
-            self._held = [*lines]
-        return lines
-
-    def look(self) -> list[tuple[int, str]]:
-        """The first lines; of a stream, those to the first that is not blank."""
-        if self._stream is None:
-            lines: list[tuple[int, bytes]] = []
-            with contextlib.suppress(ValueError):  # which is said when the file is read
-                lines += [item for item in islice(self, LOOKED_AT) if item is not None]
-        else:
-            for item in self._stream:
-                self._held.append(item)
-                if item is not None and item[1].strip():
-                    break
-            lines = [item for item in self._held if item is not None]
-        return [(number, raw.decode(errors="replace").lstrip(BYTE_ORDER_MARK)) for number, raw in lines]
 
 
 @dataclass
@@ -171,6 +150,12 @@ class Rows:
     source: Iterable[tuple[int, bytes] | None] = ()
     is_strict: bool = False
     """Whether all lines must be UTF-8; else a file in Windows-1252 is read, and noted."""
+    head: CellRow | None = None
+    """The first row of a CSV or TSV file, as it stands there."""
+    before: str = ""
+    """Text before the head of such a file, behind its byte order mark."""
+    after: str = ""
+    """Text after the last record of such a file, once all were read."""
 
     @property
     def padded(self) -> dict[str, str]:
@@ -332,7 +317,7 @@ def open_rows(
     """
     rows = Rows(path, notes=[] if notes is None else notes, only=only, is_strict=notes is None)
     if form not in TABULAR:
-        rows.source = source = _Source(path)
+        rows.source = source = LineSource(path)
         known = form or _form_of(source, delimiter, None if keys is None else [*keys], words, bare)
         rows.form = otherwise if known == "text" and form is None else known
     else:
@@ -342,7 +327,7 @@ def open_rows(
     return rows
 
 
-def _form_of(source: _Source, delimiter: str | None, keys: Sequence[str] | None, words: bool, bare: bool) -> Form:
+def _form_of(source: LineSource, delimiter: str | None, keys: Sequence[str] | None, words: bool, bare: bool) -> Form:
     ending = file_ending(source.path)
     if ending == SHEET:
         return "sheet"
@@ -355,16 +340,17 @@ def _form_of(source: _Source, delimiter: str | None, keys: Sequence[str] | None,
     separated = is_separated(source.path)
     if separated and not words:
         return "separated"
-    lines = source.look()
+    lines = source.look(LOOKED_AT)
     if ending in COLUMN_FILES:
         return "conllu" if is_conllu(lines) else "conll"
     if _begins_json(source, next((line.strip() for _, line in lines if line.strip()), ""), keys):
         return "json"
     columns = columns_form(lines, delimiter, bare) if source.path.is_file() else None  # a stream shows one line
+    separated = separated or (not ending and begins_table([line for _, line in lines], (*KEYS, *(keys or ()))))
     return columns or ("separated" if separated else "text")
 
 
-def _begins_json(source: _Source, first: str, keys: Sequence[str] | None) -> bool:
+def _begins_json(source: LineSource, first: str, keys: Sequence[str] | None) -> bool:
     if keys is None or hold_records(first, keys):
         return begins_rows(first)
     if not is_whole(source.path, first):
@@ -387,7 +373,7 @@ def form_of(path: Path, delimiter: str | None = None, words: bool = False, bare:
     if is_stream(str(path)):
         return "text"
     with contextlib.suppress(OSError, ValueError):
-        return _form_of(_Source(path), delimiter, None, words, bare)
+        return _form_of(LineSource(path), delimiter, None, words, bare)
     return "text"
 
 
@@ -476,28 +462,35 @@ def keys_of(heads: Sequence[Any], where: str) -> tuple[str, ...]:
 
 
 def _open_separated(rows: Rows, delimiter: str | None) -> None:
-    file = Separated(rows.path, rows.notes, delimiter)
+    source = rows.source
+    held = (ended_line(rows.path, *item, rows.notes) for item in source if item) if is_stream(str(rows.path)) else None
+    file = Separated(rows.path, rows.notes, delimiter, held)
     numbered = enumerate(file, start=1)  # a spreadsheet does not show the line `sep=;`
-    number, head = next(((n, row) for n, row in numbered if not row.is_blank), (0, None))
-    rows.dialect = file.dialect
+    number, head = next(numbered, (0, None))
+    rows.dialect, rows.before = file.dialect, file.dialect.declaration
+    while head is not None and head.is_blank:
+        rows.before += file.dialect.as_given(head)
+        number, head = next(numbered, (0, None))
     if head is not None:
-        rows.heads = head.cells
+        rows.head, rows.heads = head, head.cells
         bare = [c if quoted else c.strip().strip('"') for c, quoted in zip(head.cells, head.quoted, strict=True)]
         rows.keys = keys_of(bare, f"{rows.path}:{number}")
-        rows.records = _without_last_blanks(_separated_records(rows, file, head, numbered))
+        rows.records = _without_last_blanks(_separated_records(rows, file, head, numbered), rows)
 
 
 def _separated_records(
     rows: Rows, file: Separated, head: CellRow, numbered: Iterator[tuple[int, CellRow]]
 ) -> Iterator[tuple[str, TableRow]]:
-    keys, notes, padded = rows.keys, rows.notes, rows.padded
+    keys, notes, padded, before = rows.keys, rows.notes, rows.padded, ""
     for number, row in numbered:
         where = f"{rows.path}:{number}"
-        if row.is_blank:
-            yield where, TableRow(dict.fromkeys(keys), is_blank=True, padded=padded)
-            continue
         if row.cells == head.cells and len(keys) > 1:
             notes.append(Note(HEAD_AGAIN, where))
+            before += file.dialect.as_given(row)
+            continue
+        if row.is_blank:
+            yield where, TableRow(dict.fromkeys(keys), is_blank=True, padded=padded, given=row, before=before)
+            before = ""
             continue
         if len(row.cells) > len(keys):
             separator = file.dialect.separator
@@ -505,7 +498,10 @@ def _separated_records(
         if len(row.cells) < len(keys):
             notes.append(Note(SHORT, where))
         notes += [Note(what, where) for what in file.note(row, len(keys))]
-        yield where, TableRow(dict.fromkeys(keys) | dict(zip(keys, row.cells, strict=False)), padded=padded)
+        record = dict.fromkeys(keys) | dict(zip(keys, row.cells, strict=False))
+        yield where, TableRow(record, padded=padded, given=row, before=before)
+        before = ""
+    rows.after = before
 
 
 def _refuse_more(rows: Rows, where: str, line: int, number: int, advice: str) -> None:
@@ -514,7 +510,7 @@ def _refuse_more(rows: Rows, where: str, line: int, number: int, advice: str) ->
     raise ValueError(f"{where}: more cells than columns ({columns}){at}; {advice}")
 
 
-def _without_last_blanks(records: Iterable[tuple[str, TableRow]]) -> Iterator[tuple[str, TableRow]]:
+def _without_last_blanks(records: Iterable[tuple[str, TableRow]], rows: Rows) -> Iterator[tuple[str, TableRow]]:
     """Yield records without the blank rows at the end, of which workbooks have as many as were ever formatted."""
     held: list[tuple[str, TableRow]] = []
     for place, record in records:
@@ -524,6 +520,9 @@ def _without_last_blanks(records: Iterable[tuple[str, TableRow]]) -> Iterator[tu
             yield from held
             held.clear()
             yield place, record
+    if dialect := rows.dialect:
+        last = ((row.before, dialect.as_given(row.given)) for _, row in held if row.given)
+        rows.after = "".join(chain.from_iterable(last)) + rows.after
 
 
 # Workbooks
@@ -534,7 +533,7 @@ def _open_sheet(rows: Rows, delimiter: str | None) -> None:
     for row in numbered:
         if row.values:
             rows.heads, rows.keys = tuple(row.values), keys_of(row.values, f"{rows.path}: row {row.number}")
-            rows.records = _without_last_blanks(_sheet_records(rows, numbered))
+            rows.records = _without_last_blanks(_sheet_records(rows, numbered), rows)
             break
 
 

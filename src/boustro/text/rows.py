@@ -16,6 +16,7 @@ from typing import Any
 
 from boustro.errors import reason, shorten
 from boustro.given import refuse_half_characters
+from boustro.output import SpelledNumber
 
 Row = tuple[str, Any]
 """Where it is, such as file:line, and what it holds."""
@@ -56,20 +57,38 @@ def refuse_constant(name: str) -> Any:
     raise JsonFault(f"{name} is no JSON; write null for a missing value")
 
 
-STRICT: dict[str, Any] = {"object_pairs_hook": object_once, "parse_constant": refuse_constant}
+def number(digits: str) -> int | float:
+    """A number of JSON, one that Python would write otherwise with its spelling."""
+    is_whole = digits.lstrip("-").isdigit() and len(digits) <= MOST_DIGITS
+    made = int(digits) if is_whole else float(digits)
+    return made if str(made) == digits else SpelledNumber(digits)
+
+
+MOST_DIGITS = 4300  # Python reads no longer whole number, as that takes the square of the time
+STRICT: dict[str, Any] = {
+    "object_pairs_hook": object_once,
+    "parse_constant": refuse_constant,
+    "parse_float": number,
+    "parse_int": number,
+}
 """How JSON of strangers is read."""
 
 
 def parse_record(line: str, where: str) -> Any:
+    """The value of a line of JSON; `ValueError`, with its place, where it is none, or has half a character."""
+    value = parse_json(line, where)
+    _refuse_escaped(value, line, where)
+    return value
+
+
+def parse_json(line: str, where: str) -> Any:
     """The value of a line of JSON; `ValueError`, with its place, where it is none."""
     try:
-        value = json.loads(line, **STRICT)
+        return json.loads(line, **STRICT)
     except (ValueError, RecursionError) as error:
         is_json = isinstance(error, JsonFault) or line.lstrip()[:1] in tuple("{[")
         why = error if is_json else f"it begins with {shorten(line.strip())}"
         raise ValueError(f"{where}: not a JSON object ({why})") from None
-    _refuse_escaped(value, line, where)
-    return value
 
 
 def _refuse_escaped(value: Any, text: str, where: str) -> None:
@@ -213,6 +232,6 @@ def saved_rows(folder: Path) -> Iterator[Row] | None:
 def _value(line: str) -> Any:
     """Of a line of JSON; None where it is none."""
     try:
-        return json.loads(line)
+        return json.loads(line, parse_int=number)
     except (ValueError, RecursionError):
         return None

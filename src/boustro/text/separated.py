@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.output import as_json
+from boustro.output import SpelledNumber, as_json
 from boustro.text.documents import BYTE_ORDER_MARK, EndedLine, read_ended
 from boustro.text.rows import SEPARATORS, declared_separator, file_ending
 from boustro.types import Note
@@ -35,15 +35,23 @@ QUOTED_PART = re.compile(r'((?:[^"]|"")*+)"')
 """From behind the quote that opens a cell to the one that closes it."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 NUMBER = re.compile(r"[+-]?[\d.,]*(e[+-]?\d+)?", re.IGNORECASE)
+COLUMN_NAME = re.compile(r"(?:\w+(?:[ ._/-]\w+){0,2})?")
+"""The name of a column, which is shorter than a sentence."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class CellRow(NamedTuple):
-    """The cells of a row, which of them were quoted, and the line that it begins on."""
+    """The cells of a row, which of them were quoted, the line that it begins on, and what ends it."""
 
     line: int
     cells: tuple[str, ...]
     quoted: tuple[bool, ...]
+    end: str = ""
+
+    @property
+    def spelled(self) -> list[str]:
+        """The cells as they stand in the file."""
+        return [in_quotes(cell) if quoted else cell for cell, quoted in zip(self.cells, self.quoted, strict=True)]
 
     @property
     def is_blank(self) -> bool:
@@ -68,21 +76,33 @@ class Dialect:
     @property
     def start(self) -> str:
         """Text before the head."""
-        return BYTE_ORDER_MARK * self.has_mark + (f"{self.declared}{self.end}" if self.declared else "")
+        return BYTE_ORDER_MARK * self.has_mark + self.declaration
 
-    def format(self, cells: Sequence[Any]) -> str:
-        """A row, with its end."""
-        written = [self._quoted(cell_text(cell)) for cell in cells]
+    @property
+    def declaration(self) -> str:
+        """The line before the head that names the separator."""
+        return f"{self.declared}{self.end}" if self.declared else ""
+
+    def format(self, cells: Sequence[Any], spelled: Sequence[str] = ()) -> str:
+        """A row, with its end: first the cells that are `spelled` as a file has them."""
+        written = [*spelled, *(self.spell(cell_text(cell)) for cell in cells)]
         if len(written) == 1 and not written[0].strip():
             written = [f'"{written[0]}"']  # bare it would be a blank line
         return self.separator.join(written) + self.end
 
-    def _quoted(self, cell: str) -> str:
+    def spell(self, cell: str) -> str:
         """A cell, in quotes where it would be read otherwise without them."""
         breaks = self.separator in cell or "\n" in cell or "\r" in cell or cell.startswith(BYTE_ORDER_MARK)
-        if breaks or (self.quotes and '"' in cell):
-            return '"' + cell.replace('"', '""') + '"'
-        return cell
+        return in_quotes(cell) if breaks or (self.quotes and '"' in cell) else cell
+
+    def as_given(self, row: CellRow) -> str:
+        """A row as it stands in its file."""
+        return self.separator.join(row.spelled) + row.end
+
+
+def in_quotes(cell: str) -> str:
+    """A quoted cell."""
+    return '"' + cell.replace('"', '""') + '"'
 
 
 def cell_text(value: Any) -> str:
@@ -91,7 +111,7 @@ def cell_text(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return as_json(value) if isinstance(value, (list, dict)) else str(json_value(value))
+    return as_json(value) if isinstance(value, (list, dict, SpelledNumber)) else str(json_value(value))
 
 
 def no_formula(value: Any) -> Any:
@@ -116,14 +136,22 @@ class Separated:
     Args:
         notes: What there is to say of its encoding.
         separator: What separates the cells, or its name; by default as the first line has it.
+        lines: Those of a stream, which is open.
 
     Raises `ValueError`, with its place, for a cell that is not quoted well.
     """
 
-    def __init__(self, path: Path, notes: list[Note], separator: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        notes: list[Note],
+        separator: str | None = None,
+        lines: Iterator[EndedLine] | None = None,
+    ) -> None:
         if separator == "":
             raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
-        self.path, self._notes, self._noted, lines = path, notes, len(notes), read_ended(path, notes)
+        self.path, self._notes, self._noted = path, notes, len(notes)
+        lines = read_ended(path, notes) if lines is None else lines
         first, begun = _to_first(lines)
         usual, declared, said = SEPARATED_BY.get(file_ending(path), ","), "", declared_separator(first.line)
         has_mark, end, head = first.has_mark, first.end or "\n", first
@@ -210,7 +238,7 @@ class Separated:
                 if position >= len(line):
                     break
                 position += len(separator)
-            yield CellRow(begin, tuple(cells), tuple(quoted))
+            yield CellRow(begin, tuple(cells), tuple(quoted), end)
 
 
 def separator_of(head: str, usual: str) -> str:
@@ -220,6 +248,15 @@ def separator_of(head: str, usual: str) -> str:
         if usual in line or any(map(line.count, OTHERS)):
             return usual if usual in line else max(OTHERS, key=line.count)
     return usual
+
+
+def begins_table(lines: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether the first of the lines is the head of a table, whatever its file is named: several names, one of them
+    that of a column which is read."""
+    first = next((line.strip() for line in lines if line.strip()), "")
+    heads = [head.strip('"') for head in first.split(separator_of(first, ","))]  # a sentence has a space behind a comma
+    is_head = len(heads) > 1 and all(map(COLUMN_NAME.fullmatch, heads)) and not {*names}.isdisjoint(heads)
+    return is_head or declared_separator(first) is not None
 
 
 def _to_first(lines: Iterator[EndedLine]) -> tuple[EndedLine, list[EndedLine]]:
@@ -233,9 +270,9 @@ def _to_first(lines: Iterator[EndedLine]) -> tuple[EndedLine, list[EndedLine]]:
 
 
 def _literal(lines: Iterable[EndedLine], separator: str) -> Iterator[CellRow]:
-    for number, line, *_ in lines:
+    for number, line, end, _ in lines:
         cells = tuple(line.split(separator))
-        yield CellRow(number, cells, (False,) * len(cells))
+        yield CellRow(number, cells, (False,) * len(cells), end)
 
 
 class _Shape:

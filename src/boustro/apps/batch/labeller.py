@@ -48,7 +48,7 @@ from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import DOCUMENT_START
 from boustro.text.files import TableRow, free_names
-from boustro.text.separated import Dialect, json_value, no_formula
+from boustro.text.separated import CellRow, Dialect, json_value, no_formula
 from boustro.text.workbooks import holds_too_much, refuse_in_sheet
 
 AHEAD = 3
@@ -92,7 +92,8 @@ class OpenedFolder:
 class AnswerForm:
     """How answers are shown: in one of the task's formats, in colour, in JSON with the file of a row and with what
     decided the answer. A table has the columns of the rows before it: their keys and how they are written, and the
-    dialect of a CSV or TSV file. The lines of an `AnswerTable` have the number of the row, or where `once` what it has,
+    dialect of a CSV or TSV file; where it has the rows of one such file, its `head`, and cells as they stand there. The
+    lines of an `AnswerTable` have the number of the row, or where `once` what it has,
     as it cannot be read again."""
 
     form: str
@@ -101,6 +102,7 @@ class AnswerForm:
     explain: bool = False
     columns: Mapping[str, Any] = field(default_factory=dict)
     dialect: Dialect | None = None
+    head: CellRow | None = None
     is_typed: bool = False
     once: bool = False
 
@@ -235,8 +237,12 @@ class Labeller:
         dialect = self.shown.dialect or TABULAR[self.shown.form]
         if row.is_blank:
             return dialect.end
-        kept = isinstance(row.given, TableRow)
-        return dialect.format([*(values if kept else map(no_formula, values)), *map(no_formula, said)])
+        spelled: list[str] = []
+        if isinstance(row.given, TableRow):
+            spelled = row.given.given.spelled if self.shown.head and row.given.given else []
+        else:
+            values = [*map(no_formula, values)]
+        return dialect.format([*values[len(spelled) :], *map(no_formula, said)], spelled)
 
 
 def record_of_nothing(model: Any, columns: Mapping[str, Any], with_file: bool = False) -> dict[str, Any]:

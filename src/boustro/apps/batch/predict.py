@@ -174,6 +174,7 @@ def predict_files(
         explain=explain,
         columns=survey.heads,
         dialect=survey.dialect,
+        head=survey.head,
         is_typed=typed,
         once=not can_read_again(files),
     )
@@ -276,7 +277,8 @@ def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, 
         return "[\n", ",", "]\n"
     if form in ("csv", "tsv"):
         dialect = labeller.shown.dialect or TABULAR[form]
-        return dialect.start + dialect.format(labeller.heads), "", ""
+        spelled = labeller.shown.head.spelled if labeller.shown.head else []
+        return dialect.start + dialect.format(labeller.heads[len(spelled) :], spelled), "", ""
     if form != "html":
         return "", "", ""
     names = ("Standard input" if file == "-" else file for file in files)

@@ -9,37 +9,43 @@ depth (`live.structured`), or those under the keys that are named. A CSV file ke
 order mark, a workbook the values and formats of its first sheet, a parquet or Arrow file its types and other columns.
 """
 
-import json as json_
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, Literal
 
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.names import SHIPPED_TAGGER
 from boustro.options import OptionError, Positional
-from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
+from boustro.output import check_output, check_target, give, only_errors, print_notices
 from boustro.tasks import kept_columns
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS
 from boustro.text.columnar import write_columns
-from boustro.text.documents import BYTE_ORDER_MARK, OPENERS, is_stream, open_binary, read_ended
+from boustro.text.documents import (
+    BYTE_ORDER_MARK,
+    OPENERS,
+    STANDARD_INPUT,
+    EndedLine,
+    is_stream,
+    open_binary,
+    read_ended,
+)
 from boustro.text.files import IN_COLUMNS, Form, Rows, TableRow, form_of, open_rows
 from boustro.text.places import Model, TextSource
-from boustro.text.rows import JSON, file_ending, is_whole
+from boustro.text.rows import JSON, file_ending, is_whole, json_rows, parse_json
+from boustro.text.separated import LINE_END, in_quotes
 from boustro.text.workbooks import write_sheet
 from boustro.types import Note
 
 ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
-STYLES = [
-    {"separators": s, "indent": i} for i in (None, 2, 4, 1, "\t") for s in ((", ", ": "), (",", ":"), (",", ": "))
-]
-"""How programs write JSON: the first with which a value comes out as it was given is that of its redaction."""
 MISSED = (
     "what is not found stays: of 100 words in names the tagger of the package masks 99 in news, 93 in users' messages "
     "and 85 in articles on politics, all in English. It knows names alone, no numbers or addresses; read some "
@@ -82,22 +88,24 @@ def redact(
         raise OptionError(f"{source}: name what to write with --out")
     if out is None and json is not None and str(json) == "-":
         raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
-    if is_folder:
-        assert out is not None
-        pairs = _in_folder(path, out)
-    else:
-        pairs = [(path, out)]
-    for file, target in pairs:
-        _check(file, target, overwrite)
-    if text_column and not is_folder and form_of(path) == "text":
-        raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
-    with only_errors(quiet):
+    with only_errors(quiet), _on_disk(path) as given:
+        if is_folder:
+            assert out is not None
+            pairs = _in_folder(path, out)
+        else:
+            pairs = [(given, out)]
+        for file, target in pairs:
+            _check(file, target, overwrite)
+        if text_column and not is_folder and _form_with(given, text_column) == "text":
+            raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
         from boustro.apps.live.structured import Checker
 
         kept = kept_columns(model).get("text_column", ())
         work = FileRedaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
         for file, _ in pairs:
             work.check_columns(file)
+        for file, _ in pairs if same_everywhere else ():
+            work.reserve(file)
         for file, target in pairs:
             work.redact(file, target)
         print_notices(Counter(note.what for note in work.notes))
@@ -107,6 +115,33 @@ def redact(
         figures = {"files": len(pairs), "rows": work.rows, "words": counted.words, "masked": counted.masked}
         figures |= {"share": round(counted.share, 4), "labels": dict(work.labels)}
         give(figures, json, lambda: None, indent=1)
+
+
+@contextmanager
+def _on_disk(path: Path) -> Iterator[Path]:
+    """A file; of a stream a copy, which is read as any file whose name says nothing, and twice where that is needed."""
+    if not is_stream(str(path)):
+        yield path
+        return
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "stream"
+        with open_binary(path) as stream, copy.open("wb") as made:
+            shutil.copyfileobj(stream, made)
+        try:
+            yield copy
+        except ValueError as error:
+            shown = "standard input" if path == STANDARD_INPUT else str(path)
+            kind = OptionError if isinstance(error, OptionError) else ValueError
+            raise kind(str(error).replace(str(copy), shown)) from None
+
+
+def _form_with(path: Path, columns: Sequence[str]) -> Form:
+    """Find what a file is; one whose name says nothing, and whose first line has these columns, is a table."""
+    form = form_of(path) if path.is_file() else "text"
+    if form == "text" and columns and not file_ending(path):
+        with suppress(ValueError):
+            form = "separated" if {*columns} <= {*open_rows(path, "separated", notes=[]).keys} else form
+    return form
 
 
 def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
@@ -130,9 +165,9 @@ def _check(file: Path, out: Path | None, overwrite: bool) -> None:
     if form in IN_COLUMNS:
         raise ValueError(f"{file}: words in columns, and texts, tables or JSON are redacted")
     if out is not None:
-        expected = ".txt" if str(file) == "-" else file_ending(file)
-        if out.suffix.lower() in OPENERS or (form in TABLES and out.suffix.lower() != expected):
-            raise OptionError(f"--out {out}: it is of the same kind as {file}; end it in {expected}")
+        expected, ending = file_ending(file), out.suffix.lower()
+        if ending in OPENERS or (form in TABLES and expected and ending != expected):
+            raise OptionError(f"--out {out}: it is of the same kind as {file}; end it in {expected or '.txt'}")
         check_target(out, overwrite, "--out")
 
 
@@ -158,7 +193,7 @@ class FileRedaction:
 
     def redact(self, file: Path, out: Path | None) -> None:
         """Write a file with masks for names; it is complete or absent."""
-        form = "text" if is_stream(str(file)) else form_of(file)
+        form = _form_with(file, self.columns)
         if form in TABLES:
             table = open_rows(file, form, notes=self.notes)
             columns = self._columns_of(table)
@@ -183,30 +218,42 @@ class FileRedaction:
 
     def check_columns(self, file: Path) -> None:
         """`ValueError`, before the work, for a table without the columns in which names are masked."""
-        if not is_stream(str(file)) and (form := form_of(file)) in TABLES:
+        if (form := _form_with(file, self.columns)) in TABLES:
             self._columns_of(open_rows(file, form, notes=[]))
 
-    def texts(self, rows: Iterable[list[str | None]]) -> Iterator[list[Any]]:
-        """The texts of each row without names; what is no text stays."""
+    def reserve(self, file: Path) -> None:
+        """Give no name a mask that stands somewhere in a file."""
+        form = _form_with(file, self.columns)
+        self._masks = self._masks or self._new_masks()
+        rows = open_rows(file, form if form in TABLES else "text", notes=[])
+        for _, row in rows:
+            self._masks.reserve(_unescaped(row) if isinstance(row, str) else _as_text(row.values()))
+
+    def _new_masks(self) -> Any:
+        from boustro.apps.live.redactor import Masks
+
+        return Masks(self.checker.tagger.types)
+
+    def texts(self, rows: Iterable[tuple[list[str | None], str]]) -> Iterator[list[Any]]:
+        """The texts of each row without names; what is no text stays. Behind them stands all that the row has."""
         from boustro.apps.live.structured import BodyTexts
 
-        def slots(row: list[str | None]) -> list[Any]:
+        def slots(row: tuple[list[str | None], str]) -> tuple[list[Any], str]:
             reading = BodyTexts()
-            return [reading.text(v, f"row {self.rows}") if isinstance(v, str) and v else v for v in row]
+            return [reading.text(v, f"row {self.rows}") if isinstance(v, str) and v else v for v in row[0]], row[1]
 
-        for row in self._filled(map(slots, rows), lambda row: [slot for slot in row if hasattr(slot, "result")]):
+        for row, _ in self._filled(map(slots, rows), lambda row: [slot for slot in row[0] if hasattr(slot, "result")]):
             yield [slot.result if hasattr(slot, "result") else slot for slot in row]
 
     def _filled(self, rows: Iterable[Any], slots_of: Callable[[Any], list[Any]]) -> Iterator[Any]:
-        """Rows whose slots have their results."""
-        from boustro.apps.live.redactor import Masks
-
+        """Rows whose slots have their results; the last value of a row is all of it as a text."""
         rest = iter(rows)
         while some := list(islice(rest, ROWS_AT_ONCE)):
             groups = [slots_of(row) for row in some]
             self.checker.remember([slot for slots in groups for slot in slots])
             for row, slots in zip(some, groups, strict=True):
-                self._masks = self._masks if self.same and self._masks else Masks(self.checker.tagger.types)
+                self._masks = self._masks if self.same and self._masks else self._new_masks()
+                self._masks.reserve(row[-1])
                 self.checker.fill(slots, self._masks)
                 self.labels.update(r.label for slot in slots for r in slot.redactions)
                 self.rows += 1
@@ -226,45 +273,44 @@ class FileRedaction:
                     raise ValueError(f"{file}: no UTF-8 at byte {error.start:,} ({error.reason})") from None
             bare = given.removeprefix(BYTE_ORDER_MARK)
             yield given[: len(given) - len(bare)]
-            yield from self._json([(str(file), bare, "")])
+            yield from self._json([(str(file), bare, _values(bare, file), "")])
         elif form == "json":
-            yield from self._json((f"{file}:{line.number}", line.line, line.end) for line in lines)
+            yield from self._json(map(self._line_of_json, lines, repeat(file)))
         else:
             ends: list[tuple[str, str]] = []
 
-            def texts() -> Iterator[list[str | None]]:
+            def texts() -> Iterator[tuple[list[str | None], str]]:
                 for line in lines:
                     ends.append((BYTE_ORDER_MARK * line.has_mark, line.end))
-                    yield [line.line.removeprefix(BYTE_ORDER_MARK)]
+                    yield [line.line.removeprefix(BYTE_ORDER_MARK)], line.line
 
             for (text,), (mark, end) in zip(self.texts(texts()), _popped(ends), strict=False):
                 yield f"{mark}{text}{end}"
 
-    def _json(self, values: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-        """Values of JSON, each with its place and what ends it."""
-        from boustro.apps.live.structured import BodyTexts, Unchecked, checked, filled, read_json
+    @staticmethod
+    def _line_of_json(line: EndedLine, file: Path) -> tuple[str, str, list[Any], str]:
+        place, given = f"{file}:{line.number}", BYTE_ORDER_MARK * line.has_mark + line.line
+        return place, given, [parse_json(line.line, place)] if line.line.strip() else [], line.end
 
-        def read(value: tuple[str, str, str]) -> tuple[Any, Any, str, str]:
-            place, given, end = value
+    def _json(self, values: Iterable[tuple[str, str, list[Any], str]]) -> Iterator[str]:
+        """JSON, each with its place, the values in it, and what ends it."""
+        from boustro.apps.live.structured import BodyTexts, checked, respelled
+
+        def read(row: tuple[str, str, list[Any], str]) -> tuple[Any, list[Any], str, str, str]:
+            place, given, values, end = row
             reading = BodyTexts()
-            if not given.strip():
-                return reading, None, given, end
             try:
-                tree = read_json(given.strip(), _fields)
-                tree = self._chosen(tree, reading, place, checked) if self.columns else checked(tree, reading, place)
-            except Unchecked as error:
-                said = str(error).removeprefix("the body ")
-                raise ValueError(f"{place}: {said}, or has a key twice" if "is not JSON" in said else said) from None
+                trees = [
+                    self._chosen(one, reading, place, checked) if self.columns else checked(one, reading, place)
+                    for one in values
+                ]
             except RecursionError:
                 raise ValueError(f"{place}: JSON that is nested too deep to be read") from None
-            return reading, tree, given, end
+            return reading, trees, given, end, _unescaped(given)
 
-        for reading, tree, given, end in self._filled(map(read, values), lambda row: row[0].slots):
-            if not any(slot.is_changed for slot in reading.slots):
-                yield given + end
-                continue
-            before, after = given[: len(given) - len(given.lstrip())], given[len(given.rstrip()) :]
-            yield before + _as_given(filled(tree), given.strip()) + after + end
+        for reading, trees, given, end, _ in self._filled(map(read, values), lambda row: row[0].slots):
+            is_changed = any(slot.is_changed for slot in reading.slots)
+            yield (respelled(given, trees) if is_changed else given) + end
 
     def _chosen(self, tree: Any, reading: Any, place: str, checked: Callable[..., Any]) -> Any:
         """A record whose keys were chosen, or a list of records."""
@@ -277,21 +323,23 @@ class FileRedaction:
         return {key: checked(v, reading, place, key) if key in self.columns else v for key, v in tree.items()}
 
 
-def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; `ValueError` for two fields of one name, of which only the last would be read."""
-    if len(fields := dict(pairs)) < len(pairs):
-        raise ValueError
-    return fields
+def _values(given: str, file: Path) -> list[Any]:
+    """JSON that is read as a whole: one value, or several that follow each other."""
+    with suppress(ValueError):
+        return [parse_json(given, str(file))]
+    return [value for _, value in json_rows(file, enumerate(LINE_END.split(given), start=1))]
 
 
-def _as_given(value: Any, given: str) -> str:
-    """JSON in the style in which a value was given."""
-    was = json_.loads(given)
-    for ascii_ in (False, True):
-        for style in STYLES:
-            if json_.dumps(was, ensure_ascii=ascii_, **style) == given:
-                return json_.dumps(value, ensure_ascii=ascii_, **style)
-    return as_json(value)
+def _unescaped(given: str) -> str:
+    """A text with the letters that its escapes mean."""
+    from boustro.apps.live.structured import unescaped
+
+    return unescaped(given)[0]
+
+
+def _as_text(values: Iterable[Any]) -> str:
+    """All that stands in a row."""
+    return "\n".join(str(value) for value in values if value is not None)
 
 
 def _popped(ends: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -323,11 +371,17 @@ def _written(out: Path | None) -> Iterator[tuple[IO[bytes], Path]]:
 
 def _separated(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
     dialect = table.output_dialect
-    if table.keys:
-        stream.write((dialect.start + dialect.format(table.heads)).encode())
+    start = BYTE_ORDER_MARK * dialect.has_mark + table.before + (dialect.as_given(table.head) if table.head else "")
+    stream.write(start.encode())
     for record in _redacted(work, table, columns):
-        line = dialect.end if record.is_blank else dialect.format(list(record.values()))
-        stream.write(line.encode())
+        row, cells = record.given, [*record.values()]
+        assert row is not None
+        spelled = [
+            was if new in (old, None) else in_quotes(new) if quoted else dialect.spell(new)
+            for was, old, quoted, new in zip(row.spelled, row.cells, row.quoted, cells, strict=False)
+        ]
+        stream.write(f"{record.before}{dialect.separator.join(spelled)}{row.end}".encode())
+    stream.write(table.after.encode())
 
 
 def _sheet(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
@@ -339,10 +393,15 @@ def _sheet(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[
 def _columns(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
     import pyarrow
 
+    def may_have_texts(kind: Any) -> bool:
+        is_bytes = pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)
+        return not is_bytes and not pyarrow.types.is_primitive(kind)
+
     def batches() -> Iterator[Any]:
         for batch in table.batches():
-            texts = zip(*(batch.column(key).to_pylist() for key in columns), strict=True)
-            found = [*zip(*work.texts(map(list, texts)), strict=True)] or [()] * len(columns)
+            rows = batch.select([field.name for field in batch.schema if may_have_texts(field.type)]).to_pylist()
+            texts = (([row[key] for key in columns], _as_text(row.values())) for row in rows)
+            found = [*zip(*work.texts(texts), strict=True)] or [()] * len(columns)
             arrays = list(batch.columns)
             for key, values in zip(columns, found, strict=True):
                 number = batch.schema.get_field_index(key)
@@ -361,10 +420,10 @@ def _redacted(work: FileRedaction, table: Rows, columns: Sequence[str]) -> Itera
     """The records of a table with masks in some columns."""
     waiting: list[TableRow] = []
 
-    def texts() -> Iterator[list[str | None]]:
+    def texts() -> Iterator[tuple[list[str | None], str]]:
         for _, record in table:
             waiting.append(record)
-            yield [record[key] for key in columns]
+            yield [record[key] for key in columns], _as_text(record.values())
 
     for found in work.texts(texts()):
         record = waiting.pop(0)

@@ -21,7 +21,7 @@ from boustro.text.columnar import Types, write_columns
 from boustro.text.documents import is_stream
 from boustro.text.files import TABULAR, Rows, TableRow, open_rows
 from boustro.text.rows import file_ending
-from boustro.text.separated import Dialect, no_formula
+from boustro.text.separated import CellRow, Dialect, no_formula
 from boustro.text.workbooks import SHEET_ROWS, refuse_in_sheet, write_sheet
 
 ROWS = 1024
@@ -37,6 +37,7 @@ class Survey:
         heads: The names of the columns as they stand in the file, by their keys.
         rows: How many rows there are; `None` where they can be read only once, or not to the end.
         dialect: How the first file is written, where the answers have its form.
+        head: Its head as it stands there, where it is the only file and the answers have its form.
         types: Of the columns, where the answers are written with types.
         alike: The parquet and Arrow files, where all files are such, of the same types.
     """
@@ -44,6 +45,7 @@ class Survey:
     heads: dict[str, Any] = field(default_factory=dict)
     rows: int | None = None
     dialect: Dialect | None = None
+    head: CellRow | None = None
     types: Types | None = None
     alike: list[Rows] = field(default_factory=list)
 
@@ -102,6 +104,7 @@ def look(
     first = opened[0]
     if first is not None and first.dialect and file_ending(Path(files[0])) == f".{output}":
         survey.dialect = first.output_dialect
+        survey.head = first.head if len(files) == 1 else None
     if first is not None and all(table is not None and _is_alike(table, first) for table in opened):
         survey.alike = [table for table in opened if table is not None]
     return survey

@@ -28,16 +28,14 @@ except ImportError as error:
     ) from error
 
 from boustro import __version__
+from boustro.apps.live.redactor import NAME_KINDS, Region, name_parts
 from boustro.apps.live.stream import Live
 from boustro.choose import suggestion
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
 
 KNOWN = {
-    "PERSON": "PER PERS PERSON PEOPLE PATIENT STAFF HCW",
-    "LOCATION": "LOC LOCATION PLACE GPE FAC",
-    "ORGANIZATION": "ORG ORGANIZATION ORGANISATION CORPORATION COMPANY HOSP HOSPITAL PATORG",
-    "NRP": "NRP NORP",
+    **NAME_KINDS,
     "DATE_TIME": "DATE TIME DATE_TIME",
     "PHONE_NUMBER": "PHONE PHONE_NUMBER TEL TELEPHONE",
     "EMAIL_ADDRESS": "EMAIL E-MAIL EMAIL_ADDRESS",
@@ -98,7 +96,7 @@ class BoustroRecognizer(EntityRecognizer):
 
     def analyze(self, text: str, entities: Collection[str], nlp_artifacts: Any = None) -> list[RecognizerResult]:
         """The entities of a text whose names, here or in the tagger, are among `entities`; offsets are code points."""
-        return self.results(self.tagger.predict(text), entities)
+        return self.results(self.tagger.predict(text), entities, text)
 
     def live(self, delay: int | None = 8, entities: Collection[str] = ()) -> "LiveRecognizer":
         """Finds the same in one text that arrives in chunks; `delay` as `Live` has it.
@@ -107,8 +105,11 @@ class BoustroRecognizer(EntityRecognizer):
         """
         return LiveRecognizer(self, delay, entities)
 
-    def results(self, found: Iterable[Any], entities: Collection[str] = ()) -> list[RecognizerResult]:
-        """A tagger's entities as Presidio has them, of the names among `entities`; by default of all."""
+    def results(
+        self, found: Iterable[Any], entities: Collection[str] = (), text: str | None = None
+    ) -> list[RecognizerResult]:
+        """A tagger's entities as Presidio has them, of the names among `entities`; by default of all. Each begins and
+        ends as a name does, see `name_parts`, which sees the markup around it where the `text` is known."""
         results = []
         for entity in found:
             name = self.names.get(entity.label)
@@ -120,7 +121,9 @@ class BoustroRecognizer(EntityRecognizer):
                 RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
                 RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
             }
-            results.append(RecognizerResult(name, entity.start, entity.end, score, why, metadata))
+            given, begin = (entity.text, entity.start) if text is None else (text, 0)
+            parts = name_parts(given, [Region(entity.start, entity.end, entity.label, score)], begin)
+            results += [RecognizerResult(name, p.start, p.end, score, why, dict(metadata)) for p in parts]
         return results
 
 

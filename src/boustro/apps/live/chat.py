@@ -17,7 +17,7 @@ and are then read whole; so is content that was asked for as JSON. The last word
 its choice. Source: the API reference of OpenAI, version 1; `reasoning_content` is what LiteLLM makes of reasoning.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from boustro.apps.live.structured import (
     BodyTexts,
     Checker,
     Rule,
+    Slot,
     Unchecked,
     by_type,
     checked,
@@ -139,9 +140,23 @@ class Conversation:
         size = sum(len(slot.text) for slot in reading.slots)
         if size > self.most:
             raise Unchecked("", f"has {size:,} characters of text; {self.most:,} are checked at most")
-        self.checker.fill(reading.slots, self.masks)
+        self.checker.remember(reading.slots)
+        for slots in self._together(reading.slots, asked.get("messages") or (), put_back):
+            self.checker.fill(slots, self.masks)
         self.names = dict(self.masks.names) if put_back else {}
         return filled(tree)
+
+    @staticmethod
+    def _together(slots: list[Slot], messages: Sequence[Any], put_back: bool) -> Iterator[list[Slot]]:
+        """The texts whose masks are all others than those of their names: a reader who saw no masks writes none.
+
+        One who did repeats them from the first answer on, so from there on they are taken in the order of the texts.
+        """
+        heard = tuple(f"messages[{n}]" for n, one in enumerate(messages) if one.get("role") == "assistant")
+        begun = next((n for n, slot in enumerate(slots) if slot.place.startswith(heard)), len(slots))
+        begun = len(slots) if put_back else begun
+        yield slots[:begun]
+        yield from ([slot] for slot in slots[begun:])
 
     def answer(self, body: Any, rule: Rule = ANSWER, place: str = "") -> Any:
         """An answer, or a part of one, as the client may have it. Raises `Unchecked`."""

@@ -12,9 +12,11 @@ a low probability, besides what the tagger finds (`THRESHOLD`). What passes that
 the same mask in a whole conversation, and `restore` and `Restorer` put names back.
 """
 
+import html
 import json
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,28 @@ MOST_NUMBER = 9999
 """Masks have at most four digits: longer numbers in brackets are no masks, and are not left alone as such."""
 ANY_MASK = re.compile(r"\[[^\[\]]{1,80}_\d{1,4}\]", re.ASCII)
 WORD_RUN = re.compile(r"\w+")
+NAME_KINDS = {
+    "PERSON": "PER PERS PERSON PEOPLE PATIENT STAFF HCW",
+    "LOCATION": "LOC LOCATION PLACE GPE FAC",
+    "ORGANIZATION": "ORG ORGANIZATION ORGANISATION CORPORATION COMPANY HOSP HOSPITAL PATORG",
+    "NRP": "NRP NORP",
+}
+"""The labels of names in the usual data sets and of the package's tagger, by what Presidio calls them."""
+OF_NAMES = frozenset(label for labels in (*NAME_KINDS.values(), "MISC OTHER NAME") for label in labels.split())
+"""Labels of what has a letter; letters' case does not count. Others may be of numbers."""
+HTML_TAGS = (
+    "a|abbr|article|b|big|blockquote|body|br|button|caption|center|cite|code|col|dd|del|div|dl|dt|em|figure|font|footer|"
+    "form|h[1-6]|head|header|hr|html|i|img|input|ins|kbd|label|li|link|main|mark|meta|nav|ol|option|p|pre|q|s|script|"
+    "section|select|small|span|strike|strong|style|sub|sup|table|tbody|td|tfoot|th|thead|title|tr|tt|u|ul|video"
+)
+MARKUP = re.compile(
+    rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|&#?\w{{2,8}};|[|*`~^=<>{{}}\[\]]+", re.IGNORECASE
+)
+"""Signs between names, which are in none. The attributes of a tag are text: they may have names."""
+MOST_MARKUP = 20
+"""Characters beside a region that may belong to markup in it."""
+SPELLINGS = str.maketrans("‘’ʼ´`‐‑‒–—", "'" * 5 + "-" * 5)
+"""Apostrophes and hyphens that stand for one another in a name."""
 Written = Literal["mask", "label", "event"]
 """What stands for an entity: `[PER_1]`, `[PER]`, or nothing, and only a `Redaction` tells of it."""
 
@@ -86,12 +110,12 @@ class Masks:
 
         masks = Masks(["PER", "LOC"])
         masks.mask("PER", "Ada Brandt")      # "[PER_1]"
-        masks.mask("PER", "ada  brandt")     # "[PER_1]": letters' case and white space do not count
+        masks.mask("PER", "ada  brandt")     # "[PER_1]", see `name_key`
         masks.mask("PER", "Okonkwo")         # "[PER_2]"
 
-    A mask gets the lowest number that is free, in the order in which names come. Masks that a text holds already,
-    because an earlier answer did, are reserved, so that no other name gets their number. Whoever sends the whole
-    conversation again therefore meets the same masks again, and nothing need be kept between requests.
+    A mask gets the lowest number that is free, in the order in which names come. Masks that a text holds already are
+    reserved, so that no other name gets their number. Whoever sends the whole conversation again therefore meets the
+    same masks again, and nothing need be kept between requests.
 
     Args:
         labels: Labels that entities may have.
@@ -110,7 +134,7 @@ class Masks:
 
     def mask(self, label: str, text: str) -> str:
         """The mask of a name; raises `TooManyNames`."""
-        key = label, " ".join(text.split()).casefold()
+        key = label, name_key(text)
         if key not in self._masks:
             number, taken = self._next[label], self._taken[label]
             while number in taken:
@@ -121,6 +145,11 @@ class Masks:
             self._masks[key] = f"[{label}_{number}]"
             self.names[self._masks[key]] = text
         return self._masks[key]
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest mask."""
+        return self._longest + 1
 
     def reserve(self, text: str) -> None:
         """Give none of the masks in a text to another name."""
@@ -139,6 +168,58 @@ class Masks:
             if opening.startswith(tail) or (number != tail and number.isdecimal() and len(number) <= 4):
                 return start
         return len(text)
+
+
+def name_key(text: str) -> str:
+    """One form of a name for all its spellings: of Unicode, of letters' case, of white space, of apostrophes and
+    hyphens, and with or without quotes and other marks around it.
+
+    `"‘ADA\u00a0 Brandt’"` → `"ada brandt"`
+    """
+    plain = unicodedata.normalize("NFKC", text.translate(SPELLINGS))
+    plain = "".join(letter for letter in plain if unicodedata.category(letter) != "Cf")
+    start, end = _inside(plain, 0, len(plain))
+    key = " ".join(plain[start:end].split()).casefold()
+    return unicodedata.normalize("NFC", key) or text
+
+
+def name_parts(text: str, regions: Iterable[Region], begin: int = 0) -> list[Region]:
+    """Regions of a text as names: cut where markup stands, without what is no letter, digit or mark at their ends.
+
+    `"| Ada | Port Lisse |"` → `"Ada"`, `"Port Lisse"`. A part without a letter is no name, and one without a digit
+    neither is of another kind (a phone number). `begin` is the place of the text in a longer one, of which regions
+    count the characters.
+    """
+    found = []
+    for region in regions:
+        first, last = region.start - begin, region.end - begin
+        around = MARKUP.finditer(text, max(0, first - MOST_MARKUP), last + MOST_MARKUP)
+        spans = (m.span() for m in around if m[0][0] != "&" or not _is_letter(m[0]))
+        edges = [first, *(min(max(place, first), last) for span in spans for place in span), last]
+        letter = str.isalpha if region.label.upper() in OF_NAMES else str.isalnum
+        for start, end in zip(edges[::2], edges[1::2], strict=True):
+            start, end = _inside(text, start, end)
+            if any(map(letter, text[start:end])):
+                found.append(Region(begin + start, begin + end, region.label, region.score))
+    return found
+
+
+def _is_letter(reference: str) -> bool:
+    """Whether HTML's name of a character is that of a letter, or of none: `&eacute;`."""
+    meant = html.unescape(reference)
+    return meant == reference or meant.isalnum()
+
+
+def _inside(text: str, start: int, end: int) -> tuple[int, int]:
+    """The part from the first letter or digit to the last, with its marks."""
+    stop = end
+    while start < stop and not text[start].isalnum():
+        start += 1
+    while start < stop and not text[stop - 1].isalnum():
+        stop -= 1
+    while stop < end and unicodedata.category(text[stop])[0] == "M":
+        stop += 1
+    return start, stop
 
 
 class TooManyNames(ValueError):
@@ -270,7 +351,9 @@ class Redactor:
             raise RuntimeError("this text has ended, or could not be checked; begin another Redactor")
         self._closed = True  # until all has gone well
         chunk, self._surrogate = whole_characters(self._surrogate + chunk, last)
+        new = max(0, len(self._text) - self.masks.longest)  # a mask may come in pieces
         self._text += chunk
+        self.masks.reserve(self._text[new:])
         self._take(self._live.feed(chunk) if chunk else ())
         if last:
             self._take(self._live.end())
@@ -285,7 +368,8 @@ class Redactor:
             if not self._at <= event.start < event.end <= self._at + len(self._text):
                 raise Contradiction("the tagger found an entity in text that it had called safe")
             if event.label in self.labels:
-                self._found.append(Region(event.start, event.end, event.label, event.score))
+                region = Region(event.start, event.end, event.label, event.score)
+                self._found += name_parts(self._text, [region], self._at)
 
     def _release(self, safe: int, last: bool) -> Released:
         if safe > self._at + len(self._text):
@@ -315,17 +399,19 @@ def rewrite(
 ) -> Released:
     """A text without its regions, which are in order and do not overlap.
 
-    A mask that stands in the text already is no name: it stays, and of an entity around it only the other parts go.
+    A mask that stands in the text already is no name: it stays, and of an entity around it only the other parts go. No
+    name gets its number.
 
     Args:
         text: Characters from `start` of a longer text, of which regions count the characters.
         regions: What to leave out.
-        masks: Those of the conversation; masks in the text are reserved there.
+        masks: Those of the conversation.
         write: What to write instead.
         start: See `text`.
         written: Characters that were released before these, which redactions count.
     """
-    literal, reserved, masked = [], start, 0
+    literal, masked = [], 0
+    masks.reserve(text)
     if write == "mask":
         literal = [(start + m.start(), start + m.end()) for m in masks.pattern.finditer(text)]
     parts, redactions, at = [], [], start
@@ -333,8 +419,6 @@ def rewrite(
     for region in regions:
         for begin, end in _outside(region, literal, text, start):
             kept = text[at - start : begin - start]
-            masks.reserve(text[reserved - start : begin - start])  # in order, so that chunks do not change numbers
-            reserved = begin
             name = text[begin - start : end - start]
             masked += len(WORD_RUN.findall(name))
             instead = {"mask": masks.mask, "label": lambda label, _: f"[{label}]", "event": lambda *_: ""}[write](
@@ -344,7 +428,6 @@ def rewrite(
             parts += [kept, instead]
             size += len(kept) + len(instead)
             at = end
-    masks.reserve(text[reserved - start :])
     return Released(
         "".join([*parts, text[at - start :]]), tuple(redactions), WordCount(len(WORD_RUN.findall(text)), masked)
     )

@@ -4,7 +4,7 @@
     tree = record({"model": plain, "prompt": text})({"model": "m", "prompt": "Ada left."}, reading, "")
     Checker(tagger).fill(reading.slots, masks)     # a slot for every text; the checker gives each its `result`
     filled(tree)                                   # {"model": "m", "prompt": "[PER_1] left."}
-    Checker(tagger).json('{"to": "Ada"}', masks)   # '{"to":"[PER_1]"}'
+    Checker(tagger).json('{"to": "Ada"}', masks)   # '{"to": "[PER_1]"}'
 
 A rule takes a value, a `BodyTexts` and the value's place. It returns the value as it may pass, with a `Slot` in place
 of every text, or raises `Unchecked`. Nothing of the given body is passed on but what the rules return.
@@ -15,7 +15,6 @@ is JSON again is read the same way, to any depth. Elsewhere escapes like `\\u041
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections import OrderedDict
@@ -32,17 +31,21 @@ from boustro.apps.live.redactor import (
     Written,
     check_labels,
     merged,
+    name_parts,
     open_tagger,
     restore,
     rewrite,
 )
 from boustro.apps.live.redactor import whole_characters as whole
 from boustro.names import SHIPPED_TAGGER
+from boustro.text.rows import STRICT
 
 PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
 """What ids and names of models, roles and functions look like: no white space, and no address of a person."""
 KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
 """What fields are called; a key of another form may be a name."""
+SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*', re.ASCII)
+"""A text or a number of JSON."""
 ESCAPES = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
 STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
 """What a JSON schema says of its form; the rest of it is text."""
@@ -116,8 +119,8 @@ class BodyTexts:
         Raises `Unchecked` where it must be JSON, is not, and has escapes, which hide letters.
         """
         try:
-            tree = read_json(given, _unique)
-        except Unchecked:
+            tree = json.loads(given, **STRICT)
+        except (ValueError, RecursionError):
             if must and "\\" in given:
                 raise Unchecked(place, "is not complete JSON, so its escaped letters cannot be read") from None
             return self.text(given, place, key)
@@ -131,39 +134,6 @@ class BodyTexts:
         return JsonSlot(given, tree, self.slots[first:])
 
 
-class Spelled(float):
-    """A number that remembers how it was written: `2270661551.0`."""
-
-    def __new__(cls, digits: str) -> "Spelled":
-        made = super().__new__(cls, digits)
-        if not math.isfinite(made):
-            raise ValueError
-        made.digits = digits
-        return made
-
-    digits: str
-
-
-def read_json(given: str | bytes, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Strict JSON (no NaN, no endless nesting or digits); raises `Unchecked`."""
-
-    def refuse(_: str) -> Any:
-        raise ValueError
-
-    try:
-        return json.loads(given, parse_constant=refuse, parse_float=Spelled, object_pairs_hook=pairs)
-    except (ValueError, RecursionError):
-        raise Unchecked("", "is not JSON") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; `ValueError` for two fields of one name, of which only the last would be read."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise ValueError
-    return fields
-
-
 def filled(tree: Any) -> Any:
     """Return the tree with every slot's result in its place. Of two keys that came out the same the second gets a
     number."""
@@ -171,20 +141,57 @@ def filled(tree: Any) -> Any:
         case Slot():
             return tree.result
         case JsonSlot():
-            if not any(slot.is_changed for slot in tree.slots):
-                return tree.text
-            return json.dumps(filled(tree.tree), ensure_ascii=False, separators=(",", ":"))
+            return respelled(tree.text, tree.tree)
         case dict():
-            made: dict[Any, Any] = {}
-            for key, value in tree.items():
-                name, number = filled(key), 1
-                while (unused := name if number == 1 else f"{name}_{number}") in made:
-                    number += 1
-                made[unused] = filled(value)
-            return made
+            return {name: filled(value) for (name, _), value in zip(_keys(tree), tree.values(), strict=True)}
         case list():
             return [filled(value) for value in tree]
     return tree
+
+
+def _keys(tree: Mapping[Any, Any]) -> list[tuple[Any, bool]]:
+    """The keys of an object, and whether each is another than was given."""
+    made: dict[Any, bool] = {}
+    for key in tree:
+        name, number = filled(key), 1
+        while (unused := name if number == 1 else f"{name}_{number}") in made:
+            number += 1
+        made[unused] = number > 1 or (isinstance(key, Slot) and key.is_changed)
+    return [*made.items()]
+
+
+def respelled(given: str, tree: Any) -> str:
+    """JSON with the results of the slots of its tree, or of the list of its values; all else as it is spelled.
+
+    `{ "to":"Ada", "n": 1.10 }` → `{ "to":"[PER_1]", "n": 1.10 }`
+    """
+    tokens, parts, at = SCALAR.finditer(given), [], 0
+
+    def put(new: Any, is_changed: bool) -> None:
+        nonlocal at
+        token = next(tokens)
+        if is_changed:
+            parts.extend((given[at : token.start()], json.dumps(new, ensure_ascii="\\u" in token[0])))
+            at = token.end()
+
+    def walk(one: Any) -> None:
+        match one:
+            case dict():
+                for (name, is_new), value in zip(_keys(one), one.values(), strict=True):
+                    put(name, is_new)
+                    walk(value)
+            case list():
+                for value in one:
+                    walk(value)
+            case Slot():
+                put(one.result, one.is_changed)
+            case JsonSlot():
+                put(filled(one), any(slot.is_changed for slot in one.slots))
+            case str() | int() | float() if not isinstance(one, bool):
+                put(one, False)
+
+    walk(tree)
+    return "".join((*parts, given[at:]))
 
 
 def plain(value: Any, reading: BodyTexts, place: str) -> Any:
@@ -373,13 +380,19 @@ class Checker:
         self._find(slots, self._said(slots))
 
     def fill(self, slots: Sequence[Slot], masks: Masks, names: Mapping[str, str] | None = None) -> None:
-        """Give slots their results, in order; `names` are put back. Raises what the tagger raises."""
+        """Give slots their results, in order; `names` are put back. No name gets a mask that any of their texts has.
+
+        Raises what the tagger raises.
+        """
         read = self._said(slots)
-        for slot, regions, (_, places) in zip(slots, self._find(slots, read), read, strict=True):
-            before = places[-1] - len(slot.text)
-            spans = ((places[r.start] - before, places[r.end] - before, r) for r in regions)
-            clipped = [Region(max(start, 0), end, r.label, r.score) for start, end, r in spans if end > 0]
-            released = rewrite(slot.text, clipped, masks, self.write)
+        for said, _ in read:
+            masks.reserve(said)
+        for slot, regions, (said, places) in zip(slots, self._find(slots, read), read, strict=True):
+            key = places[-1] - len(slot.text)  # characters before the text, which have no escapes
+            inside = [Region(max(r.start, key), r.end, r.label, r.score) for r in regions if r.end > key]
+            parts = name_parts(said, inside)
+            given = [Region(places[r.start] - key, places[r.end] - key, r.label, r.score) for r in parts]
+            released = rewrite(slot.text, given, masks, self.write)
             slot.redactions = released.redactions
             self.counted += released.counted
             slot.result = restore(released.text, names) if names else released.text

@@ -240,7 +240,7 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     if tabular and (raw := _of_table("read_word_table", path, options=options)) is not None:
         return raw
     rows = _open(path, options.delimiter, notes)
-    if rows.form in ("sheet", "columns"):
+    if rows.is_table:
         return read_records(rows.numbered(), str(path), "table", options)
     if rows.form == "json":
         refuse_delimiter(options, path)
