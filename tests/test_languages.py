@@ -43,6 +43,15 @@ GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
         ("i m downloading mine right now", None),
         ("set a ten second timer", None),
         ("x = [K, S, V]; z = o | a", None),
+        ("என் பார்சல் எங்கே?", "Tamil"),
+        ("আমার টাকা ফেরত দিন", "Bengali"),
+        ("სად არის ჩემი ამანათი?", "Georgian"),
+        ("ፓኬጄ የት ነው", "Ethiopic"),
+        ("Да", "Russian or another language in Cyrillic letters"),
+        ("𝐁𝐨𝐥𝐝 𝐭𝐞𝐱𝐭 𝐡𝐞𝐫𝐞, x ∈ ℝ", None),
+        (r"¯\_(ツ)_/¯", None),
+        ("Der Akku ist nach einer Stunde leer.", "German"),
+        ("Jemand anderes benutzt meinen Zugang.", "German"),
     ],
 )
 def test_the_language_is_told_by_script_and_function_words(text, language):
