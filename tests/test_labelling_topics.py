@@ -296,7 +296,7 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
     assert means["praise"] == "thanks, a compliment"
     with AnswerFile(tmp_path / "a.jsonl", TOPIC.answer).open() as file:
         found, note = read_whole(write(tmp_path / "m.txt", messages), "auto"), "one is German"
-        session = LabellingSession(found, file, [*means][:2], manner=TOPIC, note=note)
+        session = LabellingSession(found, file, [*means][:2], manner=TOPIC, note=note, english=True)
         source = make_source(None, options, DEFAULT_RUN, TOPIC, means=means)
         with Background(session, replace(source, cache=False)) as work:
             assert work.wait_ready(120)
@@ -315,6 +315,7 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
             with session.lock:
                 answer(session, ["delivery"])
                 answer(session, ["payment"])
+            assert session.suggest(len(messages) - 1) == ()  # no answer is in its language
             model, what = work.best_tagger()
             assert what == "live, 2 answers"
             for number in asked[:8]:  # the folder answers what the page shows

@@ -138,6 +138,26 @@ def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path, how)
         boustro.load(tmp_path / "m").predict(["Je ne suis pas content de cette livraison."])
 
 
+def test_names_alone_answer_none_in_another_language():
+    """Nor do such texts move the names; what is left out is counted, and said once."""
+    names, english = ["delivery", "payment"], [f"My parcel number {n} is late." for n in range(6)]
+    english += [f"I was charged {n} euros twice." for n in range(2, 8)]
+    alone = Classifier.from_labels(names, english)
+    beside = Classifier.from_labels(names, [*english, *[GERMAN, "Wo ist mein Geld geblieben?", "என் பார்சல் எங்கே?"] * 9])
+    assert beside.record["unlabelled"] == len(english)
+    assert (alone.head.body.weight == beside.head.body.weight).all()
+    with pytest.warns(UserWarning, match="1 of 13 texts look German; they have no label"):
+        answers = beside.predict([*english, GERMAN])
+    assert (answers[-1].label, answers[-1].score) == ("", 0.0)
+    assert all(answer.label for answer in answers[1:6])
+    several = Classifier.from_labels(names, english, several=True)
+    with pytest.warns(UserWarning, match="no label"):
+        assert several.predict([GERMAN])[0].labels == ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert Classifier.from_labels(names, english, none=0).predict(GERMAN).label
+
+
 def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_path):
     from boustro.apps.label.answers import SPANS, AnswerFile
     from boustro.apps.label.session import LabellingSession
@@ -148,8 +168,8 @@ def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_p
         for n, text in enumerate((GERMAN, "The box was broken."))
     ]
     with AnswerFile(tmp_path / "answers.jsonl", SPANS.answer).open() as file:
-        session = LabellingSession(texts, file, ["PER"], note="1 of 2 texts look German")
+        session = LabellingSession(texts, file, ["PER"], note="1 of 2 texts look German", english=True)
         assert session.view()["note"] == "1 of 2 texts look German"
         assert [session._is_unread(n) for n in (0, 1)] == [True, False]
-        session.note = ""
+        session.english = False
         assert not session._is_unread(0)

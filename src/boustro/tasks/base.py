@@ -154,7 +154,8 @@ class Task(Contract[Input, Result]):
     def fitted(self, fitted: Fitted) -> None:
         self._fitted, self.plan = fitted, fitted.plan
         known = fitted.record.get("languages", ())
-        self._foreign = ForeignTexts(known) if is_shipped(fitted.plan.reader.spec) else None
+        unanswered = getattr(fitted.labelling, "english", False)
+        self._foreign = ForeignTexts(known, unanswered) if is_shipped(fitted.plan.reader.spec) else None
         self._read_by_rule()
 
     def _read_by_rule(self) -> None:

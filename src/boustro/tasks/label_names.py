@@ -26,12 +26,15 @@ from boustro.given import as_list, as_text, iterate, refuse_half_characters, ref
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
-from boustro.names import SHIPPED_SENTENCES
+from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data.texts import is_label, refuse_long, tidy_label
 from boustro.tasks.folds import firsts
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
+from boustro.text.languages import language_of
+from boustro.text.words import join_words
+from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.tasks.classifier import Classifier
@@ -132,6 +135,11 @@ def start_of_names(
     return weight.detach().numpy(), constant.detach().numpy()
 
 
+def readable_texts(examples: Iterable[Sentence]) -> list[Sentence]:
+    """Return those that an encoder of English reads; what it knows of the others is wrong for all."""
+    return [example for example in examples if language_of(join_words(example.words)) is None]
+
+
 def from_labels(
     kind: type[OwnClassifier],
     labels: Iterable[Any] | Mapping[Any, str],
@@ -160,7 +168,9 @@ def from_labels(
     head = fitted.head
     assert isinstance(head, CentroidPool)
     asked = [part.example for text in dict.fromkeys(given) for part in made.split(text, "text")]
+    english = is_shipped(plan.reader.spec)
     read = [asked[n] for n in islice(firsts(asked, itself), MOST_TEXTS)]
+    read = readable_texts(read) if english else read
     inputs = fitted.inputs(read) if read else None
     notices = dict(fitted.record["notices"]) | ({SILENT.format(", ".join(silent)): len(silent)} if silent else {})
     least = LEAST_COSINE / TEMPERATURE if none else None
@@ -171,10 +181,13 @@ def from_labels(
         notices |= {} if adapted else {TOO_FEW: len(read)}
     notices |= cut_names(means) if isinstance(labels, str) else {}
     labelling = fitted.labelling
+    assert isinstance(labelling, TextLabelling)
+    labelling.english = bool(none) and english
     if type(labelling) is TextLabelling:
         labelling.least = least
     described = {name: text for name, text in means.items() if text != name}
     plan = replace(fitted.plan, config=replace(fitted.plan.config, describe=described or None))
     record = fitted.record | {"notices": notices, "unlabelled": len(read)}
+    record.pop("languages", None)  # names are no texts of their language
     made.fitted = replace(fitted, plan=plan, head=head, labelling=labelling, record=record)
     return made

@@ -197,6 +197,10 @@ ADVICE = (
     "the package's models read English, and answer wrongly there without labels: about 60 help, and a multilingual LM "
     "or a pair of your own does more (docs/languages.md)"
 )
+UNANSWERED = (
+    "they have no label, since the package's models read English, and names alone say nothing of them; none=0 (--none "
+    "0) labels all, and about 60 labels in that language help (docs/languages.md)"
+)
 
 
 def language_of(text: str) -> str | None:
@@ -263,10 +267,12 @@ class ForeignTexts:
 
     Args:
         known: Languages that the model has learned from, of which nothing is said.
+        unanswered: Whether texts in other languages get no answer; then a single one is worth a note.
     """
 
-    def __init__(self, known: Collection[str] = ()) -> None:
+    def __init__(self, known: Collection[str] = (), unanswered: bool = False) -> None:
         self._known, self._num, self._counts, self._said = known, 0, Counter[str](), False
+        self._unanswered = unanswered
 
     def add(self, texts: Iterable[str]) -> None:
         """Count more texts."""
@@ -295,11 +301,11 @@ class ForeignTexts:
     @property
     def notices(self) -> dict[str, int]:
         """Number of texts in another language, by what is said of them; empty where there are few."""
-        if not self._counts or self._counts.total() < LEAST * self._num:
+        if not self._counts or self._counts.total() < LEAST * self._num * (not self._unanswered):
             return {}
         name, count = self._counts.most_common(1)[0]
         others = f", and {self._counts.total() - count:,} another language" if self._counts.total() > count else ""
-        return {f"of {self._num:,} texts look {name}{others}; {ADVICE}": count}
+        return {f"of {self._num:,} texts look {name}{others}; {UNANSWERED if self._unanswered else ADVICE}": count}
 
     @property
     def note(self) -> str:

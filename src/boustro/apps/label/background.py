@@ -50,7 +50,7 @@ from boustro.store import kind_of
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.label_names import NEAREST
+from boustro.tasks.label_names import NEAREST, readable_texts
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.plan import Plan, plans_to_choose
 from boustro.tasks.tagger import Tagger
@@ -267,7 +267,8 @@ class Background:
         if start is not None and self.session.tagger is None:
             start = guess_types(start, vectors, sentences, labels, self.source.device)
         if self._texts is None and self.reader and self.reader.of_texts:
-            self._texts = vectors
+            read = [n for n, s in enumerate(sentences) if not self.session.english or readable_texts([s])]
+            self._texts = WordVectors(vectors.words[read], np.arange(len(read) + 1))
             start = self._read_names(labels)
         with self.session.lock:
             if prior is not None and len(self.session.labels) > len(labels):  # added meanwhile

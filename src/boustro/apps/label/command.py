@@ -155,8 +155,9 @@ def _serve(
     labels = starting_labels(means or options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)
-    note = foreign_note(text.written for text in loaded) if is_shipped(source.encoder) else ""
-    session = LabellingSession(loaded, file, labels, options.order, nested, manner, unit, offered, note)
+    english = is_shipped(source.encoder)
+    note = foreign_note(text.written for text in loaded) if english else ""
+    session = LabellingSession(loaded, file, labels, options.order, nested, manner, unit, offered, note, english)
     if note:
         print(note, file=sys.stderr)
     print(

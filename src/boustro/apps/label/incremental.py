@@ -39,6 +39,8 @@ from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.labellings.tags import TagLabelling
+from boustro.text.languages import language_of
+from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
 STRENGTH = 0.3
@@ -91,6 +93,9 @@ class LiveTagger:
     """A tagger that learns sentence by sentence. What `snapshot` gives does not change while this one goes on
     learning."""
 
+    english = False
+    """Whether its encoder reads English alone."""
+
     def __init__(self, width: int, squared_length: float, labels: Sequence[str], start: Start | None = None) -> None:
         """`squared_length` is the mean squared length of the vectors that it will read, `start` what it knows."""
         strength = STRENGTH * max(squared_length, 1e-6)
@@ -120,6 +125,11 @@ class LiveTagger:
         seen = self._seen
         counted = (seen > 0) | ~self._known
         return float(np.minimum(seen, FEWEST_TO_SCALE)[counted].sum()) / FEWEST_TO_SCALE / max(1, int(counted.sum()))
+
+    def judges(self, sentence: Sentence) -> bool:
+        """Whether an answer says how far names of labels are to be believed; that of a text in another language does
+        not."""
+        return not self.english or language_of(join_words(sentence.words)) is None
 
     @property
     def alike(self) -> slice:

@@ -63,16 +63,18 @@ class LabellingSession:
         unit: str = "texts",
         offered: Sequence[str] = (),
         note: str = "",
+        english: bool = False,
     ) -> None:
         """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`.
 
         `unit` is what the page calls what is labelled: texts or sentences. `offered` are the labels where there are no
-        others. `note` says that some of the texts are in a language that the encoder does not read: nothing is
-        suggested for these before there are answers.
+        others. `note` says that some of the texts are in a language that the encoder does not read. `english`:
+        it reads English alone, so nothing is suggested for texts in a language of which there is no answer.
         """
         self.texts, self.file, self.nested, self.manner, self.unit = list(texts), file, nested, manner, unit
         self.order: Order = order
-        self.note = note
+        self.note, self.english = note, english
+        self._languages: dict[int, str | None] = {}
         # the page's requests and the encoding thread change the same texts; an answer calls what locks again
         self.lock = threading.RLock()
         self.pool = SentencePool()
@@ -165,7 +167,7 @@ class LabellingSession:
     def suggest(self, number: int) -> tuple[Entity, ...]:
         """The tagger's entities for a sentence, with their probabilities; none before it is ready. Where a label cannot
         be told yet it is empty."""
-        return self.suggest_all([number])[0] if number in self.pool and not self._is_unread(number) else ()
+        return self.suggest_all([number])[0] if number in self.pool else ()
 
     def _is_by_name(self, number: int, entities: Sequence[Entity]) -> bool:
         """Whether these topics are suggested for their names, rather than for what was answered."""
@@ -173,10 +175,19 @@ class LabellingSession:
             return False
         return self.tagger.is_by_name(self.pool.scores(number), [e.label for e in entities])
 
+    def _language(self, number: int) -> str | None:
+        if number not in self._languages:
+            self._languages[number] = language_of(self.texts[number].written)
+        return self._languages[number]
+
     def _is_unread(self, number: int) -> bool:
         """Whether nothing is known of the language of this text: the encoder does not read it, and nobody labelled."""
-        known = self.answers or self.examples or not self.note
-        return not known and language_of(self.texts[number].written) is not None
+        if not self.english or (language := self._language(number)) is None:
+            return False
+        if not self.manner.whole:
+            return not (self.answers or self.examples)
+        written = (language_of(join_words(example.sentence.words)) for example in self.examples.values())
+        return language not in {*map(self._language, self.answers), *written}
 
     def suggest_all(self, numbers: Sequence[int]) -> list[tuple[Entity, ...]]:
         """Suggest entities for sentences that are all ready."""
@@ -192,8 +203,9 @@ class LabellingSession:
             label, score = e.label if all_told or told[e.label] else "", e.score or 0.0
             return replace(e, label=label, score=trust * score + (1 - trust) * min(blind, score))
 
+        read = [() if self._is_unread(number) else own for number, own in zip(numbers, decoded, strict=True)]
         sentences = (self.texts[number].sentence for number in numbers)
-        return [self.told.apply(s.words, map(modest, own)) for s, own in zip(sentences, decoded, strict=True)]
+        return [self.told.apply(s.words, map(modest, own)) for s, own in zip(sentences, read, strict=True)]
 
     def groups(self) -> list[NameGroup]:
         """Names that are suggested for texts that have no answer, in groups, without those that were told."""
@@ -222,6 +234,7 @@ class LabellingSession:
         if self.tagger is None:
             squared = float(np.square(vectors.words.astype(np.float32)).sum()) / max(1, len(vectors.words))
             made: LiveTagger = self.manner.live(vectors.words.shape[1], squared, self.labels, start)
+            made.english = self.english
             self.tagger = made
         self.pool.attach(numbers, vectors, self.tagger, prior)
         for number in numbers:

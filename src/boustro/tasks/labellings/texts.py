@@ -15,6 +15,8 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS_TEXTS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import LabelSetUnits, LabelUnits
+from boustro.text.languages import language_of
+from boustro.text.words import join_words
 from boustro.types import NO_LABEL, Entity, label_set
 
 UNSEEN_TEXTS = "dev texts with a label that the training data never show"
@@ -26,20 +28,27 @@ class TextLabelling(Labelling):
     Attributes:
         weights: While a head is trained, how much each label counts in its loss; `None` where all count the same.
         least: A text whose best score is below it has no label; `None` where every text has one.
+        english: Whether a text in another language has no label.
     """
 
     weights: np.ndarray | None = None
+    english = False
 
     scheme_name = "class"
     units = LabelUnits()
     by_label = True
 
-    def __init__(self, scheme: Any, labels: Sequence[str], least: float | None = None) -> None:
+    def __init__(self, scheme: Any, labels: Sequence[str], least: float | None = None, english: bool = False) -> None:
         super().__init__(scheme, labels)
-        self.least = least
+        self.least, self.english = least, english
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | ({} if self.least is None else {"least": self.least})
+        english = {"english": True} if self.english else {}
+        return super().to_dict() | ({} if self.least is None else {"least": self.least}) | english
+
+    def is_unread(self, example: Any) -> bool:
+        """Whether an example has no label for its language."""
+        return self.english and language_of(join_words(example.words)) is not None
 
     @property
     def gives_none(self) -> bool:
@@ -124,7 +133,7 @@ class TextLabelling(Labelling):
     def read(self, output: np.ndarray, example: Any) -> Answer:
         probabilities = np.exp(self.log_probabilities(output[None])[0])
         by_label = dict(zip(self.labels, map(float, probabilities), strict=True))
-        if self.least is not None and output.max() < self.least:
+        if (self.least is not None and output.max() < self.least) or self.is_unread(example):
             return Answer(("",), (0.0,), (), by_label)
         label = self.labels[int(probabilities.argmax())]
         entities = (Entity(label, 0, len(example), score=by_label[label]),) if len(example) else ()
@@ -152,8 +161,8 @@ class LabelSetLabelling(TextLabelling):
     units = LabelSetUnits()
     by_label = False
 
-    def __init__(self, scheme: Any, labels: Sequence[str], threshold: float = 0.5) -> None:
-        super().__init__(scheme, labels)
+    def __init__(self, scheme: Any, labels: Sequence[str], threshold: float = 0.5, english: bool = False) -> None:
+        super().__init__(scheme, labels, english=english)
         self.threshold = threshold
 
     @classmethod
@@ -210,7 +219,8 @@ class LabelSetLabelling(TextLabelling):
 
     def read(self, output: np.ndarray, example: Any) -> Answer:
         probabilities = dict(zip(self.labels, map(float, _sigmoid(output)), strict=True))
-        chosen = tuple(label for label, p in probabilities.items() if p > self.threshold)
+        unread = self.is_unread(example)
+        chosen = tuple(label for label, p in probabilities.items() if p > self.threshold and not unread)
         scores = tuple(probabilities[label] for label in chosen)
         pairs = zip(chosen, scores, strict=True) if len(example) else ()
         entities = tuple(Entity(label, 0, len(example), score=score) for label, score in pairs)
