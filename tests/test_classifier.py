@@ -76,9 +76,9 @@ def test_labels_may_be_numbers_and_records_dicts(tiny_pair):
     ("rows", "message"),
     [
         ([("a b", "x"), ("c", "x")], "only the label x"),
-        ([("a b", "x"), ("c", None)], "text 2 of the given data: the label under 'label' is None"),
+        ([("a b", "x"), ("c", [None])], "text 2 of the given data: the label under 'label' is"),
         ([("a b", "x"), (3, "y")], "text 2 of the given data: the text is 3, which is not a string"),
-        ([("a b", float("nan"))], "the label under 'label' is nan"),
+        ([("a b", float("nan"))], "text 1 of the given data: no text has a label from here on"),
         (["a b"], "expected a text and its label, got 'a b'"),
         ([], "no labelled text"),
         ("no-such.jsonl", "no-such.jsonl: no such file"),

@@ -142,6 +142,30 @@ def test_copies_of_a_text_are_one():
     assert float(share) > 0.97  # what is left out is other parts
 
 
+def test_fit_uses_texts_without_a_label_and_labels_without_a_text(tmp_path, capsys):
+    """As rows of the table, and as documents; the estimate says what the names alone give."""
+    few = [0, 1, 2, 5, 6, 7, 10, 11, 12, 13]
+    rows = [(text, GOLD[n] if n in few else "") for n, text in enumerate(TEXTS)]
+    rows += [(f"The driver came {n} hours late.", "") for n in range(2, 9)]
+    part = Classifier("starter-texts", cache=False).fit([[text, label] for text, label in rows], cross_validate=9)
+    assert part.record["notices"] == {"texts without a label, which say what texts are like": 12}
+    assert part.record["train"]["labelled"] == 10
+    assert part.record["cross_validation"]["names"] > 50
+    table, documents = tmp_path / "t.csv", tmp_path / "d.txt"
+    table.write_text("text,label\n" + "".join(f'"{text}",{label}\n' for text, label in rows if label), "utf-8")
+    documents.write_text("".join(f"{text}\n" for text, label in rows if not label), "utf-8")
+    words = ["fit", "--train", str(table), "--documents", str(documents), "--types", "tax", "--no-cache"]
+    assert main([*words, "--out", str(tmp_path / "m")]) == 0
+    said = "".join(capsys.readouterr())
+    assert "12 texts without a label" in said
+    assert "1 labels without an example, known by their names alone: tax" in said
+    assert "the names of the labels alone, on the same texts: " in said
+    opened = Classifier.from_pretrained(tmp_path / "m")
+    assert opened.types == ["delivery", "payment", "praise", "tax"]
+    assert opened.predict("Which tax office is mine?").label == "tax"
+    assert [answer.label for answer in opened.predict(TEXTS)] == GOLD
+
+
 MEANINGS = {"a1": "parcels and shipping", "a2": "charges and invoices", "a3": "thanks and praise"}
 
 
@@ -231,9 +255,8 @@ def judge_outside(model, tmp_path, capsys):
         assert f"accuracy {100 * right:.2f}" in capsys.readouterr().out
         assert model.evaluate(file).accuracy == pytest.approx(100 * right)
     fit = Classifier("starter-texts", "centroid-pool", cache=False).fit(TEXTS, GOLD)
-    for refuses in (fit.evaluate, Classifier("starter-texts", cache=False, none=0.1).fit):
-        with pytest.raises(ValueError, match=r"gold\.jsonl:3: the label under 'label' is None.*label it"):
-            refuses(json_lines)
+    with pytest.raises(ValueError, match=r"gold\.jsonl:3: the label under 'label' is None.*label it"):
+        fit.evaluate(json_lines)
 
 
 def test_fit_leaves_a_share_of_texts_without_a_label(tmp_path, capsys):

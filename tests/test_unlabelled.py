@@ -151,8 +151,8 @@ def test_documents_from_the_command_line(tiny_pair, tmp_path, capsys):
     assert f"2 {AROUND}" in said and NOT_FOUND not in said
     record = boustro.Tagger.from_pretrained(tmp_path / "ner").record
     assert record["train"]["sentences"] == 3 and record["train"]["labelled"] == 1
-    assert main(["fit", "--task", "classify", *how, "--out", str(tmp_path / "topics")]) == 2
-    assert "--documents is for taggers" in capsys.readouterr().err
+    assert main(["fit", "--task", "regress", *how, "--out", str(tmp_path / "topics")]) == 2
+    assert "--documents is for taggers and for classifiers of texts" in capsys.readouterr().err
 
 
 def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(tmp_path, capsys):

@@ -173,6 +173,19 @@ class PooledLDA(Head):
         body.map.weight.copy_(torch.from_numpy(solution))
         body.map.bias.copy_(torch.from_numpy(offset))
 
+    @torch.no_grad()
+    def scores_by_name(
+        self,
+        pooled: Float[Tensor, "S e"],
+        named: tuple[Float[Tensor, "M e"], np.ndarray],
+        unlabelled: Float[Tensor, "N e"] | None = None,
+    ) -> np.ndarray:
+        """(S, C): what the names alone say of texts, after training."""
+        start, whole = self._start(named, unlabelled), self.whole
+        x = self._measured(pooled).cpu()[:, : len(whole)][:, whole].numpy()
+        scores = (x - start.centre) / start.length @ start.names.T / start.temperature
+        return np.where(start.names.any(1), scores, ABSENT + scores.min(1, keepdims=True, initial=0))
+
     def facts(self) -> dict[str, Any]:
         """How far the names of labels are believed, where they are."""
         return {"label_names": round(self.trust, 3)} if self.trust else {}

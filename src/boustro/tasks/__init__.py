@@ -293,11 +293,13 @@ def read_examples(
 ) -> list[Sentence]:
     """Labelled examples of a task; what was repaired or left out is printed on standard error.
 
-    Raises as `Task.read`; `training` allows sentences without labels among those of a tagger.
+    Raises as `Task.read`; `training` allows examples without labels where the task's training sets may have them.
     """
     from boustro.tasks.data import refuse_unlabelled
+    from boustro.tasks.data.texts import texts_unlabelled
 
-    examples, notices = read_counted(task, data, options)
+    with texts_unlabelled(training and bool(task.lenient)):
+        examples, notices = read_counted(task, data, options)
     if not training:
         refuse_unlabelled(examples)
     print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})

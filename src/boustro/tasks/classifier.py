@@ -38,7 +38,7 @@ from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import NONE_SHARE, ClassifierConfig
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.texts import TextData, read_texts, whole_text
+from boustro.tasks.data.texts import TextData, read_texts, texts_unlabelled, whole_text
 from boustro.tasks.folds import firsts, num_different
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
@@ -79,9 +79,31 @@ class Classifier(Task[str, Label]):
     estimator_type = "classifier"
     formats = (*Task.formats, *TOOLS)
 
+    lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
+
     @classmethod
     def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
         return read_texts(data, "label", notes, options)
+
+    @classmethod
+    def read(  # type: ignore[override]
+        cls,
+        data: Any,
+        text_column: str | Sequence[str] = (),
+        label_column: str | None = None,
+        unlabelled: bool = False,
+    ) -> list[Any]:
+        """Read labelled texts; with `unlabelled`, a text may have an empty cell, or null, for its label."""
+        with texts_unlabelled(unlabelled):
+            return super().read(data, text_column, label_column)
+
+    @staticmethod
+    def is_labelled(example: Sentence) -> bool:
+        return example.is_labelled
+
+    @staticmethod
+    def named_examples(config: ClassifierConfig) -> list[Sentence]:
+        return [Sentence((), label=label) for label in config.types]
 
     @staticmethod
     def without_each(example: Sentence) -> Iterator[Sentence]:

@@ -223,6 +223,9 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     default_head: ClassVar[str] = AUTO_POOL
     taught_head: ClassVar[str | None] = "mlp-pool"
 
+    types: tuple[str, ...] = ()
+    """Labels besides those of the texts, one after another: they are known by their names, or descriptions, alone. Read
+    as --describe is."""
     describe: TextFile | Mapping[str, str] | None = None
     """Descriptions of labels: a table or JSON lines with label and description, or lines such as payment: invoices,
     cards. The others are known by their names. Read by lda-pool over the vector of a text (starter-texts)."""
@@ -247,6 +250,8 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
             raise OptionError("calibrate is not for --words, whose weights are chosen on parts left out already")
         if self.none and (self.words or self.calibrate):
             raise OptionError(f"none is not for --{'words' if self.words else 'calibrate'}; leave one of them out")
+        if not all(name.strip() for name in self.types):
+            raise OptionError("types has a label without a name; leave it out")
         if self.describe is not None:
             from boustro.tasks.data.texts import read_meanings
 

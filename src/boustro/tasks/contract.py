@@ -69,6 +69,11 @@ class Contract(ABC, Generic[Input, Result]):
         return examples
 
     @staticmethod
+    def named_examples(config: Any) -> list[Any]:
+        """Examples without words of the labels that the options name, so that these stay labels."""
+        return []
+
+    @staticmethod
     def is_labelled(example: Any) -> bool:
         """Whether the head learns from this example of a training set. By default it does."""
         return True

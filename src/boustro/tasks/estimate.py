@@ -18,6 +18,7 @@ Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -25,9 +26,10 @@ from typing import Any
 import numpy as np
 
 from boustro.heads.inputs import Kinship
+from boustro.heads.lda_pool import PooledLDA
 from boustro.heads.options import FEW_EXAMPLES
 from boustro.heads.registry import head_class
-from boustro.heads.training import predict_inputs
+from boustro.heads.training import pool_all, predict_inputs
 from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference, interval, interval_text, signed
 from boustro.tasks.answers import Answer
@@ -147,16 +149,26 @@ def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chose
 
 
 def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
-    """The score of TF-IDF and logistic regression on the same parts, where a whole text has labels."""
-    labelling, units = fitted.labelling, fitted.labelling.units
+    """The scores of TF-IDF and logistic regression on the same parts, and of the names of labels alone, where a whole
+    text has labels."""
+    labelling, units = copy(fitted.labelling), fitted.labelling.units
     if not isinstance(labelling, TextLabelling) or not all(isinstance(text, Sentence) for text in data.gold):
         return {}
-    read = {}
+    labelling.least = None  # it is of the head's scores
+    tested = sorted(n for _, left in parts for n in left.tolist())
+    gold, read = [data.gold[n] for n in tested], {}
     for kept, left in parts:
         ids, texts = labelling.ids([data.gold[n] for n in kept]), [data.gold[n].words for n in kept]
         scores = fit_words(texts, ids, len(labelling.labels)).scores([data.gold[n].words for n in left])
         read |= {n: labelling.read(row, data.gold[n]) for n, row in zip(left.tolist(), scores, strict=True)}
-    return {"words": _rounded(units.score([data.gold[n] for n in sorted(read)], [read[n] for n in sorted(read)]))}
+    found = {"words": _rounded(units.score(gold, [read[n] for n in tested]))}
+    if isinstance(fitted.head, PooledLDA) and data.named is not None:
+        named, head = data.named, fitted.head
+        texts = None if named.unlabelled is None else pool_all(head, named.unlabelled)
+        pooled = pool_all(head, data.inputs.select(np.array(tested)))
+        scores = head.scores_by_name(pooled, (pool_all(head, named.inputs), named.labels), texts)
+        found["names"] = _rounded(units.score(gold, [labelling.read(*one) for one in zip(scores, gold, strict=True)]))
+    return found
 
 
 @dataclass(frozen=True)
@@ -264,6 +276,8 @@ def format_estimate(facts: Mapping[str, Any], examples: str) -> Iterator[str]:
     )
     if (words := facts.get("words")) is not None:
         yield f"TF-IDF and logistic regression on the same parts: {words:.1f}"
+    if (names := facts.get("names")) is not None:
+        yield f"the names of the labels alone, on the same {examples}: {names:.1f}"
     if (cut := facts.get("cut")) is not None:
         yield ONE_PART.format(cut)
     if divided := facts.get("divided"):

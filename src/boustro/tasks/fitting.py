@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import TooFew, firsts, kin, num_different, unlearned
-from boustro.tasks.label_names import spoken
+from boustro.tasks.label_names import MOST_TEXTS, readable_texts, spoken
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
 from boustro.text.languages import ForeignTexts
@@ -48,6 +49,9 @@ COPIES = "copies of dev examples, which no threshold, no weight and no promise c
 ALONE = "training sentences without a document, whose mentions are not pooled"
 NOT_LEARNED = "training examples, of which no part can be left out, so --{} has no effect"
 NO_SUCH_LABEL = "descriptions of labels that no text has: {}"
+BY_NAME = "labels without an example, known by their names alone: {}"
+NEVER_ANSWERED = "labels without an example, which this head never answers: {}"
+FROM_TEXTS = "texts without a label, which say what texts are like"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
@@ -164,7 +168,7 @@ def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, Training
 
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
     """Replace the head by an untrained one of another plan that reads the same examples."""
-    labelling = make_labelling(plan.head_kind, data.examples, plan.head_options).for_config(plan.config)
+    labelling = _learn_labels(plan, data.examples)
     plan = replace(begun.plan, head_kind=plan.head_kind, head_options=plan.head_options)
     return Fitted(plan, labelling, new_head(plan, labelling, data.examples, data.inputs.side_width))
 
@@ -190,10 +194,16 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
     if plan.reader.cache:
         sets = [*given.train, *given.weak], given.dev or ()
         tell_cost(plan.reader.encoder(cached=True), [plan.reader.sentences(some)[0] for some in sets])
-    labelling = make_labelling(plan.head_kind, [*train, *given.weak], plan.head_options).for_config(plan.config)
+    labelling = _learn_labels(plan, [*train, *given.weak])
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
     return _Begun(given, train, fitted, seed, time.monotonic() - started, notices), data
+
+
+def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
+    """The labelling of examples, and of the labels that the options name."""
+    named = plan.task.named_examples(plan.config)
+    return make_labelling(plan.head_kind, [*examples, *named], plan.head_options).for_config(plan.config)
 
 
 def _record(
@@ -253,11 +263,11 @@ def _read_training(
             return whole()
         return kin([train[n] for n in some], plan.task.shared)
 
-    named, unnamed = read_names(taught.reader, plan, labelling)
+    named, unnamed = read_names(taught.reader, plan, labelling, train, unread)
     data = TrainingSet(
         gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, named=named, reread=again
     )
-    skipped = unread and taught.reader is plan.reader  # a memory has read them
+    skipped = unread and taught.reader is plan.reader and not (named and named.unlabelled)  # a memory has read them
     parts = plan.task.parts
     alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in parts(e))
     notices = {UNREAD: len(unread) if skipped else 0, ALONE: alone, **taught.notices, **unnamed}
@@ -265,20 +275,25 @@ def _read_training(
     return replace(plan, reader=taught.reader), data, notices
 
 
-def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> tuple[NamedLabels | None, dict[str, int]]:
-    """The names or descriptions of labels as a head `takes_names`, of those that say something, and notices.
+def read_names(
+    reader: Reader, plan: Plan[Any], labelling: Labelling, train: Sequence[Any], unlabelled: Sequence[Any]
+) -> tuple[NamedLabels | None, dict[str, int]]:
+    """The names or descriptions of labels as a head `takes_names`, of those that say something, with texts that have no
+    label; and notices.
 
     `None` where no vector of a text is read. Raises `ValueError` for descriptions that nothing reads, and for those of
     other labels alone.
     """
     means: Mapping[str, str] = getattr(plan.config, "describe", None) or {}
+    seen = {*labelling.gold_labels(train)} if (types := getattr(plan.config, "types", ())) else set()
+    unseen = [str(label) for label in types if label not in seen]
     if not head_class(plan.head_kind).takes_names or not any(s.whole for s in reader.encoder(cached=True).streams):
         if means:
             raise ValueError(
                 f"describe is read by an lda-pool head over the vector of a text, and not by {plan.head_kind} over "
                 f"{reader.spec}; give --encoder {SHIPPED_SENTENCES} --head lda-pool"
             )
-        return None, {}
+        return None, {NEVER_ANSWERED.format(", ".join(unseen)): len(unseen)}
     others = sorted(means.keys() - {*labelling.labels})
     if means and len(others) == len(means):
         known = ", ".join(labelling.labels[:5])
@@ -286,8 +301,14 @@ def read_names(reader: Reader, plan: Plan[Any], labelling: Labelling) -> tuple[N
     said = spoken({label: means.get(label, label) for label in labelling.labels})
     numbers = [n for n, label in enumerate(labelling.labels) if label in said]
     examples = [part.example for text in said.values() for part in plan.task.split(text, "label")]
-    notices = {NO_SUCH_LABEL.format(", ".join(others)): len(others)}
-    return NamedLabels(reader.read(examples, cached=True), np.array(numbers)) if numbers else None, notices
+    notices = {NO_SUCH_LABEL.format(", ".join(others)): len(others), BY_NAME.format(", ".join(unseen)): len(unseen)}
+    if not numbers:
+        return None, notices
+    texts = [unlabelled[n] for n in islice(firsts(unlabelled, plan.task.shared), MOST_TEXTS)]
+    texts = readable_texts(texts) if is_shipped(reader.spec) else texts
+    read = reader.read(texts, cached=True) if texts else None
+    notices |= {FROM_TEXTS: len(texts)}
+    return NamedLabels(reader.read(examples, cached=True), np.array(numbers), read), notices
 
 
 def _value(fitted: Fitted, outputs: Sequence[Any], dev: Sequence[Any]) -> float:

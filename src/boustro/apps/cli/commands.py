@@ -42,7 +42,7 @@ from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_
 from boustro.tasks.config import NONE_SHARE, TaskConfig
 from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
-from boustro.tasks.data.texts import texts_outside
+from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import is_stream, read_documents
 from boustro.text.languages import foreign_note
@@ -92,16 +92,22 @@ def fit(
         pass
     kind, config = task_class(task), TASKS[task].config
     chosen = head or config.default_head
-    if reading.documents and not kind.in_documents:
-        raise OptionError("--documents is for taggers, which read sentences in their documents; remove it")
+    if reading.documents and not (kind.in_documents or kind.lenient):
+        raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
         sentences = read_examples(kind, train, reading, training=True)
-        make_labelling(chosen, [example for example in sentences if kind.is_labelled(example)], of_head)
+        labelled = [example for example in sentences if kind.is_labelled(example)]
+        make_labelling(chosen, [*labelled, *kind.named_examples(training)], of_head)
         with texts_outside(bool(getattr(training, "none", 0))):
             dev_sentences = read_examples(kind, dev, like(reading, dev)) if dev else None
         weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else None
-        if reading.documents:
+        if reading.documents and not kind.in_documents:
+            from boustro.tasks.label_names import MOST_TEXTS
+
+            texts = islice(read_documents(reading.documents, split="line"), MOST_TEXTS)
+            sentences = [*sentences, *(whole_text(text).sentence for text in texts)]
+        elif reading.documents:
             texts = read_documents(reading.documents, split="line")
             sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
             print_notices(counts)

@@ -57,6 +57,19 @@ def texts_outside(allowed: bool) -> Iterator[None]:
         _outside.reset(token)
 
 
+_unlabelled: ContextVar[bool] = ContextVar("_unlabelled", default=False)
+
+
+@contextlib.contextmanager
+def texts_unlabelled(allowed: bool) -> Iterator[None]:
+    """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
+    token = _unlabelled.set(allowed)
+    try:
+        yield
+    finally:
+        _unlabelled.reset(token)
+
+
 def read_texts(
     data: TextData,
     gold: Gold = "label",
@@ -87,7 +100,10 @@ def read_texts(
         return sentence
 
     reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
-    return read_named(data, "text", read, plain, options, noted, reads)
+    texts = read_named(data, "text", read, plain, options, noted, reads)
+    if texts and _unlabelled.get() and not any(text.is_labelled for text in texts):
+        raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
+    return texts
 
 
 def read_meanings(given: str | Path | Mapping[Any, Any]) -> dict[str, str]:
@@ -200,7 +216,7 @@ def as_score(value: Any, where: str) -> float:
 
 def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentence:
     if isinstance(record, Sentence):  # read before
-        if not record.is_labelled:
+        if not record.is_labelled and not _unlabelled.get():
             raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")
         return record if record.label != "" else _with_labels(record, {LABEL_KEY: None}, where, notes)
     if isinstance(record, (list, tuple)) and len(record) == 2:
@@ -231,6 +247,8 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
+    if nothing and LABELS_KEY not in record and _unlabelled.get():
+        return sentence
     if nothing and LABELS_KEY not in record and _outside.get():
         return replace(sentence, label="")
     if LABELS_KEY in record and label is None:
