@@ -368,7 +368,7 @@ def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, fil
 
 NUMBERS = '"a": 1.10, "b":1E5,"c" : -0, "d": 1.000000000000000005, "e": 1e400, "f": 1' + "0" * 5000
 STREAMED = [
-    f'\ufeff{{"to":"Ada",  {NUMBERS}, "u": "\\u00e9 Ada", "half": "\\ud83d", '
+    f'\ufeff{{"to":"Ada",  {NUMBERS}, "u": "\\u00e9 Ada", "half": "\\ud83d Ada", '
     f'"say": "{{\\"n\\": 1.0,\\"to\\":\\"Ada\\"}}"}}\n\n"Ada"',
     '\ufeff[\n {"to": "Ada"},\n {"n": 1.50}\n]\n',
     '{\n "to": "Ada"}\n{"to": "Okonkwo"}',

@@ -298,7 +298,7 @@ class FileRedaction:
 
         def read(row: tuple[str, str, list[Any], str]) -> tuple[Any, list[Any], str, str, str]:
             place, given, values, end = row
-            reading = BodyTexts()
+            reading = BodyTexts(halves=True)
             try:
                 trees = [
                     self._chosen(one, reading, place, checked) if self.columns else checked(one, reading, place)

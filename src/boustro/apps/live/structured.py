@@ -47,6 +47,7 @@ KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
 SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*', re.ASCII)
 """A text or a number of JSON."""
 ESCAPES = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
+HALF = re.compile("[\ud800-\udfff]")
 STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
 """What a JSON schema says of its form; the rest of it is text."""
 REMEMBERED_TEXTS = 20_000
@@ -98,18 +99,21 @@ class BodyTexts:
         passed: Names of fields that pass although no rule is theirs.
         keep: Whether fields that are not known are an error where they hold text, as in a request, or are left out.
         wants_json: Whether the content of messages must be JSON.
+        halves: Whether half a character, which JSON can escape, stays as it is; else it becomes `\ufffd`.
     """
 
     passed: Collection[str] = ()
     keep: bool = True
     wants_json: bool = False
+    halves: bool = False
     slots: list[Slot] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
     """Names of fields that were left out."""
 
     def text(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
         """A slot for a text."""
-        slot = Slot(whole(given, last=True)[0], place, key if PLAIN_NAME.fullmatch(key) else "", number)
+        given = given if self.halves else whole(given, last=True)[0]
+        slot = Slot(given, place, key if PLAIN_NAME.fullmatch(key) else "", number)
         self.slots.append(slot)
         return slot
 
@@ -402,7 +406,9 @@ class Checker:
     @staticmethod
     def _said(slots: Sequence[Slot]) -> list[tuple[str, list[int]]]:
         """Return the text that the tagger is shown of each slot, and the places of its letters."""
-        return [unescaped(f"{slot.key.replace('_', ' ')}: {slot.text}" if slot.key else slot.text) for slot in slots]
+        texts = (HALF.sub("\ufffd", slot.text) for slot in slots)
+        named = zip(slots, texts, strict=True)
+        return [unescaped(f"{slot.key.replace('_', ' ')}: {text}" if slot.key else text) for slot, text in named]
 
     def _find(self, slots: Sequence[Slot], read: Sequence[tuple[str, list[int]]]) -> list[list[Region]]:
         """The entities of slots as the tagger is shown them, with those that overlap together."""
