@@ -86,12 +86,20 @@ def test_labels_keep_their_types_in_the_folder(form, values, make, tmp_path):
             assert np.asarray(each.predict(TEXTS)).dtype == np.array(values).dtype
 
 
+def test_a_whole_number_beside_a_missing_one_is_the_same_label(make):
+    """A data frame makes floats of such a column."""
+    made = make("classify", none=0.1).fit(TEXTS[:3], [1, 2.0, np.float64(1)])
+    gold = [1.0, 2.0, float("nan")]
+    assert made.classes_.tolist() == [1, 2] and not made.unknown_labels(made.read([("It rained.", 2.0)]))
+    frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS[:3], "label": gold})
+    assert made.score(TEXTS[:3], np.array(gold)) == made.score(frame) == made.score(TEXTS[:3], [1, 2, None])
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
         ([1, "1", 2], r"labels of several types, .*; write all as text, or all as numbers"),
         ([True, 1, 0], "labels of several types"),
-        ([1, 1.0, 2], "labels of several types"),
         ([1, "a", 2], r"labels of several types, .*'a' \(str\)"),
         ([1.0, float("nan"), 2.0], r"the label under 'label' is nan"),
         ([[1, 0], [0, 1], [1, 1]], r"a row of 2 times 0 or 1, which name no labels; .*MultiLabelBinarizer.inverse"),

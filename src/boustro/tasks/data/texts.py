@@ -270,10 +270,13 @@ def _listed(value: Any) -> Any:
 
 
 def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
-    """A label as text, without white space around it, which is noted; of a number or a boolean, with its value."""
+    """A label as text, without white space around it, which is noted; of a number or a boolean, with its value.
+
+    1.0 is the label 1: a data frame makes floats of whole numbers beside a missing one.
+    """
     label = plain_value(label)
     if not isinstance(label, str):
-        return TypedLabel(label)
+        return TypedLabel(int(label) if isinstance(label, float) and label.is_integer() else label)
     tidy = label.strip()
     if tidy != label:
         notes.append(Note(PADDED_LABELS, where, f"the label {shorten(label)}"))

@@ -78,6 +78,9 @@ def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
     name = choose(scheme if isinstance(scheme, str) else repr(scheme), SAVED, "labelling")
     refuse_no_texts(labels, "label")
     values = own.pop("values", ())
+    if values:  # folders of earlier versions have labels such as "1.0", under which no whole number is read any more
+        given = zip(labels, values, strict=True)
+        labels = [str(int(v)) if isinstance(v, float) and v.is_integer() else label for label, v in given]
     labelling = _class(name)(scheme, labels, **own)
     labelling.values = dict(zip(labels, values, strict=bool(values)))
     return labelling
