@@ -453,15 +453,19 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path, line, mess
 def test_the_other_columns_of_a_row_stand_beside_its_answer(tmp_path, read, kind):
     """Under names that no reader of labelled data takes for labels; after a restart, too."""
     path, file = tmp_path / "a.csv", AnswerFile(tmp_path / "out.jsonl", kind)
-    path.write_text(',id,message,label,text\n0,7,"Ada\nleft",gold,other\n\n1,8,Eve slept,,\n')
+    path.write_text(',id, pad ,message,label,text\n0,7,x,"Ada\nleft",gold,other\n\n1,8,y,Eve slept,,\n')
     shown = read(path, "auto", DataOptions(text_column=("message",)))
     assert [text.sentence.where for text in shown] == [f"{path}:2", f"{path}:4"]  # as a spreadsheet counts
     answers = [kind.of(text, (Entity("x", 0, 2),), "") for text in shown]
     file.read()
     file.write(answers)
     first = json.loads(file.path.read_text().splitlines()[0])
-    assert [first[key] for key in ("", "id", "row_label", "row_text")] == ["0", "7", "gold", "other"]
-    assert first["text"] == "Ada\nleft" and first.get("label", "x") == "x" and list(first)[-4:] == [*first][4:]
+    assert [first[key] for key in ("", "id", " pad ", "row_label", "row_text")] == ["0", "7", "x", "gold", "other"]
+    assert (
+        first["text"] == "Ada\nleft"
+        and first.get("label", "x") == "x"
+        and list(first)[-5:] == ["", "id", " pad ", "row_label", "row_text"]
+    )
     assert [answer.line for answer in file.read()] == [answer.line for answer in answers]
 
 

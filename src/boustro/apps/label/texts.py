@@ -131,7 +131,8 @@ def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dic
     for where, row in rows:
         keys = options.text_column or next(((key,) for key in (*TEXT_KEYS, *WORD_KEYS) if key in row), ())
         if isinstance(row, Mapping) and keys:
-            found[where] = {key: value for key, value in row.items() if key not in keys}
+            names = row.padded if isinstance(row, files.TableRow) else {}
+            found[where] = {names.get(key, key): value for key, value in row.items() if key not in keys}
     return found
 
 
@@ -165,7 +166,7 @@ def _open(
         records = [(line if lines[line := p.partition(", item ")[0]] == 1 else p, record) for p, record in records]
         named = under_names(records, options, TEXT_KEYS[:1], "label") if options.text_column else records
         return "json", named, _other_columns(records, options)
-    rows = [(where, dict(record)) for where, record in opened if not record.is_blank]
+    rows = [(where, record) for where, record in opened if not record.is_blank]
     print_notices(Counter(note.what for note in notes))
     named = under_names(rows, options, TEXT_KEYS[:1], "label")
     if named and not any(key in named[0][1] for key in (*TEXT_KEYS, *WORD_KEYS)):
