@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.batch.rows import read_rows
+from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.text.documents import WESTERN, read_arriving, read_documents, read_lines
 from boustro.text.duplicates import RUNS_AT_ONCE, NearDuplicates
@@ -326,6 +327,17 @@ def test_a_stream_is_read_once_and_refused_where_it_would_be_read_twice(tmp_path
     assert len(read(pipe)) == 2
     assert main(["tokenize", str(pipe), "--out", str(tmp_path / "shards"), "--train-tokenizer", "300"]) == 1
     assert "is a stream, and --train-tokenizer reads the corpus twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["text,label\nHi,a\n", '{"text": "Hi", "label": "a"}\n', "message;label\nHi;a\n"])
+def test_labelled_texts_are_read_from_a_stream(given, tmp_path, capsys):
+    """Of a stream the task is not found, because it can be read only once."""
+    pipe, named = tmp_path / "pipe", ["--text-column", "message"] if ";" in given else []
+    os.mkfifo(pipe)
+    Thread(target=pipe.write_text, args=(given,)).start()
+    assert main(["check", str(pipe), "--task", "classify", *named]) == 0
+    assert "1 texts, 1 words" in capsys.readouterr().out
+    assert guess_task(pipe) == "tag" and "pipe is read only once" in capsys.readouterr().err
 
 
 WORDS = [f"word{number}" for number in range(500)]

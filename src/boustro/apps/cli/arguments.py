@@ -19,6 +19,7 @@ Which task labelled data are for is guessed from a file as a whole, or from its 
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import islice
@@ -51,6 +52,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.tables import find_words, rows_of_words
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.columns import LOOKED_AT
+from boustro.text.documents import is_stream
 from boustro.text.files import open_rows
 from boustro.text.places import Place, check_lm, check_model, refuse_swapped
 
@@ -436,6 +438,9 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
     texts = min(len(text_column) or 1, 2) if text_column or label_column else None
     named = next((name for name, entry in TASKS.items() if entry.num_texts == texts), DEFAULT_TASK)
     if path is None or not path.is_file():
+        if path is not None and is_stream(str(path)):
+            said = f"note: {path} is read only once, so its task is not found in it, and is {named}"
+            print(f"{said}; --task names another", file=sys.stderr)
         return named
     try:
         rows = open_rows(path)
