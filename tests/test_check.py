@@ -229,3 +229,11 @@ def test_names_that_look_forgotten_are_listed_where_they_are_asked_for(file, cap
     )
     assert main(["check", file("words", "Ada NOUN\nleft VERB\n"), "--scheme", "labels", "--forgotten"]) == 1
     assert "leave --forgotten out" in capsys.readouterr().out
+
+
+def test_texts_without_a_label_are_counted_beside_the_others(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\nHi you,a\nNo,\n")
+    assert main(["check", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "1 texts, 2 words" in out and f"1 without a label, beside these\n    {path}:3\n" in out

@@ -24,12 +24,14 @@ from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
+from boustro.tasks.data.texts import texts_unlabelled
 from boustro.text.words import join_words
 from boustro.types import Sentence
 
 SHOWN = 5  # enough to recognise a kind of mistake; all of them would fill the screen
 GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
 """What examples say of the reference, each task one or two of these."""
+WITHOUT_LABEL = "without a label, beside these"
 Words = tuple[tuple[str, ...], ...]
 Known = dict[tuple[Words, Any], tuple[str, Any]]
 """Examples by the words of their parts and their marks: the first file with them, and the example there."""
@@ -109,7 +111,8 @@ def report_files(
 
 
 def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:
-    loaded = TASKS[task].read(path, options)
+    with texts_unlabelled(True):
+        loaded = TASKS[task].read(path, options)
     counts = Counter(label for example in loaded.examples for label in _labels(example, loaded.scheme))
     report = DataReport(
         file=loaded.name or str(path),
@@ -122,6 +125,8 @@ def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequ
     )
     for note in loaded.notes:
         report.notes.setdefault(note.what, []).append(str(note))
+    if unlabelled := [e.where for e in loaded.examples if not getattr(e, "is_labelled", True) and e.where]:
+        report.notes[WITHOUT_LABEL] = unlabelled
     numbers = [e.score for e in loaded.examples if isinstance(getattr(e, "score", None), float)]
     if numbers:
         summary = (min(numbers), fmean(numbers), max(numbers))
