@@ -83,7 +83,9 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
     Raises `ValueError` where there is none.
     """
     examples = (
-        list(task.read(data, **task.kept_reading(data, {}))) if data else _known(task) or list(_sample(task, number))
+        list(task.read(data, **task.kept_reading(data, {}), **task.lenient))
+        if data
+        else _known(task) or list(_sample(task, number))
     )
     if not examples:
         raise ValueError(f"{data}: no example, so nothing can be compared")
