@@ -17,6 +17,14 @@ def write_shards(folder: Path, documents: Iterable[str], *tokenizer: str) -> Pat
 
 def pretrain_words(usual: Mapping[str, object], options: Iterable[object]) -> list[str]:
     """The words of `boustro pretrain`, uncompiled; `options` take the place of usual ones with the same name."""
-    options = [*options]
-    kept = (word for name, value in usual.items() if name not in options for word in (name, value))
-    return ["pretrain", "--no-compile", *map(str, kept), *map(str, options)]
+    return replacing(["pretrain", "--no-compile", *(word for pair in usual.items() for word in pair)], *options)
+
+
+def replacing(words: Iterable[object], *options: object) -> list[str]:
+    """The words of a command; options take the place of earlier ones with the same name, and of their values."""
+    new = [*map(str, options)]
+    kept, taken = list[str](), False
+    for word in map(str, words):
+        taken = word in new if word.startswith("--") else taken
+        kept += [word] * (not taken)
+    return [*kept, *new]

@@ -23,6 +23,7 @@ from boustro.text.segments import Segments
 from boustro.text.shards import Shards
 from labelled import DATA
 from precision import tolerance
+from pretraining import replacing
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -132,12 +133,12 @@ def labelled(tmp_path_factory):
 
 def from_text(lm, text, out, *options, steps=6):
     given = ["--lm", lm, "--shards", text / "shards", "--out", out, "--tokens", steps * STEP_PIECES]
-    return [*map(str, ["adapt", *given, "--segment-length", 16, "--batch-segments", 4, *options])]
+    return replacing(["adapt", *given, "--segment-length", 16, "--batch-segments", 4], *options)
 
 
 def from_labels(lm, labelled, out, *options):
     given = ["--lm", lm, "--train", labelled / "train.conll", "--dev", labelled / "dev.conll", "--out", out]
-    return [*map(str, ["adapt", *given, "--batch-pieces", 64, *options])]
+    return replacing(["adapt", *given, "--batch-pieces", 64], *options)
 
 
 def training(folder):

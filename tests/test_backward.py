@@ -12,6 +12,7 @@ from boustro.encoders.spec import load_encoder
 from boustro.lab.adapt import backward as steps
 from boustro.lab.pretrain.trainer import PretrainTrainer
 from conftest import SENTENCES
+from pretraining import replacing
 
 SHAPE = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
 
@@ -27,7 +28,7 @@ def command(tiny_lm, tmp_path, monkeypatch):
     small += ["--sampled-pieces", "50", "--no-compile", "--workers", "1", "--minutes", "5"]
 
     def run(*more: str, text: str = "raw.jsonl", model: str = "lm") -> int:
-        return main(["backward", model, "--text", text, "--out", "made", *small, *more])
+        return main(replacing(["backward", model, "--text", text, "--out", "made", *small], *more))
 
     return run
 

@@ -133,7 +133,7 @@ def test_plain_labels_can_be_fitted_but_not_compared_with_entities(file, capsys,
     data = ["--train", name, "--dev", name, "--out", str(tmp_path / "out")]
     assert main(["compare", "--encoders", "starter", *data[:1], file("b", TRAIN), *data[2:]]) == 1
     assert "'NOUN' marks no entity, and entities are compared" in capsys.readouterr().err
-    assert main(["fit", *data, "--epochs", "1"]) == 0
+    assert main(["fit", *data, "--encoder", "starter", "--epochs", "1"]) == 0
     assert "accuracy 100.00" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "out"), name, "--json", "-"]) == 0
     assert '"accuracy": 100.0' in capsys.readouterr().out

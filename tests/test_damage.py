@@ -13,6 +13,7 @@ import boustro
 from boustro.encoders.spec import load_encoder
 from boustro.store import open_folder
 from damage import vouch
+from pretraining import replacing
 from world import run
 
 
@@ -82,10 +83,10 @@ def test_other_json_is_said_to_be_damage_of_this_folder(world, copy, name, file,
     if name == "tagger":
         said = refused("predict", folder, world["corpus.txt"])
     elif name == "shards":
-        said = refused(*world.command("fuse"), "--shards", folder)
+        said = refused(*replacing(world.command("fuse"), "--shards", folder))
     else:
         kind = {"fusion": "fused:", "elmo": "elmo:", "adapted": "unmasked:", "memory": "memory:"}[name]
-        said = refused(*world.command("fit"), "--encoder", f"{kind}{folder}")
+        said = refused(*replacing(world.command("fit"), "--encoder", f"{kind}{folder}"))
     assert said.startswith(str(folder)) and ("damaged" in said or "does not fit" in said)
 
 
@@ -106,7 +107,7 @@ def test_shards_hold_pieces_of_their_vocabulary_and_documents_in_order(
     held.tofile(folder / file)
     vouch(folder)
     name, *more = command.split()
-    said = refused(*world.command(name), *more, "--shards", folder)
+    said = refused(*replacing(world.command(name), *more, "--shards", folder))
     assert said.startswith(str(folder / file)) and message in said
 
 
@@ -123,7 +124,7 @@ def test_shards_hold_pieces_of_their_vocabulary_and_documents_in_order(
 def test_a_model_that_cannot_be_read_is_named(world, copy, file, content, message):
     folder = copy("lm")
     (folder / file).write_text(content)
-    assert message in refused(*world.command("fit"), "--encoder", folder)
+    assert message in refused(*replacing(world.command("fit"), "--encoder", folder))
 
 
 @pytest.mark.parametrize("opens", ["fit --encoder", "pretrain --init-from"])
@@ -131,7 +132,7 @@ def test_weights_that_are_not_all_there_are_no_model(world, copy, opens):
     folder = copy("lm")
     change_tensors(folder / "model.safetensors", lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))
     command, option = opens.split()
-    said = refused(*world.command(command), option, folder)
+    said = refused(*replacing(world.command(command), option, folder))
     assert said.startswith(f"{folder}: the weights could not be loaded: ")
     assert said.endswith("layers.1.mlp.up_proj.weight are missing")
 

@@ -156,8 +156,8 @@ def undropped(folder):
 def in_micro_batches_of_each_size(command, tmp_path: Path, objective: str, options: list[object]) -> list[list]:
     """The histories of a run in single examples and of one in whole batches."""
     for micro in (1, BATCH):
-        options = [*options, "--optimizer", "adamw"]  # Muon's directions magnify rounding
-        assert main(command(objective, tmp_path / str(micro), *options, "--micro-batch-segments", micro)) == 0
+        own = [*options, "--optimizer", "adamw"]  # Muon's directions magnify rounding
+        assert main(command(objective, tmp_path / str(micro), *own, "--micro-batch-segments", micro)) == 0
     return [history(tmp_path / str(micro)) for micro in (1, BATCH)]
 
 

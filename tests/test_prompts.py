@@ -17,6 +17,7 @@ from boustro.text.files import open_rows
 from boustro.text.patterns import fill, text_of
 from boustro.text.tokenizers import load_tokenizer
 from generators import write_masked_lm
+from pretraining import replacing
 
 TEXTS = {"a": ["rain", "ferry"], "b": "boats and nets"}
 TEMPLATE = {"text": "{text} It was ___, said Ada.", "labels": TEXTS, "aliases": {"0": "a", "1": "b"}}
@@ -257,7 +258,8 @@ def test_what_is_refused(masked, files, capsys, line, more, said):
     (files / "x.txt").write_text(line + "\n")
     (files / "train.jsonl").write_text('{"text": "Ada"}\n')
     words = ["prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
-    assert main([*words, *(word.replace("{train}", str(files / "train.jsonl")) for word in more)]) == 1
+    more = [word.replace("{train}", str(files / "train.jsonl")) for word in more]
+    assert main(replacing(words, *more)) == 1
     assert said in capsys.readouterr().err
 
 

@@ -13,6 +13,7 @@ from boustro.lab.adapt.seq2seq import PromptPair, make_batch, pair_loss
 from boustro.lab.generation.models import LengthHead, likeliest_lengths, open_lm
 from boustro.lab.objectives.examples import IGNORED
 from generators import write_masked_lm
+from pretraining import replacing
 
 PAIRS = [
     ("umbrellas", " Ada left"),
@@ -34,8 +35,7 @@ def folders(tmp_path_factory, tiny_tokenizer, tiny_lm):
 
 def command(folders, kind: str, out, *options) -> list[str]:
     words = ["seq2seq", "--model", folders[kind], "--train", folders["place"] / "pairs.jsonl", "--out", out]
-    words += ["--batch-pairs", 3, "--epochs", 2, *options]
-    return [str(word) for word in words]
+    return replacing([*words, "--batch-pairs", 3, "--epochs", 2], *options)
 
 
 def test_a_masked_batch_by_hand(folders):

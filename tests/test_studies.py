@@ -24,6 +24,7 @@ from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import AnswerUnits, EntityUnits, LabelSetUnits, LabelUnits, NumberUnits, WordUnits
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
+from pretraining import replacing
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "<b>Calloway"]
 DATA = [
@@ -155,7 +156,7 @@ def test_a_dry_run_computes_nothing_and_counts_what_is_there(study, fitted, tmp_
     capsys.readouterr()
     assert main([*arguments, "--dry-run"]) == 0
     assert "8 cells: 8 known, 0 to compute" in capsys.readouterr().out and not fitted
-    elsewhere = [*arguments[:-1], str(tmp_path / "out"), "--heads", "linear", "--dry-run"]
+    elsewhere = replacing(arguments, "--out", tmp_path / "out", "--heads", "linear", "--dry-run")
     assert main([*elsewhere, "--json", "-"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["cells"] == {"of": 4, "known": 0} and plan["feature_bytes"] == 0  # the cache has them all
@@ -223,7 +224,7 @@ def at_once(command, folder):
 
 def test_two_programs_run_one_study_and_both_end_with_the_whole_table(study, tmp_path):
     arguments, _ = study
-    words = [*arguments[:-1], str(tmp_path / "out"), "--epochs", "2", "--heads", "linear"]
+    words = replacing(arguments, "--out", tmp_path / "out", "--epochs", "2", "--heads", "linear")
     codes, told = at_once(words, tmp_path)
     assert codes == [0, 0], told
     assert len(list((tmp_path / "out" / "cells").glob("*"))) == 4

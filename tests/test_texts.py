@@ -319,7 +319,8 @@ def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tm
     like = ["harbour", "dock", "umbrellas", "parasols", "tunnel", "gate"]
     table = WordTable({w: n for n, w in enumerate(like)}, np.ones(6, np.float32), np.repeat(np.eye(3), 2, 0))
     _write(tmp_path / "table", table, {})
-    model = boustro.Classifier(lm, table=str(tmp_path / "table")).fit([(text[-12:], label) for text, label in TEXTS])
+    copies = [(text[-12:], label) for text, label in TEXTS]  # three different ones, too few for words unasked
+    model = boustro.Classifier(lm, words=True, table=str(tmp_path / "table")).fit(copies)
     texts = [["dock"], ["parasols"], ["gate"]]  # words that no training text has
     words, ids = [text.words for text in read_texts(TEXTS)], model.labelling.ids(read_texts(TEXTS))
     blind, seeing = (fit_words(words, ids, 3, table.describe(words)[:, :count]) for count in (0, 1))

@@ -134,7 +134,8 @@ class StatisticsHead(VectorHead):
     def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:
         """Set the component and the transform; `ValueError` for fewer than two texts with words."""
         means = pooled.numpy()[lengths.numpy(force=True) > 0]
-        if not (means != means[:1]).any():  # which have no spread, so no component
+        alike = not (means != means[:1]).any()  # equal texts have no spread, so no component
+        if alike and (len(means) < 2 or means.any()):  # zeros alone are texts of words that a table lacks
             raise ValueError(f"statistics need two different texts with words at least; got {min(1, len(means))}")
         if self.weighted:
             component = first_component(means)
