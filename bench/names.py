@@ -67,6 +67,15 @@ NO_NAMES = frozenset(
     "January February March April May June July August September October November December Monday Tuesday Wednesday "
     "Thursday Friday Saturday Sunday I".split()
 )
+INSTITUTIONS = frozenset(
+    "University Bank Ministry Department Institute College School Society Academy Museum Court House Church Office "
+    "Association Federation Council Board Committee Union Republic Kingdom Duke Bishop Archbishop Earl Count Lord "
+    "Queen King Bureau Commission League Cathedral Chamber".split()
+)
+"""What a name goes on behind with "of" or "for"."""
+ORDINARY, SURELY = 0.12, 0.8
+"""Shares of the mentions of a word with a capital: below the first it is no name, from the second on it is one."""
+ODD = r"^[A-Z@#]|\d[A-Za-z]|[A-Za-z]\d|_"
 FIRST, WIDE = 600, 8
 
 
@@ -81,25 +90,51 @@ def type_of(text: str) -> str | None:
     return found[-1].lower() if found else None
 
 
-def runs(words: Sequence[str], types: dict[str, str], small: Counter[str]) -> Iterator[Entity]:
-    """The names of a sentence, and a first word that may be one."""
+class Capitals:
+    """How often words are written small, and with a capital, inside sentences of raw text."""
+
+    def __init__(self) -> None:
+        self.small, self.capital = Counter[str](), Counter[str]()
+
+    def add(self, text: str) -> None:
+        """Count the words that follow a small letter or a comma."""
+        for word in re.findall(r"(?<=[a-z,] )[A-Za-z][A-Za-z'-]*", text):
+            (self.capital if word[0].isupper() else self.small)[word] += 1
+
+    def share(self, word: str) -> float | None:
+        """Of the mentions of a word those with a capital; `None` for a word that is too rare to tell."""
+        small, capital = self.small[word.lower()], self.capital[word[:1].upper() + word[1:]]
+        return (capital + 0.5) / (small + capital + 1) if small + capital >= 3 else None
+
+    def is_ordinary(self, word: str) -> bool:
+        """Whether a word with a capital is no name: it stands at the beginning of a sentence."""
+        share = self.share(word)
+        return not (len(word) > 1 and word.isupper()) and share is not None and share < ORDINARY
+
+
+def runs(words: Sequence[str], types: dict[str, str], capitals: Capitals) -> Iterator[Entity]:
+    """The names of a sentence, and words that may be names: first words, and those that are often written small."""
     capital = [word[:1].isupper() and word not in NO_NAMES for word in words]
     start = 0
     while start < len(words):
         stop = start
+        begins = start == 0 or not words[start - 1][-1:].isalnum()
         while stop < len(words) and capital[stop]:
             stop += 1
+            joins = words[stop - 1] in INSTITUTIONS and words[stop : stop + 1] in (["of"], ["for"])
+            stop += joins and stop + 1 < len(words) and capital[stop + 1]
         if stop == start:
             start += 1
             continue
-        name = " ".join(words[start:stop])
-        label = types.get(name) or next(
-            (own for own in (words[stop - 1].lower(),) if own in KIND_OF and stop > start + 1), "*"
-        )
-        if start == 0 and name not in types:
-            if small[words[0].lower()] > 2:
-                start = 1
-                continue
+        name, share = " ".join(words[start:stop]), capitals.share(words[start])
+        if begins and name not in types and (share is None or share < SURELY):
+            if not capitals.is_ordinary(words[start]):
+                yield Entity("?", start, start + 1)
+            start += 1
+            continue
+        known = words[stop - 1].lower() in KIND_OF and stop > start + 1
+        label = types.get(name) or (words[stop - 1].lower() if known else "*")
+        if label == "*" and stop == start + 1 and share is not None and share < SURELY / 2:
             label = "?"
         yield Entity(label, start, stop)
         start = stop
@@ -120,60 +155,83 @@ def write(path: Path, rows: Iterator[tuple[Sequence[str], Sequence[Entity]]]) ->
             )
 
 
-def wikipedia(folder: Path, known: set[tuple[str, ...]], share: float) -> Iterator[tuple[list[str], list[Entity]]]:
-    """Sentences of the beginnings of articles, with the names that rules find."""
-    types: dict[str, str] = {}
-    small: Counter[str] = Counter()
-    kept: list[str] = []
-    random.seed(23)
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a packed file of JSON lines."""
+    with (bz2 if path.suffix == ".bz2" else lzma).open(path, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def titles(folder: Path, share: float) -> tuple[dict[str, str], list[str]]:
+    """The types of the titles of articles, and the beginnings of a share of them."""
+    types, kept = dict[str, str](), list[str]()
     for path in sorted(folder.glob("train-*.jsonl.bz2")):
-        with bz2.open(path, "rt", encoding="utf-8") as file:
-            for record in map(json.loads, file):
-                title, own = re.sub(r"\s*\(.*?\)|, .*", "", record["title"]), type_of(record["text"])
-                if own in KIND_OF and title[:1].isupper():
-                    types[title] = own
-                if random.random() < share:
-                    kept.append(record["text"][:FIRST])
-                    small.update(word for word in re.findall(r"(?<=[a-z,] )[a-z]+", record["text"]))
-    for text in kept:
+        for record in lines_of(path):
+            title, own = re.sub(r"\s*\(.*?\)|, .*", "", record["title"]), type_of(record["text"])
+            if own in KIND_OF and title[:1].isupper():
+                types[title] = own
+            if random.random() < share:
+                kept.append(record["text"][:FIRST])
+    return types, kept
+
+
+def prose(
+    texts: Sequence[str], types: dict[str, str], capitals: Capitals, known: set[tuple[str, ...]]
+) -> Iterator[tuple[list[str], list[Entity]]]:
+    """Sentences of texts, with the names that rules find; some in small letters, where capitals say nothing."""
+    for text in texts:
         lower = random.random() < 0.12
-        for part in split_text(text, "article"):
+        for part in split_text(text, "text"):
             words = part.sentence.words
-            if len(words) > 3 and eights(words).isdisjoint(known):
-                yield [word.lower() if lower else word for word in words], list(runs(words, types, small))
+            if 3 < len(words) < 80 and eights(words).isdisjoint(known):
+                found = list(runs(words, types, capitals))
+                if words and not any(word[:1].isupper() for word in words):
+                    shares = ((n, capitals.share(word)) for n, word in enumerate(words) if word.isalpha())
+                    found = [Entity("?", n, n + 1) for n, share in shares if share is None or share > SURELY / 2]
+                yield [word.lower() if lower else word for word in words], found
 
 
-def source(path: Path) -> Iterator[tuple[list[str], list[Entity]]]:
+def source(path: Path, capitals: Capitals) -> Iterator[tuple[list[str], list[Entity]]]:
     """Sentences of a set that people marked; capitals and odd words that they did not mark may be names."""
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        for record in map(json.loads, file):
-            words = record["text"].split(" ")
-            ends = np.cumsum([len(word) + 1 for word in words])
-            found = [
-                Entity(
-                    e["label"],
-                    int(np.searchsorted(ends, e["start"], "right")),
-                    int(np.searchsorted(ends, e["end"])) + 1,
-                )
-                for e in record["entities"]
-            ]
-            marked = {n for e in found for n in range(e.start, e.end)}
-            odd = [
-                n for n, w in enumerate(words) if n not in marked and re.search(r"^[A-Z@#]|\d[A-Za-z]|[A-Za-z]\d|_", w)
-            ]
-            yield words, sorted([*found, *(Entity("?", n, n + 1) for n in odd)], key=lambda e: e.start)
+    for record in lines_of(path):
+        words = record["text"].split(" ")
+        ends = np.cumsum([len(word) + 1 for word in words])
+        found = [
+            Entity(
+                e["label"],
+                int(np.searchsorted(ends, e["start"], "right")),
+                int(np.searchsorted(ends, e["end"])) + 1,
+            )
+            for e in record["entities"]
+        ]
+        marked = {n for e in found for n in range(e.start, e.end)}
+        odd = [n for n, w in enumerate(words) if n not in marked and re.search(ODD, w) and not capitals.is_ordinary(w)]
+        yield words, sorted([*found, *(Entity("?", n, n + 1) for n in odd)], key=lambda e: e.start)
 
 
 def data(
-    sources: Path, wikipedia_folder: Path, out: Path, held_out: tuple[Path, ...] = (), share: float = 0.08
+    sources: Path,
+    wikipedia_folder: Path,
+    out: Path,
+    prose_files: tuple[Path, ...] = (),
+    held_out: tuple[Path, ...] = (),
+    share: float = 0.08,
+    paragraphs: int = 5000,
 ) -> None:
-    """Write a file a source, and the kinds of the types."""
+    """Write a file a source, and the kinds of the types; `paragraphs` is how many of each file of prose are read."""
+    random.seed(23)
     known = {own for path in held_out for s in boustro.read_data(path) for own in eights(s.words)}
     out.mkdir(parents=True, exist_ok=True)
-    write(out / "wikipedia.jsonl", wikipedia(wikipedia_folder, known, share))
+    (types, kept), capitals = titles(wikipedia_folder, share), Capitals()
+    read = {path: [p for r in lines_of(path) for p in r["text"].split("\n") if p.strip()] for path in prose_files}
+    for text in [*kept, *(text for texts in read.values() for text in texts)]:
+        capitals.add(text)
+    write(out / "wikipedia.jsonl", prose(kept, types, capitals, known))
+    for path, texts in read.items():
+        some = random.sample(texts, min(paragraphs, len(texts)))
+        write(out / f"{path.parent.name}-{path.name.split('.')[0]}.jsonl", prose(some, types, capitals, known))
     found = set(KIND_OF)
     for path in sorted(sources.glob("*/train.jsonl.xz")):
-        rows = list(source(path))
+        rows = list(source(path, capitals))
         found |= {e.label for _, own in rows for e in own} - {"?", "*"}
         write(out / f"{path.parent.name}.jsonl", iter(rows))
     (out / "kinds.json").write_text(
