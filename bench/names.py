@@ -127,13 +127,13 @@ def runs(words: Sequence[str], types: dict[str, str], capitals: Capitals) -> Ite
             start += 1
             continue
         name, share = " ".join(words[start:stop]), capitals.share(words[start])
-        if begins and name not in types and (share is None or share < SURELY):
+        if begins and (name not in types or capitals.is_ordinary(name)) and (share is None or share < SURELY):
             if not capitals.is_ordinary(words[start]):
                 yield Entity("?", start, start + 1)
             start += 1
             continue
         known = words[stop - 1].lower() in KIND_OF and stop > start + 1
-        label = types.get(name) or (words[stop - 1].lower() if known else "*")
+        label = types.get(name, words[stop - 1].lower() if known else "*")
         if label == "*" and stop == start + 1 and share is not None and share < SURELY / 2:
             label = "?"
         yield Entity(label, start, stop)
