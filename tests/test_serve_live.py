@@ -83,7 +83,7 @@ def head(length: int, path: str = "/v1/predict") -> bytes:
 
 def test_hundreds_of_requests_at_once_get_their_own_answers_in_bounded_memory(live, tagger):
     address, process, _ = live
-    requests = make_requests(400)
+    requests = make_requests(200)
     before, peak, refused = memory(process), 0.0, 0
     answers: list = [None] * len(requests)
 

@@ -119,6 +119,7 @@ def test_the_sample_is_large_enough_and_its_splits_do_not_overlap():
         assert sum(any(e.start == 0 for e in extract_spans(s.tags)) for s in sentences) > len(sentences) / 4
 
 
+@pytest.mark.long
 def test_both_directions_beat_one_on_the_sample():
     sample = DATA / "sample"
     scores = {}
