@@ -10,7 +10,7 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, held_task, manner_of
-from boustro.apps.label.background import Background, folder_beside, make_source, next_command
+from boustro.apps.label.background import Background, folder_beside, make_source, next_command, unseen_types
 from boustro.apps.label.command import LabellingOptions
 from boustro.apps.label.incremental import LiveTopics, LiveTopicSets
 from boustro.apps.label.session import LabellingSession
@@ -316,6 +316,8 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
                 answer(session, ["delivery"])
                 answer(session, ["payment"])
             assert session.suggest(len(messages) - 1) == ()  # no answer is in its language
+            assert unseen_types(session) == ["praise"]
+            assert source.plans("sentence", ["praise"])[0].config.types == ("praise",)
             model, what = work.best_tagger()
             assert what == "live, 2 answers"
             for number in asked[:8]:  # the folder answers what the page shows
@@ -324,4 +326,5 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
                 assert own.score == pytest.approx(shown.score, abs=2e-3)
             command = next_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
     assert "--encoder" not in command  # it is the default
+    assert "--types praise" in command
     assert model.encoder_spec == "starter-texts"

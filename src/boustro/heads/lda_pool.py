@@ -62,8 +62,9 @@ VECTOR_SCALES = LDA_SCALES[LDA_SCALES >= 1 / 4]
 """Of the logistic regression: where examples left out cannot tell, its scores stay above those of the others."""
 SCALE_DOUBT = 10.0
 """In nats, of all texts: what a scale of the prototypes costs, times the square of its logarithm."""
-FAVOUR = 5.0
-"""How much more the prototypes alone count beforehand than any other mixture; of five texts all are equally good."""
+FAVOUR = 100.0
+"""How much more the prototypes alone count beforehand than any other mixture, where names are believed; few texts call
+mixtures good by chance, which cost messages and SST 1 to 5 points (docs/log.md)."""
 NAME_COUNT = 2.0
 """Texts that a name counts as in the logistic regression, if it is believed."""
 Linear = tuple[np.ndarray, np.ndarray]
@@ -154,8 +155,9 @@ class PooledLDA(Head):
             fair = np.concatenate([np.zeros(0, bool), *(np.isin(ids[left], ids[own]) for own, left in splits)])
             if fair.any():
                 scores = [each.scores[fair] for each in tried]
+                favour = 1 + FAVOUR * self.trust**2
                 weights = choose_weights(
-                    scores[0], scores[1:], gold[fair], _loss, len(np.unique(kin.groups)), FAVOUR, SCALE_DOUBT
+                    scores[0], scores[1:], gold[fair], _loss, len(np.unique(kin.groups)), favour, SCALE_DOUBT
                 )
         else:
             right = [(each.scores.argmax(1) == gold).sum() for each in tried]

@@ -31,7 +31,7 @@ BELIEVED = (0.05, 0.05, 0.08, 0.12, 0.25, 0.45)
 """Of each k beforehand. Two texts of SST say less than its names, and six of TREC more than its names."""
 DOUBT = np.array([0, 1 / 3, 2 / 3, 1, 1, 1])
 """How much each k suffers from names that are worse than chance."""
-TRUST, LARGEST_TRUST = 3.0, 50.0
+TRUST, LARGEST_TRUST = 1.0, 50.0
 """In nats, how much is believed of names beforehand; and more than any belief."""
 TEXT_TEMPERATURE = 0.07
 """τ with texts; of a name alone it is that of `heads.centroid_pool`."""

@@ -106,9 +106,12 @@ class SessionSource:
         chosen = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
         return task_class(self.task)(self.encoder, head or self.head, **chosen, **({} if head else self.training))
 
-    def plans(self, context: Context) -> list[Plan[Any]]:
-        """Those that finishing chooses from: of the head that was asked for, or of those that `boustro fit` tries."""
-        return plans_to_choose(self.model(context).plan, self.head)
+    def plans(self, context: Context, types: Sequence[str] = ()) -> list[Plan[Any]]:
+        """Those that finishing chooses from: of the head that was asked for, or of those that `boustro fit` tries;
+        `types` are labels that no answer has."""
+        plan = self.model(context).plan
+        plan = replace(plan, config=replace(plan.config, types=tuple(types))) if types else plan
+        return plans_to_choose(plan, self.head)
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
@@ -341,10 +344,10 @@ class Background:
         try:
             with self.session.lock:
                 live, answers = self.session.tagger, dict(self.session.answers)
-                live = live and live.snapshot()
+                live, types = live and live.snapshot(), unseen_types(self.session)
             if live is None:
                 raise ValueError("the texts are not ready yet")
-            self.finished = finish(self.source.plans(self.context), answers, live, self._given(answers))
+            self.finished = finish(self.source.plans(self.context, types), answers, live, self._given(answers))
         except Exception as error:
             self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):
@@ -439,6 +442,12 @@ def folder_beside(answers: Path, task: str) -> Path:
     return next(place for name in names if not (place := answers.with_name(name)).exists())
 
 
+def unseen_types(session: LabellingSession) -> list[str]:
+    """Topics that no answer has, which stay topics of what is trained."""
+    counts = session.counts()
+    return [label for label in session.labels if not counts[label]] if session.manner.whole else []
+
+
 def next_command(
     texts: Path, options: LabellingOptions, reading: DataOptions, session: LabellingSession, work: Background
 ) -> str:
@@ -454,6 +463,7 @@ def next_command(
         "spelling": source.spelling or None,
         "head": work.head if work.head != config.default_head else None,
         "encoder": source.encoder if source.encoder != config().default_encoder() else None,
+        "types": unseen_types(session) or None,
     }
     return command_line("fit", train=out, **how, **source.training, out=folder_beside(out, source.task))
 
