@@ -463,7 +463,7 @@ def next_command(
         "spelling": source.spelling or None,
         "head": work.head if work.head != config.default_head else None,
         "encoder": source.encoder if source.encoder != config().default_encoder() else None,
-        "types": unseen_types(session) or None,
+        "types": tuple(unseen_types(session)) or None,
     }
     return command_line("fit", train=out, **how, **source.training, out=folder_beside(out, source.task))
 
