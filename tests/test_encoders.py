@@ -462,3 +462,14 @@ def test_a_first_answer_imports_no_model_of_transformers(tmp_path):
     code = "import boustro, sys; boustro.load('names').predict('Ada Brandt left Lisse.'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "torch" in done.stdout.split() and "transformers.configuration_utils" not in done.stdout.split()
+
+
+def test_equal_texts_of_a_call_are_read_once_and_each_has_its_vectors(tiny_lm, monkeypatch):
+    encoder: Any = load_encoder(str(tiny_lm("gpt2")), cache=False)
+    texts = [SENTENCES[0], SENTENCES[1], SENTENCES[0]]
+    read: list[int] = []
+    chunk = encoder._encode_chunk
+    monkeypatch.setattr(encoder, "_encode_chunk", lambda groups: read.append(len(groups)) or chunk(groups))
+    for words, (vectors,) in zip(texts, list(encoder.encode(texts)), strict=True):
+        np.testing.assert_allclose(vectors, next(encoder.encode([words]))[0], atol=2e-3)
+    assert read == [2, 1, 1, 1]

@@ -9,16 +9,25 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, T5Config
+from transformers import AutoModel, AutoTokenizer, T5Config
 
 from architectures import write_model
+from boustro import Tagger
 from boustro.apps.cli.main import main
+from boustro.encoders import precision
+from boustro.encoders.arriving import IncrementalReader
+from boustro.encoders.cache import CachedEncoder
+from boustro.encoders.lm import LMEncoder
 from boustro.encoders.spec import load_encoder
+from boustro.given import as_sentences
 from boustro.lab.pretrain.run import read_embeddings
 from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack
+from boustro.models.products import INT8, works
 from boustro.store import write_manifest
+from boustro.text.alignment import guess_spaces
 from boustro.text.tokenizers import with_special_pieces
 from conftest import SENTENCES
+from labelled import DATA
 
 WORDS = [text.split() for text in SENTENCES]
 MODULES = [("", "sentence_transformers.models.Transformer"), ("1_Pooling", "sentence_transformers.models.Pooling")]
@@ -236,3 +245,100 @@ def test_what_cannot_be_packed_or_cut_is_refused_by_name(lms, tiny_tokenizer, tm
     assert "already holds" in error(str(other)) and main(["pack", str(other), "--out", str(tmp_path / "made")]) == 1
     with pytest.raises(ValueError, match="unpacked; leave out --quantise"):
         load_encoder(str(tmp_path / "made"), quantise="int8")
+
+
+@pytest.fixture
+def in_int8(monkeypatch):
+    """Packed models compute in int8, whatever is fastest here."""
+    if not works():
+        pytest.skip("no products in int8 here")
+    monkeypatch.delenv("BOUSTRO_BF16", raising=False)
+    monkeypatch.setattr(precision, "fastest_type", lambda device, packed: INT8 if packed else torch.float32)
+
+
+def sentence_folder(source: Path, folder: Path) -> Path:
+    """A BERT without its head as a folder of sentence-transformers."""
+    AutoModel.from_pretrained(source, add_pooling_layer=False).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (folder / "modules.json").write_text(json.dumps([{"path": p, "type": t} for p, t in MODULES]))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_products_in_int8_give_a_text_alone_in_a_batch_and_word_by_word_the_same(kind, lms, in_int8, tmp_path):
+    source = sentence_folder(lms("bert"), tmp_path / "source") if kind == "bert" else lms(kind)
+    for bits in ("4", "8"):
+        assert main(["pack", str(source), "--bits", bits, "--out", str(tmp_path / bits)]) == 0
+    made: Any = str(tmp_path / "4")
+    shared: Any = {} if kind == "llama" else {"reads": "both"}
+    ours, exact = (load_encoder(made, "all", dtype=dtype, cache=False, **shared) for dtype in (None, "float32"))
+    (eight,) = load_encoder(str(tmp_path / "8"), cache=False).identity().lms
+    (one,), (other,) = ours.identity().lms, exact.identity().lms
+    types = [lm.rest["dtype"][0] for lm in (one, other, eight)]
+    assert types == ["torch.int8", "torch.float32", "torch.float32"] and one.weights == other.weights
+    batch = list(ours.encode(WORDS))
+    for words, together, near in zip(WORDS, batch, exact.encode(WORDS), strict=True):
+        for stream, alone in zip(together, next(ours.encode([words])), strict=True):
+            np.testing.assert_array_equal(stream, alone)
+        for stream, theirs in zip(together, near, strict=True):
+            assert 0 < np.linalg.norm(stream - theirs) < 0.2 * np.linalg.norm(theirs)
+    if isinstance(ours, LMEncoder):
+        assert ours.run_up and ours.num_parameters == exact.num_parameters
+        reader = IncrementalReader(ours)
+        for words, (whole,) in zip(WORDS[:4], batch, strict=False):
+            reader.begin()
+            spaces = guess_spaces(words)
+            parts = [reader.append([word], [space]) for word, space in zip(words, spaces, strict=True)]
+            np.testing.assert_array_equal(np.concatenate(parts), whole)
+        cached = [CachedEncoder(encoder, tmp_path / "cache") for encoder in (ours, exact)]
+        assert len({encoder.entry(as_sentences(WORDS)) for encoder in cached}) == 2
+
+
+def test_a_trained_folder_is_read_in_the_precision_of_its_training_or_says_so(
+    packed, in_int8, tmp_path, monkeypatch, capsys
+):
+    def opened() -> tuple[str, str]:
+        tagger = Tagger.from_pretrained(tmp_path / "ner")
+        (lm,) = tagger.encoder().identity().lms
+        return lm.rest["dtype"][0], capsys.readouterr().err
+
+    Tagger(str(packed), "ridge", cache=False).fit(DATA, DATA[:2]).save_pretrained(tmp_path / "ner")
+    capsys.readouterr()
+    monkeypatch.setattr(precision, "fastest_type", lambda device, packed: torch.float32)
+    assert opened() == ("torch.int8", "")
+    monkeypatch.setattr(precision, "works", lambda: False)
+    dtype, said = opened()
+    assert dtype == "torch.float32" and "computed in int8 when this was trained, and does in fp32 here" in said
+    monkeypatch.setattr(precision, "works", works)
+    monkeypatch.setenv("BOUSTRO_BF16", "0")
+    precision._SAID.clear()
+    dtype, said = opened()
+    assert dtype == "torch.float32" and "as BOUSTRO_BF16 says" in said
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "chosen"),
+    [((10, 9, 5), INT8), ((10, 4, 3.5), torch.bfloat16), ((10, 9, 9), torch.float32), ((10, 4, 3), INT8)],
+)
+def test_the_fastest_type_is_taken_and_the_more_exact_of_two_that_are_nearly_as_fast(milliseconds, chosen):
+    names = ("torch.float32", "torch.bfloat16", "torch.int8")
+    assert precision.choose_type(dict(zip(names, milliseconds, strict=True))) is chosen
+    assert precision.choose_type({"torch.float32": 1}) is torch.float32
+
+
+def test_speeds_are_tried_once_on_a_machine_and_told_by_doctor(tmp_path, monkeypatch, capsys):
+    tried: list[int] = []
+    monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path))
+    monkeypatch.setattr(precision, "_try", lambda: tried.append(1) or {"torch.float32": 0.002, "torch.int8": 0.001})
+    for _ in range(2):
+        precision.speeds.cache_clear()
+        assert precision.speeds(1)["torch.int8"] == 0.001
+    (tmp_path / precision.SPEEDS_FILE).write_text("damaged")
+    precision.speeds.cache_clear()
+    assert precision.speeds(1) and len(tried) == 2
+    monkeypatch.delenv("BOUSTRO_BF16", raising=False)
+    assert main(["doctor", "--device", "cpu"]) == 0
+    assert "int8 is used; a product takes 2.0 ms in fp32, 1.0 ms in int8" in capsys.readouterr().out
+    precision.speeds.cache_clear()

@@ -1,7 +1,7 @@
 """The machine: which device to run on, whether bf16 is fast there, threads after a fork.
 
-$BOUSTRO_BF16   not set   compute in bf16 if the hardware is fast at it
-                1, 0      always, never compute in bf16
+$BOUSTRO_BF16   not set   compute in bf16 if the hardware is fast at it, packed models as `encoders.precision` finds
+                1, 0      always compute in bf16, always in fp32
 """
 
 import os

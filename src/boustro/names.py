@@ -46,6 +46,8 @@ SHIPPED_TAGGER = "starter-names"
 is called so (`text.places.packaged_tagger`), so no default of ours may be that word."""
 SENTENCES, MODULES = "sentences", "modules.json"
 """The kind of a folder of sentence-transformers, and the file that it is known by."""
+CHANNELS_FILE = "channels.safetensors"
+"""Of a packed folder: the root mean square of each product's inputs, by the name of its first weights."""
 WHATS = {
     MEMORY: "a memory of words",
     NAMES: "a network that finds names",

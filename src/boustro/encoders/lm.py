@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 TRIED_PIECES = 12
 """Pieces of a trial whether an LM's cache gives the same states."""
-NEAR = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 0.1}
+NEAR = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 0.1, torch.int8: 1e-3}
 """Of the length of a state, by what it is computed in: how far rounding alone moves it."""
 
 

@@ -17,15 +17,16 @@ from huggingface_hub import try_to_load_from_cache
 
 from boustro.encoders.cache import cache_folder
 from boustro.errors import reason
-from boustro.names import ADAPTATION, ELMO, FUSION, MEMORY, NAMES, TABLE, is_path, source
+from boustro.names import ADAPTATION, CHANNELS_FILE, ELMO, FUSION, MEMORY, NAMES, TABLE, is_path, source
 from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, kind_of, open_folder, read_json, write_file
 from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
 
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")
-IGNORED = EDITABLE | {MANIFEST, "training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
-"""Files that change no number."""
+RECORDS = {"training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
+IGNORED = EDITABLE | RECORDS | {MANIFEST, CHANNELS_FILE}
+"""Files that change no number; the channels do where products are in int8, and are a fact beside the weights then."""
 # hashing a file of gigabytes takes seconds, so hashes of large ones are kept by size and time
 HASHES_FILE, LARGE = "hashes.json", 64 * 2**20
 SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the same modification time

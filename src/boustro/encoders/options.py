@@ -1,7 +1,8 @@
 """How an encoder is loaded and reads: the one declaration of these options. torch is not imported here: command lines
 list them."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 Spacing = Literal["natural", "always"]
@@ -32,7 +33,8 @@ class LoadingOptions(StartOptions):
     """In what form an encoder is loaded, and begun; where to is the device's matter (`hardware`)."""
 
     dtype: Precision | None = None
-    """Precision of the encoder's computation. By default the fastest on this machine."""
+    """Precision of the encoder's computation. By default the fastest on this machine, of packed models int8 where it
+    is; float32 turns it off."""
     quantise: Quantisation | None = None
     """Weights of the encoder's linear layers in fewer bits: int8 (on any device, with torchao), int8-dynamic (the
     layers' inputs too: faster, less exact) or int4 (on a GPU, with bitsandbytes)."""
@@ -72,3 +74,16 @@ class Widening:
     """By the mean vector of their mentions in the document, where a document is read."""
     spelling: bool = False
     """By their letters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedReading(ReadingOptions):
+    """How a trained folder reads: where no precision is asked for, in that of its training."""
+
+    computed: Mapping[str, str] = field(default_factory=dict)
+    """By the fingerprint of its weights, the type that each LM computed in, such as `torch.int8`."""
+
+    @classmethod
+    def of(cls, reading: ReadingOptions, computed: Mapping[str, str]) -> "RecordedReading":
+        """The options of `reading`, with what was recorded."""
+        return cls(**vars(reading.reading()), computed=computed)

@@ -155,13 +155,20 @@ WINDOWED = "sentences longer than the model's window, read in overlapping window
 def encode_in_chunks(
     sentences: Iterable[Sentence], context: str, encode_chunk: Callable[[list[list[Sentence]]], np.ndarray]
 ) -> Iterator[tuple[np.ndarray]]:
-    """Vectors sentence by sentence; `encode_chunk` gives those of all words of some groups, each read as one text."""
+    """Vectors sentence by sentence; `encode_chunk` gives those of all words of some groups, each read as one text.
+
+    Of equal groups one is read.
+    """
     groups = group_sentences(sentences, context)
     for chunk in chunk_by_size(groups, lambda group: sum(map(len, group)), CHUNK_WORDS):
-        vectors = encode_chunk(chunk)
-        bounds = np.concatenate([[0], np.cumsum([len(s) for group in chunk for s in group])])
-        for start, stop in pairwise(bounds):
-            yield (vectors[start:stop],)
+        keys = [tuple((s.words, s.spaces) for s in group) for group in chunk]
+        different = dict(zip(keys, chunk, strict=True))
+        vectors = encode_chunk(list(different.values()))
+        sizes = [sum(map(len, group)) for group in different.values()]
+        starts = dict(zip(different, itertools.accumulate(sizes, initial=0), strict=False))
+        for key, group in zip(keys, chunk, strict=True):
+            ends = itertools.accumulate(map(len, group), initial=starts[key])
+            yield from ((vectors[start:stop],) for start, stop in pairwise(ends))
 
 
 class InputRow(NamedTuple):

@@ -30,9 +30,10 @@ from torch import Tensor, nn
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, Stream
 from boustro.encoders.lm import LMEncoder, MaskedEncoder
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
-from boustro.encoders.options import ReadingOptions, Reads
+from boustro.encoders.options import ReadingOptions, Reads, RecordedReading
+from boustro.encoders.precision import compute_type, float_type
 from boustro.encoders.reading import BATCH_PIECES, CHUNK_WORDS, batch_by_length, pad_rows
-from boustro.encoders.transformer import DEVICE_PIECES, compute_type, padding_mask
+from boustro.encoders.transformer import DEVICE_PIECES, padding_mask
 from boustro.errors import reason
 from boustro.given import chunk_by_size
 from boustro.hardware import find_device, is_spread
@@ -40,7 +41,8 @@ from boustro.models.bert import BertStates, bert_config
 from boustro.models.placing import load_placed
 from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import architecture_kind, describe, first_position
-from boustro.names import MODULES
+from boustro.models.products import INT8, has_channels
+from boustro.names import CHANNELS_FILE, MODULES
 from boustro.store import fingerprint, hash_file, read_json
 from boustro.text.alignment import guess_spaces
 from boustro.text.words import join_words
@@ -321,9 +323,11 @@ class TextVectors(Encoder):
         self.folder, self.spec = folder, spec
         self.device = find_device(device)
         config = words.config if words else _config(folder, reading, device)
-        self._compute = compute_type(self.device, reading.dtype)
-        self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = folder.fingerprint()  # now: the files may change later
+        packed = isinstance(config, PlainConfig) and has_channels(folder.body)
+        self._compute = compute_type(self.device, reading, self._weights, packed)
+        self._channels = [hash_file(Path(folder.body) / CHANNELS_FILE)] if self._compute == INT8 else []
+        self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self.tokenizer = load_tokenizer_of(folder.body, folder.revision, None)
         if folder.lower:
             _lower(self.tokenizer)
@@ -337,7 +341,7 @@ class TextVectors(Encoder):
         elif isinstance(config, PlainConfig):
             self.body = BertStates(folder.body, config, config.num_hidden_layers, self._compute, self.device)
         else:
-            self.body = _load(folder, reading, config, self.device, is_spread(device), self._compute)
+            self.body = _load(folder, reading, config, self.device, is_spread(device), float_type(self._compute))
         self.layers = load_layers(folder)
         self.counts: Counter[str] = Counter()
         of_body = self.body.num_parameters if isinstance(self.body, BertStates) else self.body.num_parameters()
@@ -355,7 +359,7 @@ class TextVectors(Encoder):
                 "prompt": self.folder.prompt,
                 "lower": self.folder.lower,
                 "window": self.longest,
-                "dtype": [str(self._compute), self.dtype.name],
+                "dtype": [str(self._compute), self.dtype.name, *self._channels],
             },
         )
 
@@ -399,8 +403,9 @@ class TextVectors(Encoder):
             lengths = torch.tensor([len(rows[n]) for n in batch], device=self.device)
             ids = torch.from_numpy(pad_rows([rows[n] for n in batch], self.tokenizer.pad_token_id or 0)).to(self.device)
             states = self._last_states(ids, padding_mask(ids, lengths.tolist()))
-            pooled = torch.cat([pool(states.float(), lengths, self._first, mode) for mode in self.folder.poolings], 1)
-            parts.append(self.layers(pooled.cpu()).numpy())
+            states = states.double() if self._compute == INT8 else states.float()  # sums that do not depend on padding
+            pooled = torch.cat([pool(states, lengths, self._first, mode) for mode in self.folder.poolings], 1)
+            parts.append(self.layers(pooled.float().cpu()).numpy())
             order += batch
         return np.concatenate(parts)[np.argsort(order)]
 
@@ -455,6 +460,15 @@ class WordsAndText(ConcatEncoder):
         return replace(own, weights=vector.weights).with_facts(text=vector.to_dict())
 
 
+def _as_recorded(folder: SentenceFolder, reading: ReadingOptions) -> ReadingOptions:
+    """The options for the Transformer alone, whose weights have another fingerprint than the folder."""
+    recorded = reading.computed if isinstance(reading, RecordedReading) else {}
+    if not recorded or (computed := recorded.get(folder.fingerprint())) is None:
+        return reading
+    body = weights_fingerprint(folder.body, exact_revision(folder.body, folder.revision))
+    return RecordedReading.of(reading, {**recorded, body: computed})
+
+
 def open_sentences(
     path: str,
     reading: ReadingOptions,
@@ -481,5 +495,5 @@ def open_sentences(
         )
     make = MaskedEncoder if kind == "masked" else LMEncoder
     how: dict[str, Any] = {"spec": spec, "device": device, "tokenizer": tokenizer, "revision": revision}
-    words = make(folder.body, reading, whole=whole or (reads == "both" and not plain), **how)
+    words = make(folder.body, _as_recorded(folder, reading), whole=whole or (reads == "both" and not plain), **how)
     return words if reads == "words" else WordsAndText(words, TextVectors(folder, reading, spec, device, words), spec)

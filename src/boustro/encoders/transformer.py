@@ -9,6 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,18 @@ from boustro.encoders.loading import (
     tokenizer_fingerprint,
     weights_fingerprint,
 )
-from boustro.encoders.options import DEEP, SHALLOW, Precision, ReadingOptions
+from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
+from boustro.encoders.precision import compute_type, float_type
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
-from boustro.hardware import find_device, is_spread, uses_bf16
+from boustro.hardware import find_device, is_spread
 from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.llama import LlamaStates
 from boustro.models.placing import load_placed, shortened
 from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import first_position
-from boustro.store import fingerprint
+from boustro.models.products import INT8, has_channels
+from boustro.names import CHANNELS_FILE
+from boustro.store import fingerprint, hash_file
 from boustro.text.tokenizers import refuse_ids_beyond
 
 PARAGRAPH = (
@@ -182,9 +186,10 @@ class TransformerEncoder(StateEncoder):
         self._num_layers = getattr(text, "num_hidden_layers", 0)
         layers = parse_layers(reading.layers, self._num_layers)
         self._path, self._revision = path, exact_revision(path, revision)
-        self._compute = compute_type(self.device, reading.dtype)
-        self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
+        self._compute = compute_type(self.device, reading, self._weights, packed=bool(plain) and has_channels(path))
+        self._channels = hash_file(Path(path) / CHANNELS_FILE) if self._compute == INT8 else None
+        self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._num_blocks = self._num_layers
         if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
             self._num_blocks = short.get_text_config().num_hidden_layers
@@ -213,7 +218,7 @@ class TransformerEncoder(StateEncoder):
         from transformers import AutoModel
 
         whole = load_config(self._path, self._revision) if isinstance(self.config, PlainConfig) else self.config
-        model = self._load(AutoModel, shortened(whole, self._num_blocks) or whole, self._compute)
+        model = self._load(AutoModel, shortened(whole, self._num_blocks) or whole, float_type(self._compute))
         self.plain = None
         vars(self).pop("run_up", None)  # its keys and values are of the other kind
         return model
@@ -286,13 +291,9 @@ class TransformerEncoder(StateEncoder):
 
     def identity(self) -> Identity:
         quantised = {"quantise": self._quantise} if self._quantise else {}
+        own = [self._channels] if self.plain and self._channels else []
         computed = self._compute if self.plain else self.model.dtype
-        return super().identity().with_facts(dtype=[str(computed), self.dtype.name], **quantised)
-
-
-def compute_type(device: torch.device, asked: Precision | None) -> torch.dtype:
-    """Return the type that an encoder computes in: what is asked for, or the fastest of this machine."""
-    return getattr(torch, asked) if asked else torch.bfloat16 if uses_bf16(device) else torch.float32
+        return super().identity().with_facts(dtype=[str(computed), self.dtype.name, *own], **quantised)
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:

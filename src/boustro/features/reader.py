@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from boustro.encoders.base import Encoder
-from boustro.encoders.options import ReadingOptions, Reads, Widening
+from boustro.encoders.options import ReadingOptions, Reads, RecordedReading, Widening
 from boustro.given import chunk_by_size
 from boustro.heads.inputs import HeadInputs
 from boustro.names import is_shipped
@@ -172,6 +172,7 @@ class Reader:
             from boustro.encoders.extended import with_mentions, with_spelling
 
             refuse_other_weights(lms, self.spec, self.weights, self.trained)
+            self._tell_other_precision(lms)
             read = with_mentions(lms, self.widening.mentions, self.reading.context, self.memory)
             wide[cached] = with_spelling(read, self.widening.spelling)
         return wide[cached]
@@ -223,14 +224,29 @@ class Reader:
 
     def of_weights(self, identity: dict[str, Any] | None) -> Self:
         """A reader that refuses all LMs but those of a saved identity; with `None` it takes any, to train on them."""
-        return self._with(weights=None if identity is None else weights_of(identity))
+        if identity is None:
+            return self._with(weights=None, reading=self.reading.reading())
+        return self._recorded(identity)
+
+    def _recorded(self, identity: dict[str, Any], **changed: Any) -> Self:
+        """A reader of an identity's LMs, which compute in the type that it has unless the options name one."""
+        from boustro.encoders.precision import computed_types
+
+        reading = RecordedReading.of(self.reading, computed_types(identity))
+        return self._with(weights=weights_of(identity), reading=reading, **changed)
+
+    def _tell_other_precision(self, lms: Encoder) -> None:
+        if isinstance(self.reading, RecordedReading) and not self.given_states:
+            from boustro.encoders.precision import tell_other_precision
+
+            tell_other_precision(lms.identity().to_dict(), self.reading)
 
     def pinned(self) -> Self:
         """A reader of the very LMs that are open now, wherever it is copied to."""
         if not self.is_open:
             return self
         identity = self.encoder().identity()
-        return self._with(spec=self._exact(identity), weights=weights_of(identity.to_dict()))
+        return self._recorded(identity.to_dict(), spec=self._exact(identity))
 
     def _exact(self, identity: Any) -> str:
         from boustro.encoders.spec import Spec

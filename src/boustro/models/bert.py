@@ -7,6 +7,7 @@ B rows, P pieces, D width of a state, H heads of width E. Source: Devlin et al. 
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from boustro.models.packed import StoredWeights
 from boustro.models.plain import PlainConfig, Shapes, plain_config
+from boustro.models.products import Product, ProductReader, attention
 
 BERT = {
     "hidden_act": "gelu",
@@ -84,24 +86,21 @@ class BertStates:
         self, path: str, config: PlainConfig, num_blocks: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         self._heads, self._eps = config.num_attention_heads, config.layer_norm_eps
+        self._attend = attention(dtype)
         stored = StoredWeights(path)
-
-        def read(name: str) -> Tensor:
-            return stored.read(name, dtype).to(device)
-
-        def pair(name: str) -> tuple[Tensor, Tensor]:
-            return read(f"{name}.weight"), read(f"{name}.bias")
-
-        self.embeddings = stored.rows(WORD_ROWS, dtype, device)
-        self._positions, self._types, self._norm = read(POSITION_ROWS), read(TYPE_ROWS), pair(NORM)
-        self._blocks = [[pair(_block(n) + part) for part in (*BLOCK_MAPS, *BLOCK_NORMS)] for n in range(num_blocks)]
+        reader = ProductReader(path, stored, dtype, device)
+        self.embeddings = stored.rows(WORD_ROWS, reader.state_type, device)
+        self._positions, self._types = reader.read(POSITION_ROWS), reader.read(TYPE_ROWS)
+        self._norm = _read_norm(reader, NORM)
+        self._blocks = [_read_block(reader, _block(number)) for number in range(num_blocks)]
 
     @property
     def num_parameters(self) -> int:
         """Of what is loaded."""
-        pairs = [self._norm, *(pair for block in self._blocks for pair in block)]
-        parts = self._positions, self._types, *(part for pair in pairs for part in pair)
-        return math.prod(self.embeddings.shape) + sum(part.numel() for part in parts)
+        sizes = sum(part.num_parameters for block in self._blocks for part in block.products)
+        norms = [self._norm, *(norm for block in self._blocks for norm in (block.after, block.last))]
+        parts = self._positions, self._types, *(part for pair in norms for part in pair)
+        return math.prod(self.embeddings.shape) + sum(part.numel() for part in parts) + sizes
 
     def __call__(
         self, input_ids: Int[Tensor, "B P"], attention_mask: Int[Tensor, "B P"] | None = None
@@ -112,14 +111,42 @@ class BertStates:
         padded = attention_mask is not None and not bool(attention_mask.all())
         mask = attention_mask[:, None, None].bool() if attention_mask is not None and padded else None
         states = [x]
-        for query, key, value, leave, up, down, after, last in self._blocks:
-            parts = (F.linear(x, *part) for part in (query, key, value))
-            q, k, v = (part.unflatten(-1, (self._heads, -1)).transpose(1, 2) for part in parts)
-            read = F.scaled_dot_product_attention(q, k, v, mask)
-            x = self._normed(F.linear(read.transpose(1, 2).flatten(2), *leave) + x, after)
-            x = self._normed(F.linear(F.gelu(F.linear(x, *up)), *down) + x, last)
+        for look, leave, widen, narrow, after, last in self._blocks:
+            q, k, v = look(x).unflatten(-1, (3, self._heads, -1)).permute(2, 0, 3, 1, 4)
+            read = self._attend(q, k, v, mask)
+            x = self._normed(leave(read.transpose(1, 2).flatten(2)) + x, after)
+            x = self._normed(narrow(F.gelu(widen(x))) + x, last)
             states.append(x)
         return states
 
     def _normed(self, x: Float[Tensor, "B P D"], pair: tuple[Tensor, Tensor]) -> Float[Tensor, "B P D"]:
         return F.layer_norm(x, x.shape[-1:], *pair, eps=self._eps)
+
+
+class BertBlock(NamedTuple):
+    """The products of a block, and its two norms."""
+
+    look: Product  # queries, keys and values
+    leave: Product
+    widen: Product
+    narrow: Product
+    after: tuple[Tensor, Tensor]
+    last: tuple[Tensor, Tensor]
+
+    @property
+    def products(self) -> list[Product]:
+        """All of them."""
+        return [self.look, self.leave, self.widen, self.narrow]
+
+
+def _read_norm(reader: ProductReader, name: str) -> tuple[Tensor, Tensor]:
+    return reader.read(f"{name}.weight"), reader.read(f"{name}.bias")
+
+
+def _read_block(reader: ProductReader, block: str) -> BertBlock:
+    look, leave, widen, narrow = (
+        reader.product([f"{block}{part}.weight" for part in maps], [f"{block}{part}.bias" for part in maps])
+        for maps in (BLOCK_MAPS[:3], BLOCK_MAPS[3:4], BLOCK_MAPS[4:5], BLOCK_MAPS[5:])
+    )
+    after, last = (_read_norm(reader, block + part) for part in BLOCK_NORMS)
+    return BertBlock(look, leave, widen, narrow, after, last)

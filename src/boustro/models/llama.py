@@ -19,6 +19,7 @@ from torch import Tensor
 
 from boustro.models.packed import StoredWeights
 from boustro.models.plain import PlainConfig, plain_config
+from boustro.models.products import Product, ProductReader, attention, normed
 
 LLAMA = {
     "hidden_act": "silu",
@@ -116,11 +117,20 @@ FEW_PIECES = 16
 """Pieces up to which a CPU computes in float32: products in bf16 are the slower ones there."""
 
 
+class LlamaBlock(NamedTuple):
+    """The products of a block, two of them behind a norm."""
+
+    look: Product  # queries, keys and values
+    leave: Product
+    widen: Product  # the gate, and what it lets through
+    narrow: Product
+
+
 class Weights(NamedTuple):
-    """Those of the last norm, and of every block in the order of `BLOCK_PARTS`."""
+    """Those of the last norm, and of every block."""
 
     norm: Tensor
-    blocks: list[list[Tensor]]
+    blocks: list[LlamaBlock]
 
 
 class LlamaStates:
@@ -130,13 +140,13 @@ class LlamaStates:
         self, path: str, config: PlainConfig, num_blocks: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         self._width, self._eps = config.head_dim, config.rms_norm_eps
-        self._grouped = config.num_attention_heads != config.num_key_value_heads
+        self._heads, self._groups = config.num_attention_heads, config.num_key_value_heads
         self._normed_last = num_blocks == config.num_hidden_layers
+        self._attend = attention(dtype)
         stored = StoredWeights(path)
-        read = lambda name: stored.read(name, dtype).to(device)  # noqa: E731
-        self.embeddings, norm = stored.rows(EMBEDDINGS, dtype, device), read(NORM)
-        blocks = [[read(name) for name in block_weights(number)] for number in range(num_blocks)]
-        self._weights = Weights(norm, blocks)
+        reader = ProductReader(path, stored, dtype, device)
+        self.embeddings = stored.rows(EMBEDDINGS, reader.state_type, device)
+        self._weights = Weights(reader.read(NORM), [_read_block(reader, number) for number in range(num_blocks)])
         exponents = torch.arange(0, self._width, 2, device=device) / self._width
         self._frequencies = 1 / config.rope_parameters["rope_theta"] ** exponents
 
@@ -144,7 +154,8 @@ class LlamaStates:
     def num_parameters(self) -> int:
         """Of what is loaded."""
         norm, blocks = self._weights
-        return math.prod(self.embeddings.shape) + sum(part.numel() for block in ([norm], *blocks) for part in block)
+        sizes = (part.num_parameters for block in blocks for part in block)
+        return math.prod(self.embeddings.shape) + norm.numel() + sum(sizes)
 
     @cached_property
     def _exact(self) -> "Weights":
@@ -152,7 +163,7 @@ class LlamaStates:
         norm, blocks = self._weights
         if norm.device.type != "cpu" or norm.dtype == torch.float32:
             return self._weights
-        return Weights(norm.float(), [[weight.float() for weight in block] for block in blocks])
+        return Weights(norm.float(), [LlamaBlock(*(part.in_float32() for part in block)) for block in blocks])
 
     def __call__(self, input_ids: Int[Tensor, "B P"], cache: KeyValues | None = None) -> list[Tensor]:
         """The states (B, P, D) by layer, the last of the LM behind its norm.
@@ -167,26 +178,31 @@ class LlamaStates:
         turn = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
         mask = positions[:, None] >= torch.arange(past + input_ids.shape[1], device=input_ids.device) if past else None
         states = [x]
-        for number, (query, key, value, leave, gate, up, down, before, between) in enumerate(blocks):
-            h = self._normed(x, before)
-            q, k, v = (F.linear(h, weight).unflatten(-1, (-1, self._width)) for weight in (query, key, value))
-            q, k, v = (part.transpose(1, 2) for part in (_turned(q, *turn), _turned(k, *turn), v))
+        for number, (look, leave, widen, narrow) in enumerate(blocks):
+            seen = look(x, self._rows(x)).unflatten(-1, (-1, self._width))
+            q, k = _turned(seen[..., : -self._groups, :], *turn).split([self._heads, self._groups], -2)
+            q, k, v = (part.transpose(1, 2) for part in (q, k, seen[..., -self._groups :, :]))
             if cache is not None:
                 k, v = (kept.to(x.dtype) for kept in cache.update(k, v, number))
-            read = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None, enable_gqa=self._grouped)
-            x = x + F.linear(read.transpose(1, 2).flatten(2), leave)
-            h = self._normed(x, between)
-            x = x + F.linear(F.silu(F.linear(h, gate), inplace=True).mul_(F.linear(h, up)), down)
+            read = self._attend(q, k, v, mask, is_causal=mask is None, enable_gqa=self._heads != self._groups)
+            x = leave(read.transpose(1, 2).flatten(2)).add_(x)
+            gate, up = widen(x, self._rows(x)).chunk(2, -1)
+            x = narrow(F.silu(gate).mul_(up)).add_(x)
             states.append(x)
         if self._normed_last:
-            states[-1] = self._normed(x, norm)
+            states[-1] = normed(x, self._rows(x), norm)
         return states
 
-    def _normed(self, x: Float[Tensor, "B P D"], weight: Float[Tensor, " D"]) -> Float[Tensor, "B P D"]:
-        exact = x.to(torch.float32, copy=True)
-        length = torch.linalg.vector_norm(exact, dim=-1, keepdim=True)
-        scale = length.square_().div_(x.shape[-1]).add_(self._eps).rsqrt_()
-        return exact.mul_(scale).to(x.dtype).mul_(weight)
+    def _rows(self, x: Float[Tensor, "B P D"]) -> Float[Tensor, "B P 1"]:
+        """Return what a norm multiplies each state by, in float32."""
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        return length.square_().div_(x.shape[-1]).add_(self._eps).rsqrt_()
+
+
+def _read_block(reader: ProductReader, number: int) -> LlamaBlock:
+    query, key, value, leave, gate, up, down, before, between = block_weights(number)
+    look, widen = reader.product([query, key, value], norm=before), reader.product([gate, up], norm=between)
+    return LlamaBlock(look, reader.product([leave]), widen, reader.product([down]))
 
 
 def _turned(x: Float[Tensor, "B P H E"], cos: Tensor, sin: Tensor) -> Float[Tensor, "B P H E"]:

@@ -34,7 +34,7 @@ def cache(action: Positional[Literal["list", "clear"]], folder: Path | None = No
 
 
 def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | None = None) -> None:
-    """Print versions, devices, bf16 support, and the cache's place and size.
+    """Print versions, devices, bf16 and int8 support, and the cache's place and size.
 
     Args:
         encoder: Also print how this encoder reads (its start piece, layers, speed, bytes), and how well its LM predicts
@@ -63,6 +63,7 @@ def _print_machine(name: str | None) -> None:
     import torch
 
     from boustro.encoders.cache import cache_limit, default_cache
+    from boustro.encoders.precision import told_choice
     from boustro.hardware import find_device
 
     device, folder = find_device(name), default_cache()
@@ -73,6 +74,7 @@ def _print_machine(name: str | None) -> None:
         **{name: _version(name) for name in PACKAGES},
         "device": f"{device}, {torch.get_num_threads()} threads",
         "bf16": _bf16(device),
+        "packed models": told_choice(device),
         "cache": f"{folder}, {size / 2**20:,.1f} MB of at most {cache_limit() / 2**20:,.0f}" if folder else "none",
     }
     _print_table(rows)

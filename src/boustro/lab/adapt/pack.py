@@ -1,6 +1,7 @@
 """A frozen model in fewer bits, and its first blocks alone: `boustro pack MODEL --out DIR`.
 
     DIR/packed.safetensors    the weights in few bits (`models.packed`); with --bits 16 an ordinary model.safetensors
+    DIR/channels.safetensors  of a Llama or a BERT in 4 bits: how large inputs of products are (`models.products`)
     DIR/config.json           the model's, with as many blocks as are kept; `packed` says what was changed
     DIR/README.md             the same in words; the model's own card is README.source.md
     DIR/...                   tokenizer, licences, notices, the parts of a sentence-transformers folder: copied
@@ -13,6 +14,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatch
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,14 +24,21 @@ from torch import Tensor, nn
 
 from boustro.encoders.loading import exact_revision, load_config
 from boustro.encoders.spec import locate
+from boustro.encoders.transformer import PARAGRAPH
 from boustro.lab.adapt.options import PackConfig
+from boustro.models.bert import BLOCK_MAPS
+from boustro.models.llama import BLOCK_PARTS
 from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, told_change
 from boustro.models.placing import shortened
 from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
-from boustro.names import MODULES
+from boustro.models.products import typical_inputs
+from boustro.names import CHANNELS_FILE, MODULES
 from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
+from boustro.text.start import start_pieces
 from boustro.text.tokenizers import load_tokenizer
 
+READ_BY = {"llama": [BLOCK_PARTS[n] for n in (0, 3, 4, 6)], "bert": [BLOCK_MAPS[n] for n in (0, 3, 4, 5)]}
+"""Of each product of a block, the first of the maps that read its input."""
 POST_NORM = frozenset("bert camembert distilbert electra roberta xlm-roberta".split())
 """Architectures whose last block ends as every other."""
 OWN_FILES = ("config.json", MANIFEST, "README.md", "training.json")
@@ -77,11 +86,13 @@ def pack_model(config: PackConfig) -> Packed:
         raise ValueError(f"{config.model}: its weights are quantised already; pack those that are not")
     tokenizer = load_tokenizer(path, revision)
     with claim(config.out, "model", config.overwrite):
-        made, weights = _weights(config, path, revision, known)
+        made, weights, model = _weights(config, path, revision, known)
         tensors, facts = pack(weights, config.bits)
         with write_folder(config.out, "model") as folder:
             file = folder / (PLAIN_FILE if config.bits == 16 else PACKED_FILE)
             save_file(tensors, file, facts)
+            if config.bits == 4 and (channels := channels_of(model, tokenizer)):
+                save_file(channels, folder / CHANNELS_FILE)
             made.save_pretrained(folder)
             left_out = _copy(_source(path, revision), folder)
             if not (folder / "tokenizer_config.json").is_file():
@@ -93,8 +104,8 @@ def pack_model(config: PackConfig) -> Packed:
     return packed
 
 
-def _weights(config: PackConfig, path: str, revision: str | None, known: Any) -> tuple[Any, dict[str, Tensor]]:
-    """The config of what is packed, and its weights in float32, by the names that they have in a file."""
+def _weights(config: PackConfig, path: str, revision: str | None, known: Any) -> tuple[Any, dict[str, Tensor], Any]:
+    """The config of what is packed, its weights in float32, by the names that they have in a file, and the model."""
     import transformers
 
     depth, before = known.get_text_config().num_hidden_layers, getattr(known, "packed", None) or {}
@@ -121,15 +132,44 @@ def _weights(config: PackConfig, path: str, revision: str | None, known: Any) ->
         without_scale(model, path)
     weights = {name: weight for name, weight in model.state_dict().items() if name not in model.all_tied_weights_keys}
     weights = {name: weight.contiguous() for name, weight in weights.items() if "pooler." not in name}
-    if is_causal and model.base_model is model:
-        weights = {f"{model.base_model_prefix}.{name}": weight for name, weight in weights.items()}
+    weights = {_prefix(model) + name: weight for name, weight in weights.items()}
     if short:
         made.architectures = [type(model).__name__]
         made.tie_word_embeddings = False
     vars(made).pop("quantization_config", None)  # of a .gguf file, whose weights are unpacked
     facts = {"bits": config.bits, "blocks": blocks, "of": before.get("of", depth)}
     made.packed = before | facts | ({"norm": "without scale"} if normed else {})
-    return made, weights
+    return made, weights, model
+
+
+def _prefix(model: nn.Module) -> str:
+    """Return what the names of weights begin with in a file; a causal LM without its head has them as with it."""
+    bare: Any = model
+    return (
+        f"{bare.base_model_prefix}." if architecture_kind(bare.config) == "causal" and bare.base_model is bare else ""
+    )
+
+
+@torch.no_grad()
+def channels_of(model: nn.Module, tokenizer: Any) -> dict[str, Tensor]:
+    """Return what `models.products` knows of inputs, for a Llama and a BERT, which have products in int8."""
+    lm: Any = model
+    if lm.config.model_type not in READ_BY:
+        return {}
+    read_by = [f".{part}" for part in READ_BY[lm.config.model_type]]
+    modules = {name: module for name, module in lm.named_modules() if any(map(name.endswith, read_by))}
+    backward = getattr(lm.config, "direction", "forward") == "backward"
+    is_causal = architecture_kind(lm.config) == "causal"
+    start = start_pieces(tokenizer, lm.config, backward=backward) if is_causal else []
+    messages = files("boustro").joinpath("data/sample/messages.txt").read_text("utf-8")
+
+    def run() -> None:
+        for text in (PARAGRAPH, *messages.split("\n")):
+            ids = tokenizer(text, add_special_tokens=not is_causal)["input_ids"]
+            if ids := [*start, *(ids[::-1] if backward else ids)][: lm.config.max_position_embeddings]:
+                lm.eval()(input_ids=torch.tensor([ids]))
+
+    return typical_inputs({f"{_prefix(lm)}{name}.weight": part for name, part in modules.items()}, len(start), run)
 
 
 @torch.no_grad()

@@ -1,0 +1,197 @@
+"""The products of a model's blocks: in the type of their weights, or in int8.
+
+    weights    codes -63 to 63, a scale for each output
+    inputs     codes -127 to 127, a scale for each row: one for a whole batch, which libraries have, ruins an LM, where
+               one state has values thousands of times as large as all others
+    channels   an input that is large in every row is divided by what its weights are multiplied by before
+               (SmoothQuant, Xiao et al. 2023); how large they are is known from a few plain sentences
+
+A pair of weights of 63 and inputs of 255 (as the processor has them, unsigned) fits into 16 bits, where processors
+without VNNI add it. So sums are exact, and a row gives the same alone, in a batch and on another machine, if its inputs
+are the same: what stands between two products must be so, too (`exact_attention`).
+
+All else (embeddings, norms, what is added to a state) is in float32. The op is that of fbgemm, which x86 has alone.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from safetensors.torch import load_file
+from torch import Tensor
+
+from boustro.models.packed import StoredWeights
+from boustro.names import CHANNELS_FILE
+
+INT8 = torch.int8
+"""The type that a model computes in: its products in int8, the rest in float32."""
+ENGINE = "fbgemm"
+WEIGHT_CODES, INPUT_CODES = 63, 127
+LEAST_CHANNEL, LEAST_DIVISOR = 1e-5, 1e-12  # of a channel, so that none is multiplied by thousands, and of a divisor
+
+
+class FloatProduct:
+    """x · Wᵀ + b in the type of the weights; behind a norm, where `norm` has what it multiplies channels by."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, norm: Tensor | None = None) -> None:
+        self._weight, self._bias, self._norm = weight, bias, norm
+        self.num_parameters = _count(weight, bias, norm)
+
+    def __call__(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """(…, K) → (…, N); `rows` (…, 1), in float32, is what the norm multiplies rows by."""
+        if rows is not None:
+            x = normed(x, rows, self._norm)
+        return F.linear(x, self._weight, self._bias)
+
+    def in_float32(self) -> "FloatProduct":
+        """Return the same in float32."""
+        bias, norm = (part if part is None else part.float() for part in (self._bias, self._norm))
+        return FloatProduct(self._weight.float(), bias, norm)
+
+
+class Int8Product:
+    """x · Wᵀ + b, computed with weights and inputs in int8."""
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "N K"],
+        bias: Float[Tensor, " N"] | None,
+        norm: Float[Tensor, " K"] | None,
+        typical: Float[Tensor, " K"],
+    ) -> None:
+        self._bias, self.num_parameters = bias, _count(weight, bias, norm)
+        balance = typical.clamp_min(LEAST_CHANNEL).div_(weight.abs().amax(0).clamp_min(LEAST_CHANNEL)).sqrt_()
+        balance /= balance.median()
+        self._narrowing = (1 if norm is None else norm) / balance
+        weight = weight * balance
+        scales = (weight.abs().amax(1) / WEIGHT_CODES).clamp_min_(LEAST_DIVISOR)
+        codes = (weight / scales[:, None]).round_().to(torch.int8)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch announces that its quantised tensors will go; see `works`
+            make: Any = vars(torch)["_make_per_channel_quantized_tensor"]
+            coded = make(codes, scales.double(), torch.zeros_like(scales).long(), 0)
+            torch.backends.quantized.engine = ENGINE
+            self._packed = torch.ops.quantized.linear_prepack(coded, None)
+
+    def in_float32(self) -> "Int8Product":
+        """Return itself: all but its codes is in float32."""
+        return self
+
+    def __call__(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
+        """(…, K) → (…, N), in float32."""
+        narrowed = x * self._narrowing
+        largest = torch.maximum(narrowed.amax(-1, keepdim=True), narrowed.amin(-1, keepdim=True).neg_())
+        largest.clamp_min_(LEAST_DIVISOR)
+        made = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            narrowed.mul_(INPUT_CODES / largest), 1.0, INPUT_CODES + 1, self._packed
+        )
+        made.mul_(largest.mul_(1 / INPUT_CODES if rows is None else rows / INPUT_CODES))
+        return made if self._bias is None else made.add_(self._bias)
+
+
+def normed(x: Tensor, rows: Tensor, scale: Tensor | None) -> Tensor:
+    """`x` (…, K) behind a norm, which multiplies rows (…, 1), in float32, and channels (K,)."""
+    made = (x * rows).to(x.dtype)
+    return made if scale is None else made.mul_(scale)
+
+
+def _count(*parts: Tensor | None) -> int:
+    return sum(part.numel() for part in parts if part is not None)
+
+
+Product = FloatProduct | Int8Product
+
+
+class ProductReader:
+    """The products of a stored model; several weights that read the same input are one."""
+
+    def __init__(self, folder: str, stored: StoredWeights, dtype: torch.dtype, device: torch.device) -> None:
+        self._stored, self._dtype, self._device = stored, dtype, device
+        self._channels = load_channels(folder) if dtype == INT8 else {}
+
+    @property
+    def state_type(self) -> torch.dtype:
+        """That of all that is no product."""
+        return torch.float32 if self._dtype == INT8 else self._dtype
+
+    def read(self, name: str) -> Tensor:
+        """Return a tensor that is no matrix of a block."""
+        return self._stored.read(name, self.state_type).to(self._device)
+
+    def product(self, weights: Sequence[str], biases: Sequence[str] = (), norm: str | None = None) -> Product:
+        """The outputs of all these, side by side; behind the norm of this name."""
+        weight = torch.cat([self.read(name) for name in weights])
+        bias = torch.cat([self.read(name) for name in biases]) if biases else None
+        scale = self.read(norm) if norm else None
+        if self._dtype == INT8:
+            return Int8Product(weight, bias, scale, self._channels[weights[0]].float())
+        return FloatProduct(weight, bias, scale)
+
+
+def has_channels(folder: str | Path) -> bool:
+    """Whether products of a folder can be computed in int8."""
+    return (Path(folder) / CHANNELS_FILE).is_file()
+
+
+def load_channels(folder: str | Path) -> dict[str, Tensor]:
+    """Return the tensors in `CHANNELS_FILE`."""
+    return load_file(Path(folder) / CHANNELS_FILE)
+
+
+def attention(dtype: torch.dtype) -> Any:
+    """Return the function that a model computing in `dtype` attends by."""
+    return exact_attention if dtype == INT8 else F.scaled_dot_product_attention
+
+
+def exact_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **options: Any) -> Tensor:
+    """Compute as `scaled_dot_product_attention` does, in float64, and round.
+
+    In float32 the last digits depend on what is computed beside a row, or after it. As inputs of products in int8 they
+    become other codes, and half a percent of a state.
+    """
+    return F.scaled_dot_product_attention(q.double(), k.double(), v.double(), mask, **options).float()
+
+
+def works() -> bool:
+    """Whether products in int8 are right here: sums of the largest codes too, which saturate if they are not."""
+    if ENGINE not in torch.backends.quantized.supported_engines:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    weight, x = (torch.randn(rows, 64, generator=generator) for rows in (48, 33))
+    weight[:3], x[:3] = 1, torch.tensor([[1.0], [-1.0], [0.5]])
+    try:
+        codes = Int8Product(weight, None, None, torch.ones(64))(x)
+    except (RuntimeError, AttributeError):  # a version of torch without the op
+        return False
+    exact = FloatProduct(weight)(x)
+    return bool(((codes - exact).norm(dim=1) < 0.05 * exact.norm(dim=1)).all())
+
+
+def typical_inputs(watched: Mapping[str, torch.nn.Module], first: int, run: Callable[[], Any]) -> dict[str, Tensor]:
+    """For each of the modules, by name, the root mean square (K,) of its inputs in all that `run()` computes.
+
+    Of each text the states from `first` on count: that of a start piece, where attention rests, is like no other.
+    """
+    squares: dict[str, Tensor] = {}
+    counts: Counter[str] = Counter()
+
+    def watch(name: str) -> Any:
+        def record(_: torch.nn.Module, given: tuple) -> None:
+            rows = given[0].detach()[:, first:].flatten(0, -2).double()
+            squares[name] = squares.get(name, 0) + rows.square().sum(0)
+            counts[name] += len(rows)
+
+        return record
+
+    hooks = [module.register_forward_pre_hook(watch(name)) for name, module in watched.items()]
+    try:
+        run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: (total / counts[name]).sqrt().half() for name, total in squares.items()}
