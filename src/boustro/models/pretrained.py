@@ -91,7 +91,7 @@ def refuse_no_causal_lm(name: str, config: "PretrainedConfig") -> None:
         raise ValueError(f"{name} is {describe(config)}, not a causal LM; name a causal LM such as gpt2")
 
 
-def first_position(config: "PretrainedConfig") -> int:
+def first_position(config: Any) -> int:
     """The position of the first piece: 0, but in RoBERTa and similar models the padding piece's id + 1."""
     return config.pad_token_id + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
 
