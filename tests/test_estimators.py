@@ -101,7 +101,6 @@ def test_a_whole_number_beside_a_missing_one_is_the_same_label(make):
         ([1, "1", 2], r"labels of several types, .*; write all as text, or all as numbers"),
         ([True, 1, 0], "labels of several types"),
         ([1, "a", 2], r"labels of several types, .*'a' \(str\)"),
-        ([1.0, float("nan"), 2.0], r"the label under 'label' is nan"),
         ([[1, 0], [0, 1], [1, 1]], r"a row of 2 times 0 or 1, which name no labels; .*MultiLabelBinarizer.inverse"),
         (np.array([[1, 0], [0, 1], [1, 1]]), r"the labels have the shape \(3, 2\).*inverse_transform"),
         (np.array([[True], [False], [True]]), r"the labels have the shape \(3, 1\); give one label for each text"),

@@ -121,7 +121,7 @@ def _try() -> dict[str, float]:
 
 def _processor() -> str:
     with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").split("\n"):
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
