@@ -31,7 +31,7 @@ from boustro.encoders.base import ConcatEncoder, Encoder, Identity, Stream
 from boustro.encoders.lm import LMEncoder, MaskedEncoder
 from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
 from boustro.encoders.options import ReadingOptions, Reads, RecordedReading
-from boustro.encoders.precision import compute_type, float_type
+from boustro.encoders.precision import channel_facts, compute_type, float_type
 from boustro.encoders.reading import BATCH_PIECES, CHUNK_WORDS, batch_by_length, pad_rows
 from boustro.encoders.transformer import DEVICE_PIECES, padding_mask
 from boustro.errors import reason
@@ -42,7 +42,7 @@ from boustro.models.placing import load_placed
 from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import architecture_kind, describe, first_position
 from boustro.models.products import INT8, has_channels
-from boustro.names import CHANNELS_FILE, MODULES
+from boustro.names import MODULES
 from boustro.store import fingerprint, hash_file, read_json
 from boustro.text.alignment import guess_spaces
 from boustro.text.words import join_words
@@ -326,7 +326,7 @@ class TextVectors(Encoder):
         self._weights = folder.fingerprint()  # now: the files may change later
         packed = isinstance(config, PlainConfig) and has_channels(folder.body)
         self._compute = compute_type(self.device, reading, self._weights, packed)
-        self._channels = [hash_file(Path(folder.body) / CHANNELS_FILE)] if self._compute == INT8 else []
+        self._channels = channel_facts(folder.body, self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self.tokenizer = load_tokenizer_of(folder.body, folder.revision, None)
         if folder.lower:

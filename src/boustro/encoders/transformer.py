@@ -9,7 +9,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from boustro.encoders.loading import (
     weights_fingerprint,
 )
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
-from boustro.encoders.precision import compute_type, float_type
+from boustro.encoders.precision import channel_facts, compute_type, float_type
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread
 from boustro.models.blocks import find_blocks, states_up_to
@@ -33,9 +32,8 @@ from boustro.models.llama import LlamaStates
 from boustro.models.placing import load_placed, shortened
 from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import first_position
-from boustro.models.products import INT8, has_channels
-from boustro.names import CHANNELS_FILE
-from boustro.store import fingerprint, hash_file
+from boustro.models.products import has_channels
+from boustro.store import fingerprint
 from boustro.text.tokenizers import refuse_ids_beyond
 
 PARAGRAPH = (
@@ -188,7 +186,7 @@ class TransformerEncoder(StateEncoder):
         self._path, self._revision = path, exact_revision(path, revision)
         self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
         self._compute = compute_type(self.device, reading, self._weights, packed=bool(plain) and has_channels(path))
-        self._channels = hash_file(Path(path) / CHANNELS_FILE) if self._compute == INT8 else None
+        self._channels = channel_facts(path, self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._num_blocks = self._num_layers
         if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
@@ -291,7 +289,7 @@ class TransformerEncoder(StateEncoder):
 
     def identity(self) -> Identity:
         quantised = {"quantise": self._quantise} if self._quantise else {}
-        own = [self._channels] if self.plain and self._channels else []
+        own = self._channels if self.plain else []
         computed = self._compute if self.plain else self.model.dtype
         return super().identity().with_facts(dtype=[str(computed), self.dtype.name, *own], **quantised)
 

@@ -88,6 +88,11 @@ class Head(nn.Module, ABC):
         """The training loss of a batch, given mixed vectors with their side features; closed forms have none."""
         raise NotImplementedError
 
+    def scores_by_name(self, pooled: Tensor, named: tuple[Tensor, Any], unlabelled: Tensor | None = None) -> Any:
+        """(S, C): scores of pooled texts (S, e) by the names of labels alone, of a head that `takes_names`; see
+        `lda_pool.PooledLDA`."""
+        raise NotImplementedError
+
     @abstractmethod
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """The prediction for each example, given mixed vectors with their side features."""

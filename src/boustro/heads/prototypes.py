@@ -24,6 +24,7 @@ import numpy as np
 
 from boustro.arrays import unit
 from boustro.heads.centroid_pool import TEMPERATURE
+from boustro.heads.crf.decode import log_sum_exp
 
 WORTH = (0.25, 1.0, 2.0, 5.0, 15.0, np.inf)
 """k."""
@@ -95,5 +96,4 @@ def frequency(ids: np.ndarray, count: int) -> np.ndarray:
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:
-    shifted = scores - scores.max(1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return scores - log_sum_exp(scores)[:, None]

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from boustro.heads.inputs import Kinship
-from boustro.heads.lda_pool import PooledLDA
 from boustro.heads.options import FEW_EXAMPLES
 from boustro.heads.registry import head_class
 from boustro.heads.training import pool_all, predict_inputs
@@ -162,7 +161,7 @@ def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarra
         scores = fit_words(texts, ids, len(labelling.labels)).scores([data.gold[n].words for n in left])
         read |= {n: labelling.read(row, data.gold[n]) for n, row in zip(left.tolist(), scores, strict=True)}
     found = {"words": _rounded(units.score(gold, [read[n] for n in tested]))}
-    if isinstance(fitted.head, PooledLDA) and data.named is not None:
+    if fitted.head.takes_names and data.named is not None:
         named, head = data.named, fitted.head
         texts = None if named.unlabelled is None else pool_all(head, named.unlabelled)
         pooled = pool_all(head, data.inputs.select(np.array(tested)))

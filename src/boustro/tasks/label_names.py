@@ -32,8 +32,7 @@ from boustro.tasks.folds import firsts
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
-from boustro.text.languages import language_of
-from boustro.text.words import join_words
+from boustro.text.languages import language_of_words
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def start_of_names(
 
 def readable_texts(examples: Iterable[Sentence]) -> list[Sentence]:
     """Return those that an encoder of English reads; what it knows of the others is wrong for all."""
-    return [example for example in examples if language_of(join_words(example.words)) is None]
+    return [example for example in examples if language_of_words(example.words) is None]
 
 
 def from_labels(

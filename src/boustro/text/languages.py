@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
+from boustro.text.words import join_words
+
 FUNCTION_WORDS = {
     "German": (
         "ich und nicht ist das ein eine einen einem einer eines mit auf für dass daß wir sie auch sich wurde wurden "
@@ -201,6 +203,11 @@ UNANSWERED = (
     "they have no label, since the package's models read English, and names alone say nothing of them; none=0 (--none "
     "0) labels all, and about 60 labels in that language help (docs/languages.md)"
 )
+
+
+def language_of_words(words: Sequence[str]) -> str | None:
+    """Return `language_of` the text that words make."""
+    return language_of(join_words(words))
 
 
 def language_of(text: str) -> str | None:

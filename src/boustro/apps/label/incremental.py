@@ -39,8 +39,7 @@ from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
 from boustro.tasks.data.schemes import flatten_entities
 from boustro.tasks.labellings.tags import TagLabelling
-from boustro.text.languages import language_of
-from boustro.text.words import join_words
+from boustro.text.languages import language_of_words
 from boustro.types import Entity, Sentence
 
 STRENGTH = 0.3
@@ -129,7 +128,7 @@ class LiveTagger:
     def judges(self, sentence: Sentence) -> bool:
         """Whether an answer says how far names of labels are to be believed; that of a text in another language does
         not."""
-        return not self.english or language_of(join_words(sentence.words)) is None
+        return not self.english or language_of_words(sentence.words) is None
 
     @property
     def alike(self) -> slice:

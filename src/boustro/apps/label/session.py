@@ -27,7 +27,7 @@ from boustro.apps.label.texts import TextToLabel
 from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
 from boustro.tasks.data.schemes import flatten_entities
-from boustro.text.languages import language_of
+from boustro.text.languages import language_of, language_of_words
 from boustro.text.words import join_words
 from boustro.types import Entity, Sentence
 
@@ -186,7 +186,7 @@ class LabellingSession:
             return False
         if not self.manner.whole:
             return not (self.answers or self.examples)
-        written = (language_of(join_words(example.sentence.words)) for example in self.examples.values())
+        written = (language_of_words(example.sentence.words) for example in self.examples.values())
         return language not in {*map(self._language, self.answers), *written}
 
     def suggest_all(self, numbers: Sequence[int]) -> list[tuple[Entity, ...]]:

@@ -44,30 +44,27 @@ TextData: TypeAlias = str | Path | Iterable[Any]
 
 
 _outside: ContextVar[bool] = ContextVar("_outside", default=False)
-
-
-@contextlib.contextmanager
-def texts_outside(allowed: bool) -> Iterator[None]:
-    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
-    that are learned from never have them, and data that are judged on where the model may answer none."""
-    token = _outside.set(allowed)
-    try:
-        yield
-    finally:
-        _outside.reset(token)
-
-
 _unlabelled: ContextVar[bool] = ContextVar("_unlabelled", default=False)
 
 
-@contextlib.contextmanager
-def texts_unlabelled(allowed: bool) -> Iterator[None]:
+def texts_outside(allowed: bool) -> contextlib.AbstractContextManager[None]:
+    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
+    that are learned from never have them, and data that are judged on where the model may answer none."""
+    return _set_within(_outside, allowed)
+
+
+def texts_unlabelled(allowed: bool) -> contextlib.AbstractContextManager[None]:
     """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
-    token = _unlabelled.set(allowed)
+    return _set_within(_unlabelled, allowed)
+
+
+@contextlib.contextmanager
+def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _unlabelled.reset(token)
+        variable.reset(token)
 
 
 def read_texts(

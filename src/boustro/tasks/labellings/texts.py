@@ -15,8 +15,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS_TEXTS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import LabelSetUnits, LabelUnits
-from boustro.text.languages import language_of
-from boustro.text.words import join_words
+from boustro.text.languages import language_of_words
 from boustro.types import NO_LABEL, Entity, label_set
 
 UNSEEN_TEXTS = "dev texts with a label that the training data never show"
@@ -48,7 +47,7 @@ class TextLabelling(Labelling):
 
     def is_unread(self, example: Any) -> bool:
         """Whether an example has no label for its language."""
-        return self.english and language_of(join_words(example.words)) is not None
+        return self.english and language_of_words(example.words) is not None
 
     @property
     def gives_none(self) -> bool:
