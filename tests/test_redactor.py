@@ -33,6 +33,7 @@ from boustro.apps.live.redactor import (
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
+from boustro.tasks.labellings.tags import without_numbers
 from boustro.types import Entity
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
@@ -484,3 +485,40 @@ def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, ca
 def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
     checker = Checker(threshold=1e-9)
     assert checker.json('{"n": 7, "to": "it"}', Masks(checker.labels)).startswith('{"n": 7, "to": "[')
+
+
+CALLS = (
+    "Please call me back on 020 7946 0112 after four, or +44 20 7946 0112 at 12:30 on 3 May 2024 about order 88-1234."
+)
+
+
+def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters():
+    numbers = re.findall(r"\d+", CALLS)
+    for delay in (0, 3, None):  # of every word that has a letter any probability will do
+        redactor = Redactor(threshold=0, delay=delay, write="label")
+        text = "".join(redactor.feed(letter).text for letter in CALLS) + redactor.end().text
+        assert re.findall(r"\d+", text) == numbers and not re.search(r"\b(?!PER|PLA|ORG)[a-z]+", text, re.IGNORECASE)
+    checker, slot = Checker(threshold=0), BodyTexts().text(CALLS, "")
+    checker.fill([slot], Masks(checker.labels))
+    assert re.findall(r"\d+", re.sub(r"\[\w+]", "", slot.result)) == numbers and "call" not in slot.result
+    tags, words = ("B-LOC", "I-LOC", "O", "B-LOC", "I-LOC", "B-LOC"), ("14", "Mill", "in", "7", "Lisse", "9")
+    for own, left in [
+        ([], ("O", "B-LOC", "O", "O", "B-LOC", "O")),
+        ([Entity("LOC", 0, 2), Entity("LOC", 5, 6)], ("B-LOC", "I-LOC", "O", "O", "B-LOC", "O")),
+    ]:
+        assert without_numbers(tags, own, [True] * 6, words) == left
+        assert without_numbers(tags, own, [False] * 6, words) == tags
+
+
+def test_other_names_are_left_out_where_they_are_asked_for_and_a_label_counts_by_its_own_probability(tagger_folder):
+    assert Redactor().labels == Checker().labels == {"PERSON", "PLACE", "ORGANISATION"}
+    assert Redactor(labels=["OTHER"]).labels == {"OTHER"} and Redactor(tagger_folder).labels == {
+        *boustro.load(tagger_folder).types
+    }
+    with pytest.raises(OptionError, match="no label 'person'; did you mean 'PERSON'\\? \\(it has ORGANISATION, OTHER"):
+        Checker(labels=["person"])
+    with pytest.raises(OptionError, match="no label is named"):
+        Redactor(labels=[])
+    of_all = boustro.load("starter-names").with_threshold(0.3)
+    words = open_tagger(of_all, ["PERSON"]).fitted.head.words
+    assert words.least == 0.3 and words.types == words.names == {"PERSON"}

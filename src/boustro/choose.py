@@ -14,8 +14,10 @@ Value = TypeVar("Value")
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that is most like `name`; `None` where none is at least `cutoff` (0 to 1) like it."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
+    """The known name that is most like `name`, whatever its letters' case; `None` where none is at least `cutoff` (0 to
+    1) like it."""
+    by_case = {one.casefold(): one for one in known}
+    return by_case.get(next(iter(difflib.get_close_matches(name.casefold(), by_case, n=1, cutoff=cutoff)), ""))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -43,14 +43,22 @@ LONGEST_SPAN, LEAST_PROBABLE = 12, 1e-5
 @dataclass(frozen=True)
 class LikelyWords:
     """Words that are answered besides those of the best answer: all whose probability of being in an entity with one
-    of the types is at least `least`; without `types`, in any entity."""
+    of the types is at least `least`; without `types`, in any entity. In entities of the types `names` a number is only
+    where the best answer has it, beside a word with letters: an output then has what `labellings.tags` needs for it.
+    """
 
     least: float
     types: frozenset[str] | None = None
+    names: frozenset[str] = frozenset()
 
     def counts(self, types: Sequence[str]) -> np.ndarray:
         """Which of the types of entities count, (T,)."""
         return np.array([self.types is None or one in self.types for one in types], bool)
+
+    def beside(self, own: np.ndarray, ids: np.ndarray, labels: Sequence[str]) -> tuple[np.ndarray, ...]:
+        """(N,) the best answer, and whether each word is in an entity of `names`; nothing without `names`."""
+        of_names = np.array([split_tag(tag)[1] in self.names for tag in labels], bool)
+        return (own, of_names[ids]) if self.names else ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class TagDecoder:
     temperature: float = 1.0
     words: LikelyWords | None = None
 
-    def predict(self, scores: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    def predict(self, scores: np.ndarray, lengths: np.ndarray) -> list[tuple[np.ndarray, ...]]:
         """Per sentence the tag ids (W,) and their probabilities (W,), from scores (N, C); see `TaggingHead`."""
         if self.chain:
             probabilities = self._marginals(scores, lengths)
@@ -75,11 +83,12 @@ class TagDecoder:
         else:
             ids = self.best(scores, lengths)
             chosen = np.take_along_axis(probabilities, ids[:, None], 1)[:, 0]
+        own = ids
         if (allowed := self.allowed(probabilities, ids)) is not None:
             more = self.best(np.where(allowed, scores, LOWEST), lengths)
             chosen = np.where(more == ids, chosen, np.take_along_axis(probabilities, more[:, None], 1)[:, 0])
             ids = more
-        return per_sentence(ids, chosen, lengths)
+        return per_sentence(lengths, ids, chosen, *(self.words.beside(own, ids, self.labels) if self.words else ()))
 
     def allowed(self, probabilities: np.ndarray, ids: np.ndarray) -> np.ndarray | None:
         """(N, C) the tags among which the best sequence has all `words`, and whatever tags `ids` (N,) are of entities;
@@ -137,12 +146,10 @@ class TagDecoder:
         return ids, chosen
 
 
-def per_sentence(
-    ids: np.ndarray, probabilities: np.ndarray, lengths: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The tag ids of each sentence, and their probabilities."""
+def per_sentence(lengths: np.ndarray, *arrays: np.ndarray) -> list[Any]:
+    """The tag ids of each sentence, their probabilities, and what stands beside them."""
     ends = np.cumsum(lengths)[:-1]
-    return list(zip(np.split(ids, ends), np.split(probabilities, ends), strict=True))
+    return list(zip(*(np.split(array, ends) for array in arrays), strict=True))
 
 
 Spans = list[list[FoundSpan]]

@@ -62,7 +62,7 @@ def read_runs(
     labels: Sequence[str],
     lengths: np.ndarray,
     words: LikelyWords | None = None,
-) -> list[tuple[np.ndarray, np.ndarray]]:
+) -> list[tuple[np.ndarray, ...]]:
     """Per sentence the ids of its tags (W,), places in `labels`, and their probabilities (W,).
 
     Args:
@@ -80,15 +80,18 @@ def read_runs(
     kinds = np.where(inside[:, 1] > inside[:, 0], 0, np.where(is_inside, 1, -1))
     runs = find_runs(kinds, np.zeros(len(inside), bool), starts)
     ids, chosen = np.full(len(inside), labels.index("O")), inside.max(1)
+    own = ids.copy()
     probabilities = types(runs)[:, : len(forms)]
     for first, stop, scores in zip(runs.first.tolist(), runs.stop.tolist(), probabilities, strict=True):
         likely = words is not None and inside[first:stop, 1].max() * scores[counts].sum() >= words.least
-        if kinds[first] == 1 and not likely:  # of a type that does not count
+        if kinds[first] == 0:
+            own[first:stop] = forms[int(scores.argmax())].tags(stop - first)
+        elif not likely:  # of a type that does not count
             continue
         kind = int(np.where(counts, scores, -1).argmax() if likely else scores.argmax())
         ids[first:stop] = forms[kind].tags(stop - first)
         chosen[first:stop] = inside[first:stop, 1] * scores[kind]
-    return per_sentence(ids, chosen, lengths)
+    return per_sentence(lengths, ids, chosen, *(words.beside(own, ids, labels) if words else ()))
 
 
 def factored_tags(types: list[str]) -> list[str]:

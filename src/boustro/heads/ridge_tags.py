@@ -94,7 +94,7 @@ class RidgeTagger(Head):
         return [[] for _ in lengths]
 
     @torch.no_grad()
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, ...]]:
         x = self.pool(vectors, lengths)
 
         def types(runs: Runs) -> np.ndarray:

@@ -64,7 +64,7 @@ class TaggingHead(Head):
         """Return the candidates of `decoding.TagDecoder.candidates`."""
         return self.decoder.candidates(*self._decoded(vectors, lengths))
 
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, np.ndarray]]:
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[tuple[np.ndarray, ...]]:
         return self.decoder.predict(*self._decoded(vectors, lengths))
 
     @property

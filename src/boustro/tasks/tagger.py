@@ -179,13 +179,17 @@ class Tagger(Task[str, Entities]):
             self.fitted.head.has_likely_words
         )
 
-    def with_threshold(self, threshold: Share, labels: Collection[str] | None = None) -> Self:
+    def with_threshold(
+        self, threshold: Share, labels: Collection[str] | None = None, names: Collection[str] = ()
+    ) -> Self:
         """Return a tagger that answers every word that is in an entity with at least this probability, besides its best
         answer. A score stays what the words' tags are worth, and is low where a word is there for this alone.
 
         Args:
             threshold: The probability, from 0 to 1.
             labels: The entities that count, by default all.
+            names: Those of them in which a number (a word with digits and no letter) is only where the best answer has
+                it there, beside a word with letters.
 
         Raises `ValueError` for a tagger whose words have no such probabilities, and for one that promises a recall.
         """
@@ -198,7 +202,7 @@ class Tagger(Task[str, Entities]):
         if self._lists is not None:
             raise ValueError(ONE_BAR)
         head = copy.copy(self.fitted.head)
-        head.words = LikelyWords(float(threshold), None if labels is None else frozenset(labels))
+        head.words = LikelyWords(float(threshold), None if labels is None else frozenset(labels), frozenset(names))
         made = object.__new__(type(self))
         vars(made).update(vars(self), _fitted=replace(self.fitted, head=head))
         return made

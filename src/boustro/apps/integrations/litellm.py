@@ -63,7 +63,7 @@ class BoustroGuardrail(CustomGuardrail):
     Args:
         tagger: A tagger's folder, or its name on the Hub, or from Python a `Tagger`. By default that of the package,
             which knows names without any label.
-        labels: Labels of the entities that are left out. By default all that the tagger has.
+        labels: Labels of the entities that are left out; by default those of `Redactor`.
         write: mask ([PER_1]) or label ([PER], which cannot be put back).
         delay: Words after an entity of a streamed answer that are read before it is released.
         put_back: Whether the names of a prompt stand in its answer again.

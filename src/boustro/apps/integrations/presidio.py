@@ -28,9 +28,8 @@ except ImportError as error:
     ) from error
 
 from boustro import __version__
-from boustro.apps.live.redactor import NAME_KINDS, Region, name_parts
+from boustro.apps.live.redactor import NAME_KINDS, Region, check_labels, name_parts
 from boustro.apps.live.stream import Live
-from boustro.choose import suggestion
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
 
@@ -50,7 +49,8 @@ class BoustroRecognizer(EntityRecognizer):
 
     Args:
         tagger: A `Tagger`, a tagger folder, or a tagger's name on the Hub.
-        labels: Presidio's name for each of the tagger's labels, over `STANDARD`; `None` leaves a label out.
+        labels: Presidio's name for each of the tagger's labels, over `STANDARD`; `None` leaves a label out. Of the
+            tagger of the package OTHER is left out unless it is named here.
         supported_language: The language of the texts, as Presidio names it.
         recall: See `Tagger.with_recall`: for a text that must not keep a name, longer lists.
         options: Other arguments of `EntityRecognizer`: name, context, …
@@ -73,21 +73,18 @@ class BoustroRecognizer(EntityRecognizer):
     ) -> None:
         if not isinstance(tagger, Tagger):
             tagger = Tagger.from_pretrained(tagger, encoder=encoder, device=device)
-        for label in labels or ():
-            if label not in tagger.types:
-                known = ", ".join(tagger.types)
-                raise OptionError(
-                    f"the tagger has no label {label!r}{suggestion(label, tagger.types)} (it has {known})"
-                )
+        if labels:
+            check_labels(labels, tagger)
         self.tagger = tagger if recall is None else tagger.with_recall(recall)
-        names = {label: STANDARD.get(label.upper(), label) for label in tagger.types} | dict(labels or {})
+        by_default = (label for label in tagger.types if label in check_labels(None, tagger))
+        names = {label: STANDARD.get(label.upper(), label) for label in by_default} | dict(labels or {})
         if not labels and not any(label.upper() in STANDARD for label in tagger.types):
             known, first = ", ".join(tagger.types), next(iter(tagger.types), "LABEL")
             raise OptionError(
                 f"none of the tagger's labels ({known or 'none'}) is one that Presidio asks for; say what they are "
                 f'there: BoustroRecognizer(tagger, {{"{first}": "PERSON"}}), and None leaves a label out'
             )
-        self.names = {label: name for label in tagger.types if (name := names[label]) is not None}
+        self.names = {label: name for label in tagger.types if (name := names.get(label)) is not None}
         options = {"name": "BoustroRecognizer", "version": __version__, **options}
         super().__init__(sorted(set(self.names.values())), supported_language=supported_language, **options)
 

@@ -60,7 +60,7 @@ class Decoder(ABC):
         self.head, self._labelling = head, labelling
 
     @abstractmethod
-    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+    def update(self, words: Sequence[str], vectors: Tensor, final: int, complete: bool) -> list[Entity]:
         """The entities of the words, given their vectors (W, d).
 
         The words before `final` were final before or become it now; `complete` says whether the sentence has an end.
@@ -70,16 +70,25 @@ class Decoder(ABC):
     def drop(self, count: int) -> None:
         """The first words are no longer given."""
 
-    def _read(self, output: Any, size: int) -> list[Entity]:
-        return list(self._labelling.read(output, Sentence(("",) * size)).entities)
+    def _read(self, output: Any, words: Sequence[str], final: int, complete: bool) -> list[Entity]:
+        likely = getattr(self.head, "words", None)
+        if likely is not None and likely.names and not (complete and final >= len(words)):
+            # a number stays while a word that is not final may still make it part of a name, or it would be released
+            own, of_names = output[2], output[3].copy()
+            outside = self.head.labels.index("O")
+            while final > 0 and own[final - 1] != outside:
+                final -= 1
+            of_names[final:] = False
+            output = (*output[:3], of_names)
+        return list(self._labelling.read(output, Sentence(tuple(words))).entities)
 
 
 class AnyDecoder(Decoder):
     """Of every other head, which reads the whole sentence so far; the `Track` keeps what is final."""
 
-    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+    def update(self, words: Sequence[str], vectors: Tensor, final: int, complete: bool) -> list[Entity]:
         (output,) = self.head.predict(vectors, torch.tensor([len(vectors)]))
-        return self._read(output, len(vectors))
+        return self._read(output, words, final, complete)
 
     def drop(self, count: int) -> None:
         return None
@@ -103,30 +112,31 @@ class LaggedTagDecoder(Decoder):
         self._steady = steady and self._per_word
         self._scored: np.ndarray | None = None
         """The scores of the words that are not final, where they stay as they are."""
-        self._ids: list[int] = []
-        self._chosen: list[float] = []
+        self._output: list[list[Any]] = []
+        """Of the final words the tags, their probabilities, and what a head with likely words has beside them."""
         self._last: int | None = None
         self._reached: np.ndarray | None = None
         """Log of the sum over all paths to each tag of the last final word, at the head's temperature."""
         self._chain, self._soft = _chains(head)
 
-    def update(self, vectors: Tensor, final: int, complete: bool) -> list[Entity]:
-        done = len(self._ids)
+    def update(self, words: Sequence[str], vectors: Tensor, final: int, complete: bool) -> list[Entity]:
+        done = len(self._output[0]) if self._output else 0
+        output = self._output
         if done < len(vectors):
             scores = self._scores(vectors, done)
             if self._steady:
                 self._scored = scores[max(final - done, 0) :]
-            ids, chosen = self._decode(scores, final - done, complete)
-            self._ids += ids[: max(final - done, 0)]
-            self._chosen += chosen[: max(final - done, 0)]
-            rest = slice(max(final - done, 0), None)
-        else:
-            ids, chosen, rest = [], [], slice(0)
-        output = np.array([*self._ids, *ids[rest]], np.int64), np.array([*self._chosen, *chosen[rest]], np.float32)
-        return self._read(output, len(vectors))
+            found = self._decode(scores, final - done, complete)
+            output = [[*old, *new] for old, new in zip(self._output or [[] for _ in found], found, strict=True)]
+            self._output = [given[: max(final, done)] for given in output]
+        arrays = (
+            np.array(given, kind) for given, kind in zip(output, (np.int64, np.float32, np.int64, bool), strict=False)
+        )
+        return self._read(tuple(arrays), words, final, complete)
 
     def drop(self, count: int) -> None:
-        del self._ids[:count], self._chosen[:count]
+        for given in self._output:
+            del given[:count]
 
     def _scores(self, vectors: Tensor, done: int) -> np.ndarray:
         if not self._per_word:
@@ -138,8 +148,9 @@ class LaggedTagDecoder(Decoder):
         scores = _as_array(self.head.scores(new, torch.tensor([len(new)])))
         return scores if known is None else np.concatenate([known, scores])
 
-    def _decode(self, scores: np.ndarray, final: int, complete: bool) -> tuple[list[int], list[float]]:
-        """The best path of the words that were not final before, the probability of each tag; `final` are so now."""
+    def _decode(self, scores: np.ndarray, final: int, complete: bool) -> list[list[Any]]:
+        """The best path of the words that were not final before, the probability of each tag, and what a head with
+        likely words has beside them; `final` are so now."""
         lengths, soft = np.array([len(scores)]), scores / self.head.temperature
         chain, soft_chain = (self._as_it_stands(c, complete) for c in (self._chain, self._soft))
         if self._last is not None:
@@ -150,7 +161,7 @@ class LaggedTagDecoder(Decoder):
                 return scores.argmax(-1)
             return best_path(np.maximum(scores, LOWEST) if self.head.crf is None else scores, lengths, chain)
 
-        ids = best(scores)
+        ids = own = best(scores)
         if self.head.crf is None:
             probabilities = softmax(soft)
         else:
@@ -162,7 +173,9 @@ class LaggedTagDecoder(Decoder):
             ids = best(np.where(allowed, scores, LOWEST))
         if final > 0:
             self._last = int(ids[min(final, len(ids)) - 1])
-        return ids.tolist(), np.take_along_axis(probabilities, ids[:, None], 1)[:, 0].tolist()
+        chosen = np.take_along_axis(probabilities, ids[:, None], 1)[:, 0]
+        beside = self.head.words.beside(own, ids, self.head.labels) if self.head.words else ()
+        return [given.tolist() for given in (ids, chosen, *beside)]
 
     def _go_on(self, soft: np.ndarray, starts: np.ndarray, final: int) -> None:
         for row in soft[: max(final, 0)]:
@@ -208,6 +221,7 @@ class Track:
         self.first = first  # of the words that are kept
         self.final = self.hold = first
         self.complete = False
+        self.words: list[str] = []
         self.vectors: list[Tensor] = []
         self.pending: list[StreamEntity] = []
         self._decoder, self._nested = decoder, nested
@@ -223,10 +237,11 @@ class Track:
         """Whether nothing can change any more."""
         return self.complete and self.final == self.stop
 
-    def give(self, first: int, vectors: Tensor) -> None:
-        """The vectors (W, d) of words, the last ones of the sentence so far; those of final words stay."""
-        for number, vector in enumerate(vectors, first):
+    def give(self, first: int, words: Sequence[str], vectors: Tensor) -> None:
+        """Words and their vectors (W, d), the last ones of the sentence so far; those of final words stay."""
+        for number, (word, vector) in enumerate(zip(words, vectors, strict=True), first):
             if number >= self.stop:
+                self.words.append(word)
                 self.vectors.append(vector)
             elif number >= self.final:
                 self.vectors[number - self.first] = vector
@@ -236,7 +251,8 @@ class Track:
         self.final = max(self.final, min(final, self.stop))
         if not self.vectors:  # all was cut off
             return []
-        entities = self._decoder.update(torch.stack(self.vectors), self.final - self.first, self.complete)
+        given = self.words, torch.stack(self.vectors)
+        entities = self._decoder.update(*given, self.final - self.first, self.complete)
         spans = [StreamEntity(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
         spans = [f for f in spans if f.start >= self.hold and not self._in_the_way(f)]
         done = [f for f in spans if f.stop < self.final or self.is_done]
@@ -271,7 +287,7 @@ class Track:
         """Drop words that no later entity can have, as far as more than `kept` are there."""
         count = min(len(self.vectors) - kept, self.hold - self.first)
         if count > 0:
-            del self.vectors[:count]
+            del self.vectors[:count], self.words[:count]
             self.first += count
             self._decoder.drop(count)
 
@@ -375,7 +391,8 @@ class Engine:
         for track in self._tracks:
             first, stop = max(track.first, row.first), min(row.stop, track.stop + (track is self._tracks[-1]))
             if stop > first:
-                track.give(first, vectors[first - row.first : stop - row.first])
+                words = [self.words[number].text for number in range(first, stop)]
+                track.give(first, words, vectors[first - row.first : stop - row.first])
             if answer or track.final < min(final, track.stop):
                 done += track.update(final)
         self._tracks = [track for track in self._tracks if not track.is_done]

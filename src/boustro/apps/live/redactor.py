@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from boustro.choose import suggestion
-from boustro.names import SHIPPED_TAGGER
+from boustro.names import NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError
 from boustro.store import MANIFEST
 
@@ -40,6 +40,9 @@ NAME_KINDS = {
 """The labels of names in the usual data sets and of the package's tagger, by what Presidio calls them."""
 OF_NAMES = frozenset(label for labels in (*NAME_KINDS.values(), "MISC OTHER NAME") for label in labels.split())
 """Labels of what has a letter; letters' case does not count. Others may be of numbers."""
+ON_REQUEST = frozenset(["OTHER"])
+"""Labels of the package's tagger that are left out of a text only where they are asked for: what has such a name, a
+work, an event or a product, is seldom what a text must not say."""
 HTML_TAGS = (
     "a|abbr|article|b|big|blockquote|body|br|button|caption|center|cite|code|col|dd|del|div|dl|dt|em|figure|font|footer|"
     "form|h[1-6]|head|header|hr|html|i|img|input|ins|kbd|label|li|link|main|mark|meta|nav|ol|option|p|pre|q|s|script|"
@@ -259,8 +262,9 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
     """A tagger that errs on the safe side: it finds the likely words with these labels, by default at `THRESHOLD`.
 
     One that is named by its folder, or is that of the package, is opened once in a process. One that has a threshold or
-    promises a recall keeps it, and one whose words have no probabilities gives its best answer. Raises as
-    `boustro.load`, and `ValueError` for a given threshold that such a tagger cannot take.
+    promises a recall keeps it, and one whose words have no probabilities gives its best answer. A number is in a name
+    (`OF_NAMES`) only where the best answer has it there, beside a word with letters. Raises as `boustro.load`, and
+    `ValueError` for a given threshold that such a tagger cannot take.
     """
     if isinstance(tagger, str | Path):
         from boustro.tasks.hub import download
@@ -273,13 +277,15 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
             if key not in _opened:
                 _opened[key] = Tagger.from_pretrained(folder)
             tagger = _opened[key]
-    has_own = getattr(tagger, "recall", None) is not None or getattr(tagger, "threshold", None) is not None
-    if threshold is None and (has_own or not getattr(tagger, "has_likely_words", False)):
+    labels = check_labels(labels, tagger)
+    promises = getattr(tagger, "recall", None) is not None
+    if threshold is None and (promises or not getattr(tagger, "has_likely_words", False)):
         return tagger
     if not hasattr(tagger, "with_threshold"):
         raise OptionError("a threshold is for a Tagger of Boustro; remove it")
-    check_labels(labels, tagger.types)
-    return tagger.with_threshold(THRESHOLD if threshold is None else threshold, labels)
+    own = THRESHOLD if tagger.threshold is None else tagger.threshold
+    names = [label for label in labels if label.upper() in OF_NAMES]
+    return tagger.with_threshold(own if threshold is None else threshold, labels, names)
 
 
 class Redactor:
@@ -289,7 +295,8 @@ class Redactor:
         tagger: A `Tagger`, or anything with `types` that `live` takes; or a folder, which is opened once in a process.
             By default that of the package, which knows names without any label.
         delay: Words after an entity that are read before it is final; `None` waits for the end.
-        labels: Labels of the entities that are left out. By default all that the tagger has.
+        labels: Labels of the entities that are left out. By default all that the tagger has; of that of the package
+            PERSON, PLACE and ORGANISATION, and not OTHER.
         write: mask ([PER_1]), label ([PER]) or event (nothing; `Released.redactions` tells of it).
         masks: Those of the conversation, where others of its texts have been masked.
         live: Begins to read a text, by the tagger and the delay; by default `Live`.
@@ -317,7 +324,7 @@ class Redactor:
             from boustro.apps.live.stream import Live as live
         tagger = open_tagger(tagger, labels, threshold)
         self.counted = WordCount()
-        self.labels = check_labels(labels, tagger.types)
+        self.labels = check_labels(labels, tagger)
         self.masks = masks or Masks(tagger.types)
         self.write: Written = write
         self._live = live(tagger, delay)
@@ -469,14 +476,26 @@ def whole_characters(text: str, last: bool) -> tuple[str, str]:
     return whole, half
 
 
-def check_labels(labels: Collection[str] | None, known: Sequence[str]) -> frozenset[str]:
-    """The labels, by default all; `OptionError` for an unknown one."""
-    for label in labels or ():
+def check_labels(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
+    """The labels, by default those of the tagger, but `ON_REQUEST` of that of the package; `OptionError` for none, and
+    for an unknown one."""
+    known = tagger.types
+    if labels is None:
+        return frozenset(known) - (ON_REQUEST if _is_packaged(tagger) else frozenset())
+    for label in labels:
         if label not in known:
             raise OptionError(
                 f"the tagger has no label {label!r}{suggestion(label, known)} (it has {', '.join(known)})"
             )
-    return frozenset(known if labels is None else labels)
+    if not labels:
+        raise OptionError(f"no label is named; the tagger has {', '.join(known)}")
+    return frozenset(labels)
+
+
+def _is_packaged(tagger: Any) -> bool:
+    """Whether it is the tagger of the package, which was not trained on sentences."""
+    data = getattr(tagger, "record", {}).get("train", {})
+    return getattr(tagger, "encoder_spec", "") == SHIPPED_TAGGER and data.get("name") == NAMES
 
 
 class Restorer:

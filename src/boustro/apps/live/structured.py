@@ -337,7 +337,7 @@ class Checker:
 
     Args:
         tagger: A `Tagger`, or anything with `types` and `predict`; or a folder, see `Redactor`.
-        labels: Labels that count; `None` for all.
+        labels: Labels that count, see `Redactor`.
         write: See `Redactor`.
         delay: See `Redactor`.
         live: See `Redactor`.
@@ -363,7 +363,7 @@ class Checker:
         """What reads numbers: many that are nobody's may be in a name, and one that is masked is no number any more."""
         self.counted = WordCount()
         self.write: Written = write
-        self.labels = check_labels(labels, self.tagger.types)
+        self.labels = check_labels(labels, self.tagger)
         self._secret = os.urandom(32)
         self._known: OrderedDict[bytes, list[Region]] = OrderedDict()
 

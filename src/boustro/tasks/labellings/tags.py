@@ -1,6 +1,6 @@
 """Labels of words: BIO, BIOES or IO tags of entities, or one label per word, such as a part of speech."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,12 +59,34 @@ class TagLabelling(EntityLabelling):
         tags = torch.tensor([ids[t] for s in sentences for t in self.tags(s, self.scheme)], dtype=torch.int64)
         return lambda _, rows: tags.to(rows.device)[rows]
 
-    def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
-        ids, scores = output
+    def read(self, output: tuple[np.ndarray, ...], example: Sentence) -> Answer:
+        ids, scores, *beside = output
         scores = tuple(float(s) for s in scores)
-        tags = to_bio(tuple(self.labels[i] for i in ids), self.scheme)
+        tags = self._tags(ids)
+        if beside:
+            own, of_names = beside
+            tags = without_numbers(tags, extract_spans(self._tags(own)), of_names, example.words)
         entities = [Entity(e.label, e.start, e.end, score=_mean(scores[e.start : e.end])) for e in extract_spans(tags)]
         return Answer(tags, scores, tuple(entities))
+
+    def _tags(self, ids: np.ndarray) -> tuple[str, ...]:
+        return to_bio(tuple(self.labels[i] for i in ids), self.scheme)
+
+
+def without_numbers(
+    tags: Sequence[str], own: Iterable[Entity], of_names: Sequence[bool], words: Sequence[str]
+) -> tuple[str, ...]:
+    """BIO tags without numbers in names, but where one of the `own` entities has them beside a word with letters.
+
+    `20 7946 0112 after`, all of them unlikely persons → `after`; `14 Mill Lane`, a place → `14 Mill Lane`
+    """
+    lettered = [any(map(str.isalpha, word)) for word in words]
+    beside = {n for entity in own for n in range(entity.start, entity.end) if any(lettered[entity.start : entity.end])}
+    gone = [
+        of_name and number not in beside and not lettered[number] and any(map(str.isalnum, words[number]))
+        for number, of_name in enumerate(of_names)
+    ]
+    return to_bio(tuple("O" if out else tag for out, tag in zip(gone, tags, strict=True)), "bio")
 
 
 class WordLabelling(TagLabelling):
