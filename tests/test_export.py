@@ -1,10 +1,15 @@
 """An exported folder answers as the trained one does, and one that does not is not written."""
 
 import json
+import re
+import shlex
+import sys
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
+from boustro.apps.cli.main import main
 from boustro.apps.export import check
 from boustro.apps.export.check import Agreement, agreement
 from boustro.apps.export.command import ExportOptions
@@ -303,6 +308,66 @@ def test_what_has_no_graph_is_refused_with_the_reason(spec, why, tiny_lm, tmp_pa
     task_class("tag")(encoder, "mlp", **with_options()).fit(DATA, seed=1).save_pretrained(tmp_path / "trained")
     with pytest.raises(ValueError, match=why):
         export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions())
+
+
+@pytest.mark.parametrize(
+    ("task", "change", "options", "said"),
+    [
+        (
+            "tag",
+            {},
+            (),
+            "starter-memory beside other encoders has no graph; this trains a folder that is exported: {fit} "
+            "--encoder starter-memory --out {small}",
+        ),
+        (
+            "classify",
+            {},
+            (),
+            "the vector of a text, of starter-texts, has no graph; this trains a folder that is exported: "
+            "{fit} --encoder starter --out {small} --text-column text",
+        ),
+        ("classify", {"head": "centroid-pool"}, (), "centroid-pool head compares vectors .*{fit} --encoder starter "),
+        ("classify", {}, ("--format", "module"), "use --format onnx for this task"),
+        ("tag", {"encoder": "starter", "head": "block"}, ("--format", "module"), "its head is block, .* --format onnx"),
+    ],
+)
+def test_what_fit_makes_by_default_is_refused_at_once_with_the_command_that_works(
+    task, change, options, said, tagger_folder, tmp_path, capsys, monkeypatch
+):
+    """Nothing that needs torch is imported for it."""
+    folder, config = tmp_path / "made", TASKS[task].config()
+    folder.mkdir()
+    saved = json.loads((tagger_folder / "config.json").read_text()) | {
+        "task": task,
+        "encoder": config.default_encoder(),
+    }
+    saved |= {"head": config.default_head.replace("auto", "lda")} | change
+    (tmp_path / "a file").write_text("Ada")
+    monkeypatch.chdir(tmp_path)
+    saved["record"] |= {
+        "train": {"name": "a file"},
+        "dev": {"name": "lost"},
+        **({"columns": {"text_column": "text"}} if task != "tag" else {}),
+    }
+    (folder / "config.json").write_text(json.dumps(saved))
+    write_manifest(folder, TASKS[task].folder)
+    monkeypatch.setitem(sys.modules, "boustro.apps.export.folder", None)
+    assert main(["export", str(folder), "--out", str(tmp_path / "out"), *options]) == 1
+    said = said.format(fit="boustro fit --train 'a file'", small=f"{folder}-small")
+    assert re.search(said, capsys.readouterr().err)
+
+
+@LONG
+@pytest.mark.parametrize("name", ["train.conll", "topics.jsonl"])
+def test_the_command_that_a_refusal_names_works(name, tmp_path, capsys):
+    sample = str(files("boustro") / "data" / "sample" / name)
+    small = ["--cross-validate", "0", "--quiet"]
+    assert main(["fit", "--train", sample, "--out", str(tmp_path / "a"), *small]) == 0
+    assert main(["export", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 1
+    again = shlex.split(capsys.readouterr().err.partition("exported: boustro ")[2])
+    assert main([*again, *small]) == 0
+    assert main(["export", again[again.index("--out") + 1], "--out", str(tmp_path / "b"), "--sentences", "50"]) == 0
 
 
 def test_an_exported_folder_only_answers(exported, tmp_path):

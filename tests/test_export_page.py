@@ -7,6 +7,7 @@ import json
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ import pytest
 from boustro.apps.cli.main import main
 from boustro.apps.export.page import MAGIC, bundle, classes, folds, html_page, model_file, write_module
 from boustro.apps.runtime import load
+from boustro.apps.runtime.parts import GraphHead
 from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.reading import plan_windows
 from boustro.encoders.word_means import WordMeans, encode_vectors
 from boustro.heads.crf.decode import best_path, make_chain, posteriors
-from boustro.heads.crf.tags import valid_transitions
+from boustro.heads.crf.tags import entity_forms, valid_transitions
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_folder
 from boustro.tasks import EXPORT
@@ -114,6 +116,22 @@ def test_tags_and_probabilities_are_those_of_python(temperature):
     shares = posteriors(scores.astype(np.float64) / temperature, lengths, chain.over(temperature))
     assert found["tags"] == ids.tolist()
     np.testing.assert_allclose(found["probabilities"], shares[np.arange(9), ids], rtol=1e-9)
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "labels", [TAGS, ["LOC", "O", "PER"], ["O", *(f"{p}-{t}" for t in ("X", "Y") for p in "BIES")]]
+)
+def test_entities_of_a_ridge_head_are_those_of_python(labels):
+    scores = np.random.default_rng(3).normal(size=(40, 2 + len(labels))).astype(np.float32) * 3
+    scores[:, 2 + len(entity_forms(labels)) :] = -1e30  # no types; JSON has no infinity
+    given = {"labels": labels, "decode": "runs", "forms": entity_forms(labels)}
+    body = "return decodeTags(Float32Array.from(given.scores), given);"
+    found = run_js(body, given | {"scores": scores.ravel().tolist()}, "decode.js")
+    head = SimpleNamespace(labels=tuple(labels), words=None)
+    ((tags, probabilities),) = GraphHead.read_runs(head, scores, np.array([40]), False)
+    assert found["tags"] == tags.tolist() and len(set(found["tags"])) > 2
+    np.testing.assert_allclose(found["probabilities"], probabilities, rtol=1e-5)
 
 
 @needs_node

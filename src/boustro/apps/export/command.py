@@ -5,15 +5,18 @@ torch is imported when the command runs: the command line lists its options with
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from boustro.heads.registry import head_kind
+from boustro.names import FAST, MEMORY, NAMES, SENTENCES, SHIPPED_TABLE, TABLE
 from boustro.options import Count, Positional, Range, check_options, command_line
 from boustro.output import check_output, check_target, give, only_errors
-from boustro.store import claim
-from boustro.tasks import EXPORT
+from boustro.store import claim, kind_of, read_json
+from boustro.tasks import EXPORT, TASKS, kept_columns
 from boustro.text.places import Model
 
 Weights = Literal["float32", "float16", "int8"]
@@ -47,6 +50,7 @@ class ExportOptions:
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 """The files of the npm package that a page holds."""
+PAGE_HEADS = ("linear", "mlp", "ridge")
 MODULE = "module"
 """The kind of a folder that holds a JavaScript module."""
 # int8 rounds every weight, so near ties flip; the others round last digits only
@@ -84,6 +88,7 @@ def export(
     with _reserved(out, options, overwrite):  # said before anything is loaded; below it is held
         pass
     _require(options, onnxruntime_web)
+    refuse_ungraphed(folder, options)
     with only_errors(quiet):
         check_output(json)
         with _reserved(out, options, overwrite):
@@ -108,6 +113,49 @@ def _require(options: ExportOptions, runtime: Path) -> None:
         lacks.append(f"onnxruntime-web at {runtime} (npm install onnxruntime-web; --onnxruntime-web names its folder)")
     if lacks:
         raise ImportError(f"--format {options.format} needs {' and '.join(lacks)}")
+
+
+def refuse_ungraphed(folder: Path, options: ExportOptions) -> None:
+    """`ValueError` for a trained folder whose config.json says that it is not exported, with the command that trains
+    one that is; the LMs themselves are asked when they are open."""
+    if kind_of(folder) not in {entry.folder for entry in TASKS.values()}:
+        return  # opening it says what it is
+    saved = read_json(folder / "config.json")
+    of_page, is_tagger = options.format != "onnx", saved["task"] == "tag"
+    if of_page and not is_tagger:
+        raise ValueError(f"{folder}: a page marks entities that a tagger finds; use --format onnx for this task")
+    if missing := _without_graph(saved):
+        named = {name: (saved["record"].get(name) or {}).get("name") for name in ("train", "dev")}
+        given = {"train": "FILE"} | {name: file for name, file in named.items() if file and Path(file).is_file()}
+        encoder, out = FAST if is_tagger else "starter", folder.with_name(f"{folder.name}-small")
+        again = command_line("fit", **given, encoder=encoder, out=out, **kept_columns(folder))
+        raise ValueError(f"{folder}: {missing}; this trains a folder that is exported: {again}")
+    reasons = {
+        f"its head is {saved['head']}, not linear, mlp or ridge": saved["head"] not in PAGE_HEADS,
+        "its entities are chosen by a least probability (--threshold)": saved["head_options"].get("threshold")
+        is not None,
+        "its head reads features besides the vectors": saved["side"] > 0,
+        "it reads a table of words": f"{TABLE}:" in saved["encoder"] or SHIPPED_TABLE in saved["encoder"],
+    }
+    if of_page and (obstacles := [reason for reason, holds in reasons.items() if holds]):
+        raise ValueError(f"{folder}: a page cannot run this tagger: {' and '.join(obstacles)}; use --format onnx")
+
+
+def _without_graph(saved: Mapping[str, Any]) -> str | None:
+    """Why a head or an encoder, of a folder's config, has no graph."""
+    from boustro.apps.runtime.parts import GRAPHS
+    from boustro.encoders.spec import KINDS, Spec
+
+    config, kind = TASKS[saved["task"]].config, saved["head"]
+    if kind not in GRAPHS:
+        return f"a {kind} head compares vectors outside of any graph"
+    parts = Spec.parse(saved["encoder"]).parts
+    for part in parts:
+        if part.kind in (KINDS[MEMORY], KINDS[NAMES]) and len(parts) > 1:
+            return f"{part.path} beside other encoders has no graph"
+        if part.kind is KINDS[SENTENCES] and (head_kind(kind).reads or config.reads) != "words":
+            return f"the vector of a text, of {part.path}, has no graph"
+    return None
 
 
 def _reserved(out: Path, options: ExportOptions, overwrite: bool) -> contextlib.AbstractContextManager:

@@ -20,7 +20,7 @@ from torch import nn
 
 from boustro import __version__
 from boustro.apps.export.check import check_examples, compare, refuse_neighbours
-from boustro.apps.export.command import MODULE, ExportOptions
+from boustro.apps.export.command import MODULE, ExportOptions, refuse_ungraphed
 from boustro.apps.export.onnx import write_graph
 from boustro.apps.export.page import html_page, write_module
 from boustro.apps.runtime import ARRAYS, CONFIG, ENCODER, FORMAT, HEAD_FILE, load, table_files
@@ -90,8 +90,8 @@ def export_folder(
     Raises `FileNotFoundError` and `ValueError` as `Task.from_pretrained` does, `ValueError` for what cannot be
     exported, with the reason, and for an export that answers otherwise, with the agreement.
     """
+    refuse_ungraphed(folder, options)
     model = open_exact(folder, encoder)
-    refuse_head(model.fitted)
     parts = find_parts(model.fitted)
     examples = check_examples(model, data, options.sentences)
     with write_folder(out, EXPORT) as staging:
@@ -183,19 +183,11 @@ def find_parts(fitted: Fitted) -> Parts:
     return Parts(lms, list(fitted.head.mixes)[: len(lms)], tables, known, pooled, names)
 
 
-def refuse_head(fitted: Fitted) -> None:
-    """`ValueError` for a kind of head that has no graph."""
-    head = fitted.plan.head_kind
-    if head not in GRAPHS:
-        raise ValueError(f"a {head} head compares vectors outside of any graph; {', '.join(GRAPHS)} are exported")
-
-
 def _exportable(part: Encoder) -> TransformerEncoder:
     if type(part) is not LMEncoder and not isinstance(part, BOTH_SIDES):
         raise ValueError(
-            f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one (of a folder of "
-            "sentence-transformers the words, not the vector of a text), and a table of words behind them needs none; "
-            "train over one of these, such as --encoder starter or starter-memory"
+            f"{part.spec}: an encoder of this kind has no graph; an LM and a masked LM have one, and a table of words "
+            "behind them needs none; train over one of these, such as --encoder starter"
         )
     assert isinstance(part, TransformerEncoder)
     text = part.model.config.get_text_config()

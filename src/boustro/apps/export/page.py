@@ -35,7 +35,7 @@ from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledEncoder
 from boustro.encoders.word_means import CodedVectors, WordMeans
 from boustro.heads.crf.decode import Chain, make_chain
-from boustro.heads.crf.tags import valid_transitions
+from boustro.heads.crf.tags import entity_forms, valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
 from boustro.tasks.labellings.tags import TagLabelling
@@ -129,11 +129,9 @@ def model_file(export: Path, title: str) -> bytes:
     config, arrays, blobs = read_json(export / CONFIG), read_arrays(export / ARRAYS), _Blobs()
     fitted, head = task.fitted, task.fitted.head
     labelling = fitted.labelling
-    if type(labelling) is not TagLabelling or not isinstance(head, GraphHead):
-        raise ValueError(
-            f"{export}: a page marks entities that a tagger finds, and this is another task; use --format onnx"
-        )
-    _refuse(export, config, head)
+    assert type(labelling) is TagLabelling and isinstance(head, GraphHead)
+    if any((export / f"{part['graph']}.data").exists() for part in config["parts"]):
+        raise ValueError(f"{export}: this tagger is larger than a page can hold; use --format onnx")
     for n in range(len(config["parts"])):
         blobs.add(f"empty.{n}", arrays[f"lm{n}.empty"].astype(np.float32))
     names = sorted({part["tokenizer"] for part in config["parts"]})
@@ -149,6 +147,7 @@ def model_file(export: Path, title: str) -> bytes:
         "types": labelling.types,
         "bare": labelling.scheme in BARE,
         "decode": decode,
+        "forms": entity_forms(head.labels),
         "temperature": head.temperature,
         "context": fitted.plan.reader.reading.context,
         "spacing": config["spacing"],
@@ -195,20 +194,6 @@ class _Blobs:
         if isinstance(given, np.ndarray):
             self.arrays[name] = {"dtype": given.dtype.name, **place}
         return place
-
-
-def _refuse(export: Path, config: Mapping[str, Any], head: GraphHead) -> None:
-    """`ValueError` with the reason, for what is not written in JavaScript."""
-    if GRAPHS[head.kind] != GRAPHS["mlp"]:
-        raise ValueError(f"{export}: a page reads no {head.kind} head, but linear and mlp; use --format onnx")
-    reasons = {
-        "its entities are chosen by a least probability (--threshold)": head.options.threshold is not None,
-        "its head reads features besides the vectors": "side" in config["inputs"],
-        "it reads a table of words": bool(config["tables"]),
-        "it is larger than a page can hold": any((export / (p["graph"] + ".data")).exists() for p in config["parts"]),
-    }
-    if obstacles := [reason for reason, holds in reasons.items() if holds]:
-        raise ValueError(f"{export}: a page cannot run this tagger: {' and '.join(obstacles)}; use --format onnx")
 
 
 def _part(facts: Mapping[str, Any], tokenizer: int) -> dict[str, Any]:
@@ -274,6 +259,8 @@ def _memory(memory: WordMeans, number: int, blobs: _Blobs) -> dict[str, Any]:
 
 def _chain(head: GraphHead) -> tuple[str, Chain | None]:
     """How the best tags are found, and with which scores of pairs."""
+    if GRAPHS[head.kind].read is GraphHead.read_runs:
+        return "runs", None
     decoder = head.decoder
     if decoder.chain:
         return "crf", decoder.chain

@@ -4,12 +4,38 @@
 const TINY = 1e-300;
 
 /** Tag numbers (W,) and their probabilities (W,) of one sentence, from scores (W, C), flat. */
-export function decodeTags(scores, { labels, decode, chain, temperature }) {
+export function decodeTags(scores, { labels, decode, chain, temperature, forms }) {
+  if (decode === "runs") return decodeRuns(scores, labels, forms);
   const C = labels.length, W = scores.length / C;
   const tags = decode === "argmax" ? argmaxes(scores, W, C) : bestPath(scores, W, C, chain);
   const warm = Float64Array.from(scores, (s) => s / temperature);
   const shares = decode === "crf" ? posteriors(warm, W, C, chain.over(temperature)) : softmaxes(warm, W, C);
   return { tags, probabilities: tags.map((tag, w) => shares[w * C + tag]) };
+}
+
+/** The same of a ridge head, whose scores (W, 2 + C) are of outside, inside and types: neighbours inside are one entity,
+ * of the type that the mean of their scores has (`boustro.heads.factored`). `forms` has the tags of each type. */
+function decodeRuns(scores, labels, forms) {
+  const row = labels.length + 2, W = scores.length / row, tags = [], probabilities = [];
+  const inside = softmaxes(Float64Array.from({ length: 2 * W }, (_, i) => scores[(i >> 1) * row + (i & 1)]), W, 2);
+  for (let w = 0; w < W; ) {
+    let stop = w;
+    while (stop < W && inside[2 * stop + 1] > inside[2 * stop]) stop++;
+    if (stop === w) {
+      tags.push(labels.indexOf("O"));
+      probabilities.push(inside[2 * w++]);
+      continue;
+    }
+    const means = forms.map((_, c) => scores.subarray(w * row, stop * row).filter((_, i) => i % row === c + 2));
+    const types = softmaxes(Float64Array.from(means, (own) => own.reduce((a, b) => a + b, 0) / own.length), 1, forms.length);
+    const [kind] = argmaxes(types, 1, forms.length), [single, first, inner, last] = forms[kind];
+    for (let n = w; n < stop; n++) {
+      tags.push(stop - w === 1 ? single : n === w ? first : n === stop - 1 ? last : inner);
+      probabilities.push(inside[2 * n + 1] * types[kind]);
+    }
+    w = stop;
+  }
+  return { tags, probabilities };
 }
 
 /** Scores of first tags, of pairs (tag, next tag) and of last tags; -Infinity where not valid. */

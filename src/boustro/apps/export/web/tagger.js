@@ -42,7 +42,7 @@ export async function openTagger(bytes, ort) {
     words, counts: array(counts),
     means: means.map((own) => Object.fromEntries(Object.entries(own).map(([key, name]) => [key, array(name)]))),
   }, facts.folds));
-  const chain = facts.decode === "argmax" ? null : new Chain(...["starts", "transitions", "ends"].map((name) => array(`chain.${name}`)));
+  const chain = ["argmax", "runs"].includes(facts.decode) ? null : new Chain(...["starts", "transitions", "ends"].map((name) => array(`chain.${name}`)));
   return new Tagger({ ...facts, chain }, parts, memories, await session("head"), ort.Tensor);
 }
 
@@ -73,7 +73,7 @@ class Tagger {
       given[`stream_${n}`] = new this.Tensor("float32", data, [count, rows, data.length / count / rows]);
     });
     const outputs = await this.head.run(Object.fromEntries(this.head.inputNames.map((name) => [name, given[name]])));
-    const scores = outputs[this.head.outputNames[0]].data, C = this.facts.labels.length;
+    const scores = outputs[this.head.outputNames[0]].data, C = scores.length / count;
     let before = 0;
     return sentences.flatMap((words) => {
       const own = scores.subarray(before * C, (before += words.length) * C);
