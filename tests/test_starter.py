@@ -18,6 +18,7 @@ from boustro.metrics.spans import extract_spans
 from boustro.tasks.answers import Entities
 from boustro.tasks.data import read_data
 from boustro.tasks.data.records import labelled_text
+from boustro.text.tokenizers import ROLES, FolderTokenizer, load_tokenizer
 from boustro.types import Entity
 
 DATA = Path(str(files("boustro") / "data"))
@@ -41,6 +42,25 @@ def test_each_half_is_an_ordinary_model_folder_that_knows_its_direction(directio
     reading, against = (ids, ids[::-1]) if direction == "forward" else (ids[::-1], ids)
     assert loss(reading) < loss(against) - 1
     assert loss(reading) < 5
+
+
+@pytest.mark.parametrize("name", ["forward", "backward", "lm", "texts"])
+def test_a_tokenizer_of_the_package_is_read_as_transformers_does(name):
+    folder = str(files("boustro") / "data" / "starter" / name)
+    ours, theirs = load_tokenizer(folder, to_read=True), load_tokenizer(folder)
+    assert isinstance(ours, FolderTokenizer) and not isinstance(theirs, FolderTokenizer)
+    facts = ("all_special_tokens", "all_special_ids", "model_max_length", "name_or_path", *ROLES)
+    for fact in (*facts, *(f"{role}_id" for role in ROLES)):
+        assert getattr(ours, fact) == getattr(theirs, fact), fact
+    for fact in ("get_vocab", "get_added_vocab", "__len__"):
+        assert getattr(ours, fact)() == getattr(theirs, fact)()
+    plain, cut = {"add_special_tokens": False, "split_special_tokens": True}, {"truncation": True, "max_length": 9}
+    for text in ("", "a", "Ada's <|endoftext|> <|im_end|> [SEP] \u00e9lan \u4e2d\u56fd \U0001f600 " * 9):
+        for how in ({}, plain, {"add_special_tokens": False}, cut, {}):
+            assert ours([text, "b"], **how)["input_ids"] == theirs([text, "b"], **how)["input_ids"]
+            assert ours(text, **how)["input_ids"] == theirs(text, **how)["input_ids"]
+        assert ours.tokenize(text) == theirs.tokenize(text)
+    assert "whole" not in vars(ours) and ours.decode([5, 9, 20]) == theirs.decode([5, 9, 20])
 
 
 def test_the_pair_is_small_and_shares_one_vocabulary():

@@ -10,12 +10,13 @@ entry is computed again.
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,16 @@ from boustro.given import chunk_by_size
 from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
-from boustro.store import fingerprint, kind_of, open_folder, read_folder, remove_folder, write_folder
+from boustro.store import (
+    fingerprint,
+    kind_of,
+    open_folder,
+    read_folder,
+    read_json,
+    remove_folder,
+    write_file,
+    write_folder,
+)
 from boustro.text.alignment import LONG_WORDS
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
@@ -68,6 +78,19 @@ def cache_folder() -> Path:
     except RuntimeError as error:
         raise FileNotFoundError(f"there is no home folder; {NAME_ONE}") from error
     return Path(caches) / "boustro" / "features"
+
+
+def remembered(file: str, key: str, make: Callable[[], Any], keep: bool = True) -> Any:
+    """Return what a key decides, made once and kept in a file of the cache's folder; anew where that cannot be read."""
+    known: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        known = dict(read_json(cache_folder() / file))
+    if key not in known:
+        known[key] = make()
+        if keep:
+            with contextlib.suppress(OSError):  # without the memory it only takes longer
+                write_file(cache_folder() / file, json.dumps(known, indent=1))
+    return known[key]
 
 
 def default_cache() -> Path | None:

@@ -6,19 +6,17 @@ and inode in the folder of the feature cache.
 """
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import try_to_load_from_cache
-
-from boustro.encoders.cache import cache_folder
+from boustro.encoders.cache import remembered
 from boustro.errors import reason
 from boustro.names import ADAPTATION, CHANNELS_FILE, ELMO, FUSION, MEMORY, NAMES, TABLE, is_path, source
-from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, kind_of, open_folder, read_json, write_file
+from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, kind_of, open_folder
 from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
 
@@ -64,10 +62,17 @@ def load_config(name_or_path: str, revision: str | None):
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
 
 
+def check_model(name_or_path: str, revision: str | None) -> None:
+    """Raise what `load_config` would; for a folder of ours without transformers, whose import takes seconds."""
+    path = Path(name_or_path)
+    if not (path / MANIFEST).is_file() or "config.json" not in open_folder(path, "model")["files"]:
+        load_config(name_or_path, revision)
+
+
 def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) -> Any:
     """The model's tokenizer, or `fallback` if it has none."""
     try:
-        return load_tokenizer(name_or_path, revision)
+        return load_tokenizer(name_or_path, revision, to_read=True)
     except FileNotFoundError:
         if fallback is None:
             raise
@@ -78,6 +83,8 @@ def exact_revision(name_or_path: str, revision: str | None) -> str | None:
     """The commit of a model in the Hub's cache, which transformers does not report; None for a folder."""
     if Path(name_or_path).exists():
         return None
+    from huggingface_hub import try_to_load_from_cache
+
     config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
     return Path(config).parent.name if isinstance(config, str) else revision
 
@@ -99,6 +106,12 @@ def tokenizer_fingerprint(tokenizer: Any) -> str | None:
     return fingerprint({name: _hash(path / name) for name in files}) if files else None
 
 
+def vocabulary_fingerprint(tokenizer: Any) -> str:
+    """Of its pieces and their ids; remembered for the files of a folder."""
+    files, make = tokenizer_fingerprint(tokenizer), lambda: fingerprint(tokenizer.get_vocab())
+    return remembered(HASHES_FILE, f"vocabulary|{files}|{len(tokenizer)}", make) if files else make()
+
+
 def _deciding(path: Path) -> list[str]:
     """Names of the files that decide the numbers; those in the manifest, if there is one."""
     if (path / MANIFEST).is_file():
@@ -115,13 +128,4 @@ def _hash(path: Path) -> str:
     if facts.st_size < LARGE:
         return hash_file(path)
     key = f"{os.path.realpath(path)}|{facts.st_size}|{facts.st_mtime_ns}|{facts.st_ino}"
-    known: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        known = dict(read_json(cache_folder() / HASHES_FILE))
-    if key in known:
-        return known[key]
-    digest = hash_file(path)
-    if time.time() - facts.st_mtime > SETTLED_SECONDS:
-        with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(cache_folder() / HASHES_FILE, json.dumps(known | {key: digest}, indent=1))
-    return digest
+    return remembered(HASHES_FILE, key, partial(hash_file, path), time.time() - facts.st_mtime > SETTLED_SECONDS)

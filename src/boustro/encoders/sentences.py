@@ -18,6 +18,7 @@ The words have states, too: those of the Transformer, which is a masked or a cau
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,14 @@ from torch import Tensor, nn
 
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, Stream
 from boustro.encoders.lm import LMEncoder, MaskedEncoder
-from boustro.encoders.loading import exact_revision, load_config, load_tokenizer_of, weights_fingerprint
+from boustro.encoders.loading import (
+    check_model,
+    exact_revision,
+    load_config,
+    load_tokenizer_of,
+    vocabulary_fingerprint,
+    weights_fingerprint,
+)
 from boustro.encoders.options import ReadingOptions, Reads, RecordedReading
 from boustro.encoders.precision import channel_facts, compute_type, float_type
 from boustro.encoders.reading import BATCH_PIECES, CHUNK_WORDS, batch_by_length, pad_rows
@@ -189,9 +197,9 @@ def fingerprint_of(place: str, revision: str | None) -> str:
     return read_modules(place, revision).fingerprint()
 
 
-def config_of_body(place: str, revision: str | None) -> Any:
-    """The config of the Transformer, without any weights; raises as `read_modules` and `load_config`."""
-    return load_config(read_modules(place, revision).body, revision)
+def check_body(place: str, revision: str | None) -> None:
+    """Raise what `read_modules` and `load_config` would, without loading any weights."""
+    check_model(read_modules(place, revision).body, revision)
 
 
 def _object(value: Any, path: Path) -> dict[str, Any]:
@@ -348,10 +356,14 @@ class TextVectors(Encoder):
         self.num_parameters = of_body + sum(p.numel() for p in self.layers.parameters())
         self.streams = (Stream(f"{spec}, {WHOLE}", 1, self._vectors(["a"]).shape[1], whole=True),)
 
+    @cached_property
+    def _vocabulary(self) -> str:
+        return vocabulary_fingerprint(self.tokenizer)
+
     def identity(self) -> Identity:
         return Identity(
             weights=self._weights,
-            vocabulary=fingerprint(self.tokenizer.get_vocab()),
+            vocabulary=self._vocabulary,
             pooling="+".join(self.folder.poolings),
             rest={
                 "layers": [[kind, dict(config)] for kind, config, _ in self.folder.layers],

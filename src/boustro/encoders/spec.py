@@ -39,7 +39,7 @@ import numpy as np
 from boustro.choose import lazy, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder, default_cache
-from boustro.encoders.loading import load_config, weights_fingerprint
+from boustro.encoders.loading import check_model, weights_fingerprint
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Reads, Spacing
 from boustro.errors import require_torch
 from boustro.names import (
@@ -266,9 +266,9 @@ class Spec:
             if part.kind.elsewhere:
                 part.kind.elsewhere(place)
             elif part.kind is KINDS[SENTENCES]:
-                lazy("boustro.encoders.sentences:config_of_body")(place, part.revision)
+                lazy("boustro.encoders.sentences:check_body")(place, part.revision)
             elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
-                load_config(place, part.revision)
+                check_model(place, part.revision)
 
     def fingerprint(self) -> list[Any]:
         """For every part its kind and the fingerprints of its weights and of the LMs that its folder names."""

@@ -21,6 +21,7 @@ from boustro.encoders.loading import (
     load_config,
     load_tokenizer_of,
     tokenizer_fingerprint,
+    vocabulary_fingerprint,
     weights_fingerprint,
 )
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
@@ -76,12 +77,16 @@ class StateEncoder(PieceEncoder):
     def weights(self) -> str:
         """The fingerprint of the weights."""
 
+    @cached_property
+    def _vocabulary(self) -> str:
+        return vocabulary_fingerprint(self.tokenizer)
+
     def identity(self) -> Identity:
         """A subclass adds its own facts."""
         scaled = {"scales": self.scales} if max(self.scales) > 1 else {}
         return Identity(
             weights=self.weights(),
-            vocabulary=fingerprint(self.vocabulary()),
+            vocabulary=self._vocabulary,
             pooling="+".join(self._places),
             context=self._context,
             rest={

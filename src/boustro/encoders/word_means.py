@@ -149,7 +149,11 @@ class WordMeans:
     @cached_property
     def rows_by_letters(self) -> Mapping[str, int]:
         """Word without its case → the row of its most frequent form."""
-        return {word.casefold(): row for word, row in reversed([*self.rows.items()])}
+        words = [*self.rows][::-1]
+        folded = "\n".join(words).casefold().split("\n")  # at once: 110,000 calls take a tenth of a second
+        if len(folded) != len(words):  # a word with a line break
+            folded = [word.casefold() for word in words]
+        return dict(zip(folded, [*self.rows.values()][::-1], strict=True))
 
     def find(self, words: Iterable[str], any_case: bool = False) -> np.ndarray:
         """The row (K,) of each word, -1 for one that was never read, in this case or in any."""

@@ -65,12 +65,12 @@ class Int8Product:
         typical: Float[Tensor, " K"],
     ) -> None:
         self._bias, self.num_parameters = bias, _count(weight, bias, norm)
-        balance = typical.clamp_min(LEAST_CHANNEL).div_(weight.abs().amax(0).clamp_min(LEAST_CHANNEL)).sqrt_()
+        balance = typical.clamp_min(LEAST_CHANNEL).div_(_largest(weight, 0).clamp_min(LEAST_CHANNEL)).sqrt_()
         balance /= balance.median()
         self._narrowing = (1 if norm is None else norm) / balance
         weight = weight * balance
-        scales = (weight.abs().amax(1) / WEIGHT_CODES).clamp_min_(LEAST_DIVISOR)
-        codes = (weight / scales[:, None]).round_().to(torch.int8)
+        scales = (_largest(weight, 1) / WEIGHT_CODES).clamp_min_(LEAST_DIVISOR)
+        codes = weight.div_(scales[:, None]).round_().to(torch.int8)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch announces that its quantised tensors will go; see `works`
             make: Any = vars(torch)["_make_per_channel_quantized_tensor"]
@@ -98,6 +98,11 @@ def normed(x: Tensor, rows: Tensor, scale: Tensor | None) -> Tensor:
     """`x` (…, K) behind a norm, which multiplies rows (…, 1), in float32, and channels (K,)."""
     made = (x * rows).to(x.dtype)
     return made if scale is None else made.mul_(scale)
+
+
+def _largest(x: Tensor, axis: int) -> Tensor:
+    """The largest size of a number along an axis, without a copy of all sizes."""
+    return torch.maximum(x.amax(axis), x.amin(axis).neg_())
 
 
 def _count(*parts: Tensor | None) -> int:

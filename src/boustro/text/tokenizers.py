@@ -7,7 +7,8 @@ separates documents and starts every training segment.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,21 @@ from boustro.store import MANIFEST, read_json, refuse_pointers
 PLAIN = ("TokenizersBackend", "PreTrainedTokenizerFast", "BertTokenizer", "BertTokenizerFast")
 """What transformers calls the classes that do no more than tokenizer.json says: that of ours, since and before its
 version 5, and BERT's."""
+ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")  # as there
+KNOWN_SETTINGS = {
+    *ROLES,
+    *("backend", "clean_up_tokenization_spaces", "is_local", "local_files_only", "model_max_length", "name_or_path"),
+    *(
+        "tokenizer_class",
+        "do_lower_case",
+        "strip_accents",
+        "tokenize_chinese_chars",
+        "do_basic_tokenize",
+        "never_split",
+    ),
+}
+"""Settings of a plain tokenizer that change nothing of what tokenizer.json says."""
+UNLIMITED = int(1e30)
 # the bytes and one special piece; ids of four bytes and tables that fit a machine
 LEAST_PIECES, MOST_PIECES = 257, 4_000_000
 END_OF_TEXT = "<|endoftext|>"
@@ -73,16 +89,86 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
+class FolderTokenizer:
+    """A tokenizer.json with what is asked of a tokenizer of transformers, which is imported for all else: that takes
+    longer than the first answer of a command."""
+
+    is_fast = True
+
+    def __init__(self, folder: str, backend: Tokenizer, settings: Mapping[str, Any]) -> None:
+        """`settings` are those of tokenizer_config.json."""
+        self.name_or_path, self.backend_tokenizer = folder, backend
+        self.model_max_length = settings.get("model_max_length", UNLIMITED)
+        roles = {role: settings.get(role) for role in ROLES}
+        ids = {f"{role}_id": None if piece is None else backend.token_to_id(piece) for role, piece in roles.items()}
+        vars(self).update(roles | ids)
+        self.all_special_tokens = list(dict.fromkeys(piece for piece in roles.values() if piece is not None))
+        self.all_special_ids = [*map(backend.token_to_id, self.all_special_tokens)]
+
+    def __call__(
+        self,
+        texts: str | list[str],
+        *,
+        add_special_tokens: bool = True,
+        split_special_tokens: bool = False,
+        truncation: bool = False,
+        max_length: int = 0,
+        verbose: bool = True,
+    ) -> dict[str, Any]:
+        """The piece ids of a text, or of each."""
+        backend, given = self.backend_tokenizer, [texts] if isinstance(texts, str) else texts
+        backend.encode_special_tokens = split_special_tokens
+        if truncation:
+            backend.enable_truncation(max_length)
+        read = [one.ids for one in backend.encode_batch_fast(given, add_special_tokens=add_special_tokens)]
+        backend.no_truncation()
+        return {"input_ids": read[0] if isinstance(texts, str) else read}
+
+    def __len__(self) -> int:
+        return self.backend_tokenizer.get_vocab_size()
+
+    def get_vocab(self) -> dict[str, int]:
+        """Piece → id."""
+        return self.backend_tokenizer.get_vocab()
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """Piece → id, of those that were added to what was learned."""
+        return {piece.content: number for number, piece in self.backend_tokenizer.get_added_tokens_decoder().items()}
+
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str | None]:
+        """The pieces of ids."""
+        return [*map(self.backend_tokenizer.id_to_token, ids)]
+
+    def tokenize(self, text: str) -> list[str | None]:
+        """The pieces of a text."""
+        return self.convert_ids_to_tokens(self(text, add_special_tokens=False)["input_ids"])
+
+    @cached_property
+    def whole(self) -> Any:
+        """That of transformers, over the same pieces."""
+        from transformers import PreTrainedTokenizerFast
+
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(self.name_or_path)
+        tokenizer._tokenizer = self.backend_tokenizer
+        return tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.whole, name)
+
+
+def load_tokenizer(name_or_path: str | Path, revision: str | None = None, to_read: bool = False) -> Any:
     """A transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
 
-    Raises `FileNotFoundError` if there is none at this path or of this name, `ValueError` for a pointer of Git LFS.
+    One of ours is a `FolderTokenizer` where no more is wanted than `to_read` by it. Raises `FileNotFoundError` if there
+    is none at this path or of this name, `ValueError` for a pointer of Git LFS.
     """
     name = str(name_or_path)
     place = locate_model(joined_lms(name)[0] if name in JOINED else name)
     folder, file = source(place)
     try:
-        tokenizer = _tokenizer_class(folder).from_pretrained(folder, revision=revision, **file)
+        tokenizer = _load_plain(folder, to_read) or _load_any(folder, revision=revision, **file)
         tokenizer("a")  # some damage is found only in use
     except ImportError:
         raise
@@ -100,18 +186,29 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None):
     return tokenizer
 
 
-def _tokenizer_class(folder: str) -> Any:
-    """Return the class that loads a tokenizer; for a plain one of ours not the one that would choose it by the model,
-    and imports every config first."""
-    saved, complete = Path(folder) / "tokenizer_config.json", (Path(folder) / "tokenizer.json").is_file()
-    ours = (Path(folder) / MANIFEST).is_file() and saved.is_file() and complete
-    if ours and read_json(saved).get("tokenizer_class") in PLAIN:
-        from transformers import PreTrainedTokenizerFast
+def _load_plain(folder: str, to_read: bool) -> Any:
+    """A plain tokenizer of ours, without the class that would choose one by the model, and imports every config first;
+    `None` for any other."""
+    saved, pieces = Path(folder) / "tokenizer_config.json", Path(folder) / "tokenizer.json"
+    if not (Path(folder) / MANIFEST).is_file() or not saved.is_file() or not pieces.is_file():
+        return None
+    settings = read_json(saved)
+    if settings.get("tokenizer_class") not in PLAIN:
+        return None
+    if to_read and settings.keys() <= KNOWN_SETTINGS:
+        backend = Tokenizer.from_file(str(pieces))
+        added = [piece.content for piece in backend.get_added_tokens_decoder().values() if piece.special]
+        if all(settings.get(role) in (None, *added) for role in ROLES):
+            return FolderTokenizer(folder, backend, settings)
+    from transformers import PreTrainedTokenizerFast
 
-        return PreTrainedTokenizerFast
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def _load_any(folder: str, **how: Any) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer
+    return AutoTokenizer.from_pretrained(folder, **how)
 
 
 def num_ids(tokenizer: Any) -> int:

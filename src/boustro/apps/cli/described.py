@@ -11,10 +11,9 @@ text:
                 is largest
 """
 
-import contextlib
-import json
 import math
 from collections.abc import Iterator
+from functools import partial
 from importlib.resources import files
 from typing import NamedTuple, TypeGuard
 
@@ -22,12 +21,13 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.base import Encoder, base_parts
-from boustro.encoders.cache import cache_folder, words_per_second
+from boustro.encoders.cache import remembered, words_per_second
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.sentences import TextVectors
 from boustro.encoders.transformer import PARAGRAPH, StateEncoder, TransformerEncoder
 from boustro.models.packed import told_change
-from boustro.store import fingerprint, read_json, write_file
+from boustro.names import is_shipped
+from boustro.store import fingerprint
 from boustro.text.start import RUN_UP, run_up_pieces
 
 CLEARLY, FIRST_WORDS_FILE = 1.5, "first-words.json"
@@ -80,7 +80,7 @@ def advice(encoder: Encoder, largest: float = math.inf) -> list[str]:
     than the start piece that is used."""
     sentences = []
     for part in base_parts(encoder):
-        if is_asked(part) and part.num_parameters <= largest:
+        if is_asked(part) and part.num_parameters <= largest and not is_shipped(part.spec):
             known, used = first_words(part), _name(part, part.start)
             best = min(known, key=lambda name: known[name].distance)
             if known[best].distance * CLEARLY < known[used].distance:
@@ -100,14 +100,8 @@ def is_asked(encoder: Encoder) -> TypeGuard[LMEncoder]:
 def first_words(encoder: LMEncoder) -> dict[str, FirstWords]:
     """By start piece that may be meant; computed once, and remembered."""
     key = fingerprint(encoder.weights(), encoder.start, encoder.layers)
-    known: dict[str, dict[str, list[float]]] = {}
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        known = dict(read_json(cache_folder() / FIRST_WORDS_FILE))
-    if key not in known:
-        known[key] = {name: [*figures] for name, figures in _measure(encoder).items()}
-        with contextlib.suppress(OSError):  # without the memory it only takes longer
-            write_file(cache_folder() / FIRST_WORDS_FILE, json.dumps(known, indent=1))
-    return {name: FirstWords(*figures) for name, figures in known[key].items()}
+    measured = remembered(FIRST_WORDS_FILE, key, partial(_measure, encoder))
+    return {name: FirstWords(*figures) for name, figures in measured.items()}
 
 
 def _measure(encoder: LMEncoder) -> dict[str, FirstWords]:
