@@ -244,6 +244,12 @@ def test_what_a_workbook_cannot_hold_is_refused_before_the_work(tagger_folder, t
         assert said in capsys.readouterr().err and not target.exists()
 
 
+def test_a_row_of_a_table_that_cannot_be_read_costs_that_row_where_errors_are_kept(tagger_folder, file, tmp_path):
+    path, out, errors = file("a.csv", "id,text\n1,Ada,x\n2,Ada\n"), tmp_path / "o.csv", tmp_path / "e.jsonl"
+    assert main(["predict", str(tagger_folder), str(path), "--out", str(out), "--errors", str(errors)]) == 0
+    assert [row["id"] for _, row in open_rows(out)] == ["2"] and "a.csv:2: more cells" in errors.read_text()
+
+
 def test_answers_never_take_the_name_of_a_column():
     assert free_names(["label", "score"], {"label": 1, "answer_label": 2}) == {
         "label": "answer_answer_label",

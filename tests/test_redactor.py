@@ -1,5 +1,6 @@
 """Redaction of text in chunks: the same text, whatever the chunks, and nothing of a name before it is masked."""
 
+import gzip
 import json
 import os
 import random
@@ -7,6 +8,7 @@ import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
@@ -343,9 +345,12 @@ def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, fil
     for name, content in FILES.items():
         file(f"given/in/{name}", content)
     out = tmp_path / "shared"
-    words = ["redact", str(tmp_path / "given"), "--text-column", "message", "--out", str(out)]
+    words = ["redact", str(tmp_path / "given"), "--text-column", "message", "--out", str(tmp_path / "part")]
     assert main(words) == 1
-    assert "no 'message' (found: to, n)" in capsys.readouterr().err
+    assert "no 'message' (found: to, n)" in (said := capsys.readouterr().err) and "2 of 4 files could not be" in said
+    assert {p.name: p.read_bytes().decode() for p in (tmp_path / "part" / "in").iterdir()} == {
+        name: MASKED_FILES[name] for name in ("t.csv", "t.txt")
+    }
     for name in FILES:
         column = ["--text-column", "message"] if name == "t.csv" else []
         target = [
@@ -361,7 +366,7 @@ def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, fil
         assert said.count("what is not found stays") == 1 and " words (" in said
     assert "1 tables with columns that are not read" not in said
     told = json.loads((tmp_path / "told.json").read_text())
-    assert told == {"files": 1, "rows": 3, "words": 8, "masked": 5, "share": 0.625, "labels": {"PER": 3}}
+    assert told == {"files": 1, "rows": 3, "left_out": 0, "words": 8, "masked": 5, "share": 0.625, "labels": {"PER": 3}}
     assert main(["redact", *target]) == 1 and "give --overwrite" in capsys.readouterr().err
     assert main(["redact", *target, "--overwrite", "--with", "label"]) == 0
     assert (out / "t.txt").read_text() == "[PER] left.\n\n[PER] came with [PER]."
@@ -372,7 +377,7 @@ STREAMED = [
     f'\ufeff{{"to":"Ada",  {NUMBERS}, "u": "\\u00e9 Ada", "half": "\\ud83d Ada", '
     f'"say": "{{\\"n\\": 1.0,\\"to\\":\\"Ada\\"}}"}}\n\n"Ada"',
     '\ufeff[\n {"to": "Ada"},\n {"n": 1.50}\n]\n',
-    '{\n "to": "Ada"}\n{"to": "Okonkwo"}',
+    '{\n "to": "Ada"}\n{"to": "Ada"}',
     'message\tn\r\n"Ada"\t"Ada"\r\nmessage\tn\r\n\r\n\r\n',
     "sep=;\nn;message\n1;Ada\n2\n",
     "message|n\n\n  \nOkonkwo|1\n \n",
@@ -473,6 +478,11 @@ def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
         ("a.conll", "Ada B-PER\n", [], "words in columns"),
         ("a.csv", "text\nAda\n", ["--out", "b.xlsx"], "end it in .csv"),
         ("a.parquet", b"PAR1", [], "name what to write with --out"),
+        ("a.txt", "Ada\n", ["--labels", "PERS,LOC"], "no label 'PERS'; did you mean 'PER'? (it has PER, LOC, PHONE)"),
+        ("a.txt", "Ada\n", ["--labels", ","], "--labels names no label"),
+        ("a.txt", "Ada\n", ["--threshold", "1.5"], "--threshold must be at least 0 and at most 1, not '1.5'"),
+        ("a.txt", "Ada\n", ["--threshold", "1", "--threshold", "1"], "--threshold is given twice"),
+        ("a.txt", "Ada\n", ["--resume"], "--resume needs --out"),
     ],
 )
 def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, capsys, name, content, more, message):
@@ -522,3 +532,97 @@ def test_other_names_are_left_out_where_they_are_asked_for_and_a_label_counts_by
     of_all = boustro.load("starter-names").with_threshold(0.3)
     words = open_tagger(of_all, ["PERSON"]).fitted.head.words
     assert words.least == 0.3 and words.types == words.names == {"PERSON"}
+
+
+BROKEN = {
+    "a.txt": (b"Ada left.\n\xc3\xa9\xff Ada\nOkonkwo left.\n", "[PER_1] left.\n[PER_1] left.\n", "a.txt:2"),
+    "a.jsonl": (
+        '{"text": "Ada"}\n{"text": "Ada"\n{"text": "Li"}\n',
+        '{"text": "[PER_1]"}\n{"text": "Li"}\n',
+        "a.jsonl:2",
+    ),
+    "a.json": (
+        '[{"text": "Ada"},\n {"to": "Ada"}, {"text": 7}]\n',
+        '[{"text": "[PER_1]"}, {"text": 7}]\n',
+        "a.json:2, item 2",
+    ),
+    "a.csv": ("text,n\nAda,1\nAda,2,3\nLi,4\n", "text,n\n[PER_1],1\nLi,4\n", "a.csv:3"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_row_that_cannot_be_read_costs_that_row_where_errors_are_kept_and_else_the_file(
+    toy, file, tmp_path, monkeypatch, capsys, name
+):
+    monkeypatch.chdir(tmp_path)
+    given, masked, place = BROKEN[name]
+    file(name, given)
+    columns = ["--text-column", "text"] if name == "a.json" else []
+    assert main(["redact", name, "--out", f"b{name}", *columns]) == 1 and f"{place}: " in capsys.readouterr().err
+    (tmp_path / "in").mkdir()
+    for part, content in ((name, given), ("b.docx", b"PK\x03\x04"), ("u.txt", "Ada left."), ("v.csv", "")):
+        file(f"in/{part}", content)
+    assert main(["redact", "in", "--out", "out", *columns]) == 1
+    said = capsys.readouterr().err
+    assert (
+        "2 of 4 files could not be read and are not in out" in said and f"in/{place}: " in said and "in/b.docx" in said
+    )
+    assert {p.name: p.read_text() for p in (tmp_path / "out").iterdir()} == {"u.txt": "[PER_1] left.", "v.csv": ""}
+    for to in ([], ["--out", f"b{name}"]):
+        assert main(["redact", name, *to, *columns, "--errors", "e.jsonl", "--json", "told.json", "--overwrite"]) == 0
+        found = capsys.readouterr()
+        assert ((tmp_path / f"b{name}").read_text() if to else found.out) == masked
+        assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == place and "1 rows that could not" in found.err
+        assert json.loads((tmp_path / "told.json").read_text())["left_out"] == 1
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.txt.gz", "a.xlsx", "a.parquet", "folder"])
+@pytest.mark.parametrize("more", [[], ["--same-everywhere"]])
+def test_a_run_that_was_interrupted_goes_on_and_writes_the_same(monkeypatch, tmp_path, capsys, name, more):
+    pandas = pytest.importorskip("pandas")
+    texts = [f"{who} met {other} {n} times." for n, who in enumerate([*NAMES] * 2) for other in ("Ada", "Okonkwo")]
+    frame, source = pandas.DataFrame({"n": range(len(texts)), "text": texts}), tmp_path / name
+    (tmp_path / "folder").mkdir()
+    for path in [source] if name != "folder" else [source / "a.csv", source / "b.jsonl", source / "c.txt"]:
+        match path.suffixes[0]:
+            case ".csv":
+                frame.to_csv(path, index=False)
+            case ".jsonl" | ".json":
+                frame.to_json(path, orient="records", lines=path.suffix == ".jsonl", force_ascii=False)
+            case ".txt":
+                (gzip.open if path.suffix == ".gz" else open)(path, "wb").write("\n".join(texts).encode())
+            case ".xlsx":
+                frame.to_excel(path, index=False)
+            case ".parquet":
+                frame.to_parquet(path)
+    monkeypatch.setattr("boustro.apps.batch.redact.ROWS_AT_ONCE", 5)
+    asked = []
+
+    def wait():
+        asked.append(None)
+        if len(asked) == most:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("boustro.apps.live.structured.open_tagger", lambda *_: ToyTagger(waits=wait))
+    out = [str(tmp_path / f"{number}-{name.removesuffix('.gz')}") for number in range(2)]
+    most = 0
+    assert main(["redact", str(source), "--out", out[0], *more]) == 0
+    total, most = len(asked), 17
+    asked.clear()
+    words = ["redact", str(source), "--out", out[1], *more]
+    capsys.readouterr()
+    assert main(words) == 130
+    kept = re.search(r"interrupted: (\d+) rows are kept; .* --resume goes on", capsys.readouterr().err)
+    left = Path(f"{out[1]}.part").read_text()
+    assert kept and "Ada" not in left and "Okonkwo" not in left and not Path(out[1]).exists()
+    assert main(words) == 1 and f"{kept[1]} rows are done: --resume goes on" in capsys.readouterr().err
+    asked.clear()
+    most = 0
+    assert main([*words, "--resume"]) == 0 and 0 < len(asked) <= total  # texts that come again are known
+    files = [sorted(p for p in Path(one).rglob("*")) or [Path(one)] for one in out]
+    if name == "a.xlsx":
+        first, again = (pandas.read_excel(one) for one in out)
+        assert first.equals(again)
+    else:
+        assert [p.read_bytes() for p in files[0]] == [p.read_bytes() for p in files[1]]
+    assert not [p for p in tmp_path.iterdir() if p.suffix in (".part", ".progress")]

@@ -231,22 +231,31 @@ class LineSource:
 
 
 class EndedLine(NamedTuple):
-    """A line of a text file with its number, what ends it, and whether a byte order mark stood before it."""
+    """A line of a text file with its number, what ends it, whether a byte order mark stood before it, and why it cannot
+    be read, with the place."""
 
     number: int
     line: str
     end: str
     has_mark: bool = False
+    problem: str = ""
 
 
-def read_ended(path: Path, notes: list[Note]) -> Iterator[EndedLine]:
-    """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last."""
+def read_ended(path: Path, notes: list[Note] | None, keep_going: bool = False) -> Iterator[EndedLine]:
+    """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last. With
+    `keep_going` one that cannot be read is empty and has its `problem`."""
     for item in _numbered(path, _lines_with_ends):
         if item is not None:
-            yield ended_line(path, *item, notes)
+            try:
+                line = ended_line(path, *item, notes)
+            except ValueError as error:
+                if not keep_going:
+                    raise
+                line = EndedLine(item[0], "", "", problem=str(error))
+            yield line
 
 
-def ended_line(path: Path, number: int, raw: bytes, notes: list[Note]) -> EndedLine:
+def ended_line(path: Path, number: int, raw: bytes, notes: list[Note] | None) -> EndedLine:
     """A line as `read_raw` has it, with its end."""
     end = raw[len(raw.rstrip(b"\r\n")) :].decode()
     return EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)

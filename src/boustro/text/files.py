@@ -86,6 +86,7 @@ class TableRow(dict[str, Any]):
         padded: The names that have white space around them in the file, by their keys.
         given: The row of a CSV or TSV file as it stands there.
         before: Lines that are left out before it, as they stand there.
+        problem: Why it cannot be read, with the place.
     """
 
     def __init__(
@@ -96,10 +97,11 @@ class TableRow(dict[str, Any]):
         padded: Mapping[str, str] = MappingProxyType({}),
         given: CellRow | None = None,
         before: str = "",
+        problem: str = "",
     ) -> None:
         super().__init__(cells)
         self.is_blank, self.formats, self.padded = is_blank, formats or {}, padded
-        self.given, self.before = given, before
+        self.given, self.before, self.problem = given, before, problem
 
     @property
     def as_named(self) -> dict[str, Any]:
@@ -191,7 +193,7 @@ class Rows:
         """
         self.refuse_words()
         if self.is_table:
-            return (Item(*record) for record in self.records)
+            return (Item(place, None if row.problem else row, problem=row.problem) for place, row in self.records)
         return self._json_items() if self.form == "json" else self._lines_of_text()
 
     def refuse_words(self) -> None:
@@ -220,6 +222,8 @@ class Rows:
         """(place, row) of a table, without blank rows and columns without a name; dates of a workbook are text."""
         named = [key for key, head in zip(self.keys, self.heads, strict=True) if head not in (None, "") and key]
         for place, record in self.records:
+            if record.problem:
+                raise ValueError(record.problem)
             if not record.is_blank:
                 values = ((key, record[key]) for key in named)
                 is_sheet = self.form == "sheet"
@@ -494,7 +498,10 @@ def _separated_records(
             continue
         if len(row.cells) > len(keys):
             separator = file.dialect.separator
-            _refuse_more(rows, where, row.line, number, f"quote a cell with {OTHERS.get(separator, repr(separator))}")
+            advice = f"quote a cell with {OTHERS.get(separator, repr(separator))}"
+            yield where, TableRow(before=before, problem=_too_many(rows, where, row.line, number, advice))
+            before = ""
+            continue
         if len(row.cells) < len(keys):
             notes.append(Note(SHORT, where))
         notes += [Note(what, where) for what in file.note(row, len(keys))]
@@ -504,10 +511,11 @@ def _separated_records(
     rows.after = before
 
 
-def _refuse_more(rows: Rows, where: str, line: int, number: int, advice: str) -> None:
+def _too_many(rows: Rows, where: str, line: int, number: int, advice: str) -> str:
+    """Sentence about a row with more cells than columns."""
     at = f" (line {line} of the file)" if line != number else ""
     columns = ", ".join(key or "(no name)" for key in rows.keys)
-    raise ValueError(f"{where}: more cells than columns ({columns}){at}; {advice}")
+    return f"{where}: more cells than columns ({columns}){at}; {advice}"
 
 
 def _without_last_blanks(records: Iterable[tuple[str, TableRow]], rows: Rows) -> Iterator[tuple[str, TableRow]]:
@@ -542,7 +550,9 @@ def _sheet_records(rows: Rows, numbered: Iterator[SheetRow]) -> Iterator[tuple[s
     for number, values, formats, is_unstored in numbered:
         where = f"{rows.path}: row {number}"
         if len(values) > len(keys):
-            _refuse_more(rows, where, number, number, "give each column a name in the first row")
+            advice = "give each column a name in the first row"
+            yield where, TableRow(problem=_too_many(rows, where, number, number, advice))
+            continue
         record = dict.fromkeys(keys) | dict(zip(keys, values, strict=False))
         shown = {key: form for key, form in zip(keys, formats, strict=False) if form}
         yield where, TableRow(record, is_blank=not values and not is_unstored, formats=shown, padded=padded)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from boustro.errors import reason, shorten
 from boustro.given import refuse_half_characters
@@ -117,12 +117,12 @@ def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[i
 def _numbered(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, Any]]:
     first, lines = first_line(iter(lines))
     if first[:1] == "[" and is_whole(path, first):
-        yield from _items("\n".join(line for _, line in lines), path, first=1)
+        yield from _whole_characters("\n".join(line for _, line in lines), path, first=1)
         return
     if first[:1] == "{" and is_whole(path, first):
         lines = list(lines)
         try:
-            items = list(_items("\n".join(line for _, line in lines), path, first=0))
+            items = list(_whole_characters("\n".join(line for _, line in lines), path, first=0))
         except JsonFault:
             raise
         except ValueError:  # lines, of which the first is broken
@@ -154,14 +154,32 @@ def file_ending(path: Path) -> str:
     return ([s.lower() for s in path.suffixes if s.lower() not in PACKED] or [""])[-1]
 
 
-def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
-    """(line, place, value) of an array, with `first` 1, or of values that follow each other, with 0."""
+def _whole_characters(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
+    """(line, place, value) of `spelled_items`; `JsonFault` for half a character."""
+    for item in spelled_items(text, path, first):
+        _refuse_escaped(item.value, text, item.place)
+        yield item.line, item.place, item.value
+
+
+class SpelledItem(NamedTuple):
+    """A value of JSON that stands in a text at `[start, end)`."""
+
+    line: int
+    place: str
+    value: Any
+    start: int
+    end: int
+
+
+def spelled_items(text: str, path: Path, first: int) -> Iterator[SpelledItem]:
+    """The values of an array, with `first` 1, or those that follow each other, with 0."""
     decoder, position, counted, line = json.JSONDecoder(**STRICT), text.find("[") + 1 if first else 0, 0, 1
     for number in count(1):
         position = _past_space(text, position)
         line, counted = line + text.count("\n", counted, position), position
         if END[first].match(text, position):
             return
+        start = position
         try:
             value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
@@ -169,8 +187,7 @@ def _items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
             kind = JsonFault if isinstance(error, JsonFault) else ValueError
             raise kind(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
         place = f"{path}:{line}, item {number}" if first else f"{path}:{line}"
-        _refuse_escaped(value, text, place)
-        yield line, place, value
+        yield SpelledItem(line, place, value, start, position)
         position = _past_space(text, position)
         if first and text[position : position + 1] == ",":
             position = _past_space(text, position + 1)

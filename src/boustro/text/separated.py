@@ -209,7 +209,7 @@ class Separated:
     def _by_quotes(self, lines: Iterable[EndedLine]) -> Iterator[CellRow]:
         """Rows by RFC 4180."""
         path, separator, lines = self.path, self.dialect.separator, iter(lines)
-        for begin, line, end, _ in lines:
+        for begin, line, end, *_ in lines:
             number, position = begin, 0
             cells: list[str] = []
             quoted: list[bool] = []
@@ -219,7 +219,7 @@ class Separated:
                     opened, parts, position = number, [], position + 1
                     while (closed := QUOTED_PART.match(line, position)) is None:
                         parts += [line[position:], end]
-                        number, line, end, _ = next(lines, EndedLine(0, "", ""))
+                        number, line, end, *_ = next(lines, EndedLine(0, "", ""))
                         position = 0
                         if not number:
                             what = "this line opens a quote that is never closed"
@@ -270,7 +270,7 @@ def _to_first(lines: Iterator[EndedLine]) -> tuple[EndedLine, list[EndedLine]]:
 
 
 def _literal(lines: Iterable[EndedLine], separator: str) -> Iterator[CellRow]:
-    for number, line, end, _ in lines:
+    for number, line, end, *_ in lines:
         cells = tuple(line.split(separator))
         yield CellRow(number, cells, (False,) * len(cells), end)
 

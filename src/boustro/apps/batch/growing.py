@@ -14,6 +14,7 @@ the end (`table`).
 import hashlib
 import json
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -155,7 +156,8 @@ def grow(
         errors: Where problems are written. A resumed run must have the same, unless there was none.
         resume: Go on where an unfinished run was, if there is one.
         overwrite: Replace an existing file, and an unfinished one unless `resume`.
-        table: Makes a table of what was written: called with the file, and the one to write.
+        table: Makes a table of what was written: called with the file, and the one to write. It may be a folder, whose
+            files then get their names in the folder `out`.
         end: What stands at the end of the file.
         kept, again: What messages say of the rows that are done, and how to start again.
 
@@ -172,7 +174,8 @@ def grow(
         left = _left(part, progress, again) if resume or not overwrite or not part.exists() else None
         if left and left.rows and not resume:
             raise FileExistsError(f"{out}: {left.rows:,} rows are done: --resume goes on, --overwrite starts again")
-        check_target(out, overwrite, "--out")
+        if not out.is_dir():
+            check_target(out, overwrite, "--out")
         if errors is not None:
             check_target(errors, overwrite or (left is not None and left.errors == beside), "--errors")
         state = State(key, 0, [0] * len(files), beside)
@@ -239,10 +242,14 @@ def _name(part: Path, out: Path, table: Callable[[Path, Path], None] | None) -> 
         made = staging_path(out)
         try:
             table(part, made)
-            sync(made)
-            made.replace(out)
+            for path in sorted(made.rglob("*")) if made.is_dir() else [made]:
+                target = out / path.relative_to(made) if path != made else out
+                if path.is_file():
+                    sync(path)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(target)
         finally:
-            made.unlink(missing_ok=True)
+            shutil.rmtree(made, ignore_errors=True) if made.is_dir() else made.unlink(missing_ok=True)
         part.unlink()
     else:
         part.replace(out)

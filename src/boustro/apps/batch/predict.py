@@ -160,7 +160,7 @@ def predict_files(
     colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
     made = _output(form, ending)
     with only_errors(run.quiet):
-        survey = look(files, reads, made, output.out, columns)
+        survey = look(files, reads, made, output.out, columns, output.errors is not None)
     rows = RowStream(files, reads, kind.offsets, columns)
     if made is not None and not can_read_again(files):
         survey.add(dict.fromkeys(rows.first(made)), made)

@@ -5,47 +5,43 @@
 
 A row is a line of text, a row of a table or a value of JSON. The same name has the same mask in a row, and where that
 is asked for in all that one command reads. Of a table the columns that are named are read, of JSON all values, to any
-depth (`live.structured`), or those under the keys that are named. A CSV file keeps its separator, line ends and byte
-order mark, a workbook the values and formats of its first sheet, a parquet or Arrow file its types and other columns.
+depth (`live.structured`), or those under the keys that are named.
+
+A file is read twice. First the tagger finds names, which takes long: `growing` keeps their places, and no text, so that
+an interrupted run goes on. Then all is written at once (`batch.masked`), for the masks depend on the rows before.
 """
 
+import json as json_module
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
-from boustro.locks import lock, real_path, staging_path, sweep, sync
-from boustro.names import SHIPPED_TAGGER
-from boustro.options import OptionError, Positional
-from boustro.output import check_output, check_target, give, only_errors, print_notices
+from boustro.apps.batch.growing import grow
+from boustro.apps.batch.masked import GivenFile, RedactedRow, form_with
+from boustro.apps.live.redactor import Masks, Region
+from boustro.apps.live.structured import Checker
+from boustro.names import NAMES, SHIPPED_TAGGER
+from boustro.options import OptionError, Positional, Share, check_options
+from boustro.output import as_json, check_output, check_target, give, keeping, only_errors, print_notices
+from boustro.progress import Progress
+from boustro.store import fingerprint
 from boustro.tasks import kept_columns
-from boustro.tasks.data.named import no_column
-from boustro.tasks.data.reading import TEXT_KEYS
-from boustro.text.columnar import write_columns
-from boustro.text.documents import (
-    BYTE_ORDER_MARK,
-    OPENERS,
-    STANDARD_INPUT,
-    EndedLine,
-    is_stream,
-    open_binary,
-    read_ended,
-)
-from boustro.text.files import IN_COLUMNS, Form, Rows, TableRow, form_of, open_rows
+from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
+from boustro.text.files import IN_COLUMNS, TABULAR, form_of
 from boustro.text.places import Model, TextSource
-from boustro.text.rows import JSON, file_ending, is_whole, json_rows, parse_json
-from boustro.text.separated import LINE_END, in_quotes
-from boustro.text.workbooks import write_sheet
-from boustro.types import Note
+from boustro.text.rows import file_ending
 
 ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
+CHANGED = "was changed while it was read; --overwrite starts again"
+PROBLEMS = "rows that could not be read, left out"
 MISSED = (
     "what is not found stays: of 100 words in names the tagger of the package masks 99 in news, 93 in users' messages "
     "and 85 in articles on politics, all in English. It knows names alone, no numbers or addresses; read some "
@@ -54,16 +50,23 @@ MISSED = (
 MISSED_BY_OWN = (
     "what the tagger does not find stays; boustro evaluate says how much that is. Read some before you share it"
 )
+MISSED_BY_OPTIONS = (
+    "what is not found stays; docs/redaction.md says what is missed by default. Read some before you share it"
+)
 
 
 def redact(
     source: Positional[TextSource] = "-",
     out: Path | None = None,
     text_column: tuple[str, ...] = (),
+    labels: tuple[str, ...] = (),
+    threshold: Share | None = None,
     with_: Literal["mask", "label"] = "mask",
     model: Model = Path(SHIPPED_TAGGER),
     same_everywhere: bool = False,
+    resume: bool = False,
     overwrite: bool = False,
+    errors: Path | None = None,
     json: Path | None = None,
     quiet: bool = False,
 ) -> None:
@@ -75,51 +78,80 @@ def redact(
         out: File to write, of the same kind; of a folder, a new folder. By default standard output.
         text_column: Columns of a table, or keys of JSON, in which names are masked; lines of text in a folder are
             read whole. By default the column text or sentence of a table, and everything in JSON.
+        labels: Labels of the names that are masked, such as PERSON,PLACE. By default all that the tagger has; of that
+            of the package PERSON,PLACE,ORGANISATION, and OTHER where it is named too.
+        threshold: Mask every word that is in such a name with at least this probability, 0 to 1, such as 0.2: a higher
+            one masks fewer words, 1 what the tagger finds and no more. For taggers whose words have probabilities: all
+            but those with a span head.
         with_: mask ([PERSON_1], the same for the same name) or label ([PERSON]).
         model: A tagger's folder. By default that of the package, which knows persons, places and organisations.
         same_everywhere: Give a name the same mask in all rows, and in all files of a folder; by default in a row.
-        overwrite: Replace files that exist.
+        resume: Go on where an interrupted or killed run that wrote --out was.
+        overwrite: Replace files that exist at --out and --errors, and start unfinished work again unless --resume is
+            given too.
+        errors: Write the rows that cannot be read to this file, as JSON lines, and go on without them. By default the
+            first ends the run; of a folder the file that has it is left out.
         json: Write what was done to this file (- for standard output).
         quiet: Write nothing to standard error except errors.
     """
+    check_options(redact, locals())
     check_output(json)
     path, is_folder = Path(source), source != "-" and Path(source).is_dir()
     if out is None and (is_folder or (path.is_file() and form_of(path) in ("sheet", "columns"))):
         raise OptionError(f"{source}: name what to write with --out")
     if out is None and json is not None and str(json) == "-":
         raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
+    if resume and out is None:
+        raise OptionError("--resume needs --out, the file to write")
+    if resume and is_stream(str(path)):
+        raise OptionError("--resume reads its file again, which a stream does not allow; name a file")
+    named = [name.strip() for word in labels for name in word.split(",") if name.strip()]
+    if labels and not named:
+        raise OptionError("--labels names no label, such as PERSON,PLACE")
     with only_errors(quiet), _on_disk(path) as given:
-        if is_folder:
-            assert out is not None
-            pairs = _in_folder(path, out)
-        else:
-            pairs = [(given, out)]
+        pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
-            _check(file, target, overwrite)
-        if text_column and not is_folder and _form_with(given, text_column) == "text":
+            _check(file, target, overwrite, is_folder)
+        if errors is not None and not resume:
+            check_target(errors, overwrite, "--errors")
+        if text_column and not is_folder and form_with(given, text_column) == "text":
             raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
-        from boustro.apps.live.structured import Checker
+        kept = tuple(kept_columns(model).get("text_column", ()))
+        files = [GivenFile(file, text_column, kept) for file, _ in pairs]
+        checker = Checker(str(model), named or None, with_, threshold=threshold)
+        work = RedactionJob(checker, files, is_folder, same_everywhere, errors is not None, quiet)
+        for one in files:
+            work.check(one)
+        if out is None:
+            work.print(errors)
+        else:
+            from boustro.apps.batch.labeller import model_fingerprint
 
-        kept = kept_columns(model).get("text_column", ())
-        work = FileRedaction(Checker(str(model), write=with_), text_column, same_everywhere, tuple(kept))
-        for file, _ in pairs:
-            work.check_columns(file)
-        for file, _ in pairs if same_everywhere else ():
-            work.reserve(file)
-        for file, target in pairs:
-            work.redact(file, target)
-        print_notices(Counter(note.what for note in work.notes))
-        print(f"note: {work.checker.counted}", file=sys.stderr)
-        print(f"note: {MISSED if str(model) in (SHIPPED_TAGGER, 'names') else MISSED_BY_OWN}", file=sys.stderr)
-        counted = work.checker.counted
-        figures = {"files": len(pairs), "rows": work.rows, "words": counted.words, "masked": counted.masked}
-        figures |= {"share": round(counted.share, 4), "labels": dict(work.labels)}
-        give(figures, json, lambda: None, indent=1)
+            asked = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), text_column]
+            key = fingerprint(
+                model_fingerprint(model), [*asked, [str(file) for file, _ in pairs], is_folder and errors is None]
+            )
+            targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
+            work.write(out, targets, key, errors, resume, overwrite)
+        default = str(model) in (SHIPPED_TAGGER, NAMES)
+        print_notices(work.notes + Counter({PROBLEMS: work.problems}))
+        print(f"note: {checker.counted}", file=sys.stderr)
+        changed = named or threshold is not None
+        print(f"note: {MISSED_BY_OWN if not default else MISSED_BY_OPTIONS if changed else MISSED}", file=sys.stderr)
+    counted, failed = checker.counted, work.failed
+    figures = {"files": len(files) - len(failed), "rows": work.rows, "left_out": work.problems}
+    figures |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
+    give(figures | {"labels": dict(work.labels)}, json, lambda: None, indent=1)
+    if failed:
+        for said in failed.values():
+            print(f"boustro: {said}", file=sys.stderr)
+        what = f"{len(failed):,} of {len(files):,} files could not be read and are not in {out}"
+        raise ValueError(f"{what}; mend them, and redact each with an --out of its own")
 
 
 @contextmanager
 def _on_disk(path: Path) -> Iterator[Path]:
-    """A file; of a stream a copy, which is read as any file whose name says nothing, and twice where that is needed."""
+    """A file; of a stream a copy, which is read as any file whose name says nothing, and twice."""
     if not is_stream(str(path)):
         yield path
         return
@@ -135,15 +167,6 @@ def _on_disk(path: Path) -> Iterator[Path]:
             raise kind(str(error).replace(str(copy), shown)) from None
 
 
-def _form_with(path: Path, columns: Sequence[str]) -> Form:
-    """Find what a file is; one whose name says nothing, and whose first line has these columns, is a table."""
-    form = form_of(path) if path.is_file() else "text"
-    if form == "text" and columns and not file_ending(path):
-        with suppress(ValueError):
-            form = "separated" if {*columns} <= {*open_rows(path, "separated", notes=[]).keys} else form
-    return form
-
-
 def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
     """The files of a folder, without hidden ones, and where each is written."""
     inside = ((p, p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file())
@@ -151,6 +174,10 @@ def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
     pairs: list[tuple[Path, Path | None]] = [(p, out / _plain(name)) for p, name in shown]
     if not pairs:
         raise ValueError(f"{folder}: the folder holds no file")
+    seen: dict[Path | None, Path] = {}
+    for file, target in pairs:
+        if (other := seen.setdefault(target, file)) != file:
+            raise ValueError(f"{folder}: {other.name} and {file.name} would both be written to {target}; rename one")
     return pairs
 
 
@@ -159,276 +186,213 @@ def _plain(name: Path) -> Path:
     return name.with_suffix("") if name.suffix.lower() in OPENERS else name
 
 
-def _check(file: Path, out: Path | None, overwrite: bool) -> None:
+def _check(file: Path, out: Path | None, overwrite: bool, in_folder: bool) -> None:
     """Raise for what cannot be read or written, before the work."""
     form = form_of(file) if file.is_file() else "text"
-    if form in IN_COLUMNS:
+    if form in IN_COLUMNS and not in_folder:
         raise ValueError(f"{file}: words in columns, and texts, tables or JSON are redacted")
     if out is not None:
         expected, ending = file_ending(file), out.suffix.lower()
-        if ending in OPENERS or (form in TABLES and expected and ending != expected):
+        if ending in OPENERS or (form in TABULAR and expected and ending != expected):
             raise OptionError(f"--out {out}: it is of the same kind as {file}; end it in {expected or '.txt'}")
         check_target(out, overwrite, "--out")
 
 
 @dataclass
-class FileRedaction:
-    """Work of one command, file after file.
+class RedactionJob:
+    """Work of one command.
 
     Attributes:
-        kept: The columns that the folder of the tagger keeps, which are read where they are there.
-        rows: How many were read.
+        files: What is read, in order.
+        in_folder: Whether a file that cannot be read is left out; else it ends the work.
+        same: Whether a name has the same mask in all rows.
+        keep_going: Whether a row that cannot be read is left out; else it ends the file.
+        rows: How many were written.
+        problems: How many were left out.
+        failed: What is wrong with files that could not be read, by their number.
         labels: How many names of each label were masked.
-        notes: What there is to say of how files were read.
+        notes: How many rows have what there is to say of how files were read.
     """
 
-    checker: Any
-    columns: tuple[str, ...]
+    checker: Checker
+    files: Sequence[GivenFile]
+    in_folder: bool
     same: bool
-    kept: tuple[str, ...] = ()
+    keep_going: bool
+    quiet: bool
     rows: int = 0
+    problems: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
     labels: Counter[str] = field(default_factory=Counter)
-    notes: list[Note] = field(default_factory=list)
-    _masks: Any = None
+    notes: Counter[str] = field(default_factory=Counter)
+    _masks: Masks | None = None
 
-    def redact(self, file: Path, out: Path | None) -> None:
-        """Write a file with masks for names; it is complete or absent."""
-        form = _form_with(file, self.columns)
-        if form in TABLES:
-            table = open_rows(file, form, notes=self.notes)
-            columns = self._columns_of(table)
-            if rest := [key for key in table.keys if key and key not in columns]:
-                left = f"tables with columns that are not read and stay: {', '.join(rest)}"
-                self.notes.append(Note(left, str(table.path)))
-            with _written(out) as (stream, place):
-                TABLES[table.form](self, table, columns, stream, place)
-        else:
-            with _written(out) as (stream, _):
-                for line in self._lines(file, form):
-                    stream.write(line.encode())
-
-    def _columns_of(self, table: Rows) -> list[str]:
-        found = [key for key in table.keys if key]
-        kept = [key for key in self.kept if key in found]
-        chosen = [*self.columns] or kept or next(([key] for key in TEXT_KEYS if key in found), [])
-        unknown = [name for name in chosen if name not in found]
-        if unknown or not chosen:
-            raise no_column(str(table.path), unknown[:1] or TEXT_KEYS[:1], (row for _, row in table), found)
-        return chosen
-
-    def check_columns(self, file: Path) -> None:
+    def check(self, file: GivenFile) -> None:
         """`ValueError`, before the work, for a table without the columns in which names are masked."""
-        if (form := _form_with(file, self.columns)) in TABLES:
-            self._columns_of(open_rows(file, form, notes=[]))
+        try:
+            file.open()
+        except (ValueError, OSError):
+            if not self.in_folder:
+                raise
+        else:
+            file.check_columns()
 
-    def reserve(self, file: Path) -> None:
-        """Give no name a mask that stands somewhere in a file."""
-        form = _form_with(file, self.columns)
-        self._masks = self._masks or self._new_masks()
-        rows = open_rows(file, form if form in TABLES else "text", notes=[])
-        for _, row in rows:
-            self._masks.reserve(_unescaped(row) if isinstance(row, str) else _as_text(row.values()))
+    def read(self, note: bool = False) -> Iterator[RedactedRow]:
+        """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
+        for number, file in enumerate(self.files):
+            try:
+                for row in file.rows():
+                    if row.problem and not self.keep_going:
+                        raise ValueError(row.problem)
+                    row.file = number
+                    yield row
+            except (ValueError, OSError) as error:
+                if not self.in_folder:
+                    raise
+                yield RedactedRow(str(file.path), problem=_said(error), file=number, ends=True)
+            if note:
+                self.notes.update(one.what for one in file.notes)
 
-    def _new_masks(self) -> Any:
-        from boustro.apps.live.redactor import Masks
+    def found(self, rows: Iterable[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
+        """Rows with the names in their texts; `None` for those that cannot be read."""
+        rows = list(rows)
+        regions = iter(self.checker.regions([slot for row in rows for slot in row.slots]))
+        return [(row, None if row.problem else [*islice(regions, len(row.slots))]) for row in rows]
 
+    def print(self, errors: Path | None) -> None:
+        """Write the one file to standard output, row by row."""
+        (file,), rows = self.files, self.read()
+        self._reserve()
+        with ExitStack() as stack:
+            problems = None if errors is None else stack.enter_context(errors.open("w", encoding="utf-8"))
+            bar = stack.enter_context(self._bar(None if not sys.stdout.isatty() else False))
+            stack.enter_context(keeping(lambda: f"{bar.done:,} rows are printed"))
+
+            def masked() -> Iterator[RedactedRow]:
+                while some := self.found(islice(rows, ROWS_AT_ONCE)):
+                    for row, regions in some:
+                        if problems is not None and row.problem:
+                            problems.write(f"{as_json(row.to_problem())}\n")
+                        yield from self._filled(row, regions)
+                    bar.update(len(some))
+
+            file.write(masked(), sys.stdout.buffer, Path("-"))
+            sys.stdout.flush()
+        self.notes.update(one.what for one in file.notes)
+
+    def write(
+        self, out: Path, targets: Sequence[Path], key: str, errors: Path | None, resume: bool, overwrite: bool
+    ) -> None:
+        """Write all files: `out`, or `targets` in it."""
+
+        def make(part: Path, made: Path) -> None:
+            self._reserve()
+            lines = FoundLines(part)
+            for number, (file, target) in enumerate(zip(self.files, targets, strict=True)):
+                if number in lines.failed:
+                    self.failed[number] = lines.failed[number]
+                    lines.skip(number)
+                    continue
+                place = made / target if self.in_folder else made
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with place.open("wb") as stream:
+                    file.write(self._again(file, number, lines), stream, place)
+                self.notes.update(one.what for one in file.notes)
+
+        how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
+        with self._bar(None) as bar, grow(out, key, **how) as growing:
+            rows = self.read()
+            if growing.done:
+                bar.skip(growing.done)
+                growing.skip(rows)
+            for batch in growing.follow(iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])):
+                found = self.found(batch)
+                problems = [row.to_problem() for row in batch if row.problem]
+                growing.add(len(batch), (_line(row, regions) for row, regions in found), problems)
+                bar.update(len(batch))
+        if not self.in_folder:
+            print(f"{out}: {self.rows:,} rows", file=sys.stderr)
+        else:
+            print(f"{out}: {len(self.files) - len(self.failed):,} files, {self.rows:,} rows", file=sys.stderr)
+
+    def _again(self, file: GivenFile, number: int, lines: "FoundLines") -> Iterator[RedactedRow]:
+        """The rows of a file with what was found in them."""
+        for row in file.rows():
+            found = lines.next(number)
+            if found is None or (found[1] is None) != bool(row.problem):
+                raise ValueError(f"{file.path}: {CHANGED}")
+            regions = (
+                None
+                if found[1] is None
+                else [[Region(start, end, label, None) for start, end, label in slot] for slot in found[1]]
+            )
+            yield from self._filled(row, regions)
+        if lines.next(number) is not None:
+            raise ValueError(f"{file.path}: {CHANGED}")
+
+    def _filled(self, row: RedactedRow, regions: list[Any] | None) -> Iterator[RedactedRow]:
+        """A row whose slots have their results; nothing for one that cannot be read."""
+        if regions is None:
+            self.problems += 1
+            return
+        self._masks = self._masks if self.same and self._masks else self._new_masks()
+        self._masks.reserve(row.whole)
+        self.checker.fill(row.slots, self._masks, regions=regions)
+        self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
+        self.rows += 1
+        yield row
+
+    def _reserve(self) -> None:
+        """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
+        if self.same:
+            self._masks = self._new_masks()
+            for row in self.read():
+                self._masks.reserve(row.whole)
+
+    def _new_masks(self) -> Masks:
         return Masks(self.checker.tagger.types)
 
-    def texts(self, rows: Iterable[tuple[list[str | None], str]]) -> Iterator[list[Any]]:
-        """The texts of each row without names; what is no text stays. Behind them stands all that the row has."""
-        from boustro.apps.live.structured import BodyTexts
-
-        def slots(row: tuple[list[str | None], str]) -> tuple[list[Any], str]:
-            reading = BodyTexts()
-            return [reading.text(v, f"row {self.rows}") if isinstance(v, str) and v else v for v in row[0]], row[1]
-
-        for row, _ in self._filled(map(slots, rows), lambda row: [slot for slot in row[0] if hasattr(slot, "result")]):
-            yield [slot.result if hasattr(slot, "result") else slot for slot in row]
-
-    def _filled(self, rows: Iterable[Any], slots_of: Callable[[Any], list[Any]]) -> Iterator[Any]:
-        """Rows whose slots have their results; the last value of a row is all of it as a text."""
-        rest = iter(rows)
-        while some := list(islice(rest, ROWS_AT_ONCE)):
-            groups = [slots_of(row) for row in some]
-            self.checker.remember([slot for slots in groups for slot in slots])
-            for row, slots in zip(some, groups, strict=True):
-                self._masks = self._masks if self.same and self._masks else self._new_masks()
-                self._masks.reserve(row[-1])
-                self.checker.fill(slots, self._masks)
-                self.labels.update(r.label for slot in slots for r in slot.redactions)
-                self.rows += 1
-                yield row
-
-    def _lines(self, file: Path, form: Form) -> Iterator[str]:
-        """The lines of a text, or of JSON."""
-        one = form == "json" and file_ending(file) == JSON
-        if form == "json" and not one:
-            one = is_whole(file, next((line.strip() for _, line in open_rows(file, "text") if line.strip()), ""))
-        lines = [] if one else read_ended(file, self.notes)
-        if one:
-            with open_binary(file) as stream:
-                try:
-                    given = stream.read().decode()
-                except UnicodeDecodeError as error:
-                    raise ValueError(f"{file}: no UTF-8 at byte {error.start:,} ({error.reason})") from None
-            bare = given.removeprefix(BYTE_ORDER_MARK)
-            yield given[: len(given) - len(bare)]
-            yield from self._json([(str(file), bare, _values(bare, file), "")])
-        elif form == "json":
-            yield from self._json(map(self._line_of_json, lines, repeat(file)))
-        else:
-            ends: list[tuple[str, str]] = []
-
-            def texts() -> Iterator[tuple[list[str | None], str]]:
-                for line in lines:
-                    ends.append((BYTE_ORDER_MARK * line.has_mark, line.end))
-                    yield [line.line.removeprefix(BYTE_ORDER_MARK)], line.line
-
-            for (text,), (mark, end) in zip(self.texts(texts()), _popped(ends), strict=False):
-                yield f"{mark}{text}{end}"
-
-    @staticmethod
-    def _line_of_json(line: EndedLine, file: Path) -> tuple[str, str, list[Any], str]:
-        place, given = f"{file}:{line.number}", BYTE_ORDER_MARK * line.has_mark + line.line
-        return place, given, [parse_json(line.line, place)] if line.line.strip() else [], line.end
-
-    def _json(self, values: Iterable[tuple[str, str, list[Any], str]]) -> Iterator[str]:
-        """JSON, each with its place, the values in it, and what ends it."""
-        from boustro.apps.live.structured import BodyTexts, checked, respelled
-
-        def read(row: tuple[str, str, list[Any], str]) -> tuple[Any, list[Any], str, str, str]:
-            place, given, values, end = row
-            reading = BodyTexts(halves=True)
-            try:
-                trees = [
-                    self._chosen(one, reading, place, checked) if self.columns else checked(one, reading, place)
-                    for one in values
-                ]
-            except RecursionError:
-                raise ValueError(f"{place}: JSON that is nested too deep to be read") from None
-            return reading, trees, given, end, _unescaped(given)
-
-        for reading, trees, given, end, _ in self._filled(map(read, values), lambda row: row[0].slots):
-            is_changed = any(slot.is_changed for slot in reading.slots)
-            yield (respelled(given, trees) if is_changed else given) + end
-
-    def _chosen(self, tree: Any, reading: Any, place: str, checked: Callable[..., Any]) -> Any:
-        """A record whose keys were chosen, or a list of records."""
-        if isinstance(tree, list):
-            return [self._chosen(one, reading, place, checked) for one in tree]
-        missing = [key for key in self.columns if not isinstance(tree, dict) or key not in tree]
-        if missing:
-            found = ", ".join(tree) if isinstance(tree, dict) else "no object"
-            raise ValueError(f"{place}: no {missing[0]!r} (found: {found or 'nothing'})")
-        return {key: checked(v, reading, place, key) if key in self.columns else v for key, v in tree.items()}
+    def _bar(self, shown: bool | None) -> Progress:
+        total = None
+        if not self.quiet and shown is not False:
+            with suppress(ValueError, OSError):  # which is said when its row is read
+                total = sum(1 for _ in self.read())
+        return Progress("redacting", "rows", total=total, shown=False if self.quiet else shown)
 
 
-def _values(given: str, file: Path) -> list[Any]:
-    """JSON that is read as a whole: one value, or several that follow each other."""
-    with suppress(ValueError):
-        return [parse_json(given, str(file))]
-    return [value for _, value in json_rows(file, enumerate(LINE_END.split(given), start=1))]
+class FoundLines:
+    """Lines of what was found: the number of the file, and of each slot of a row the names, or what is wrong."""
+
+    def __init__(self, part: Path) -> None:
+        self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
+        self._rest = _read_lines(part)
+        self._line = next(self._rest, None)
+
+    def next(self, number: int) -> Any:
+        """The next line of a file, or `None`."""
+        line = self._line
+        if line is None or line[0] != number:
+            return None
+        self._line = next(self._rest, None)
+        return line
+
+    def skip(self, number: int) -> None:
+        """Leave out the lines of a file."""
+        while self.next(number) is not None:
+            pass
 
 
-def _unescaped(given: str) -> str:
-    """A text with the letters that its escapes mean."""
-    from boustro.apps.live.structured import unescaped
-
-    return unescaped(given)[0]
+def _read_lines(part: Path) -> Iterator[Any]:
+    with part.open(encoding="utf-8") as file:
+        yield from map(json_module.loads, file)
 
 
-def _as_text(values: Iterable[Any]) -> str:
-    """All that stands in a row."""
-    return "\n".join(str(value) for value in values if value is not None)
+def _line(row: RedactedRow, regions: list[Any] | None) -> str:
+    found = None if regions is None else [[[r.start, r.end, r.label] for r in slot] for slot in regions]
+    return f"{as_json([row.file, row.problem if row.ends else found])}\n"
 
 
-def _popped(ends: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield what stands around each line, once it has been read."""
-    while True:
-        yield ends.pop(0) if ends else ("", "")
-
-
-@contextmanager
-def _written(out: Path | None) -> Iterator[tuple[IO[bytes], Path]]:
-    """A file that has its name once the block ends well, or standard output; and where it is until then."""
-    if out is None:
-        yield sys.stdout.buffer, Path("-")
-        sys.stdout.flush()
-        return
-    out = real_path(out)
-    with lock(out):
-        sweep(out)
-        made = staging_path(out)
-        try:
-            with made.open("wb") as stream:
-                yield stream, made
-            sync(made)
-            made.replace(out)
-        finally:
-            made.unlink(missing_ok=True)
-    sync(out.resolve().parent)
-
-
-def _separated(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
-    dialect = table.output_dialect
-    start = BYTE_ORDER_MARK * dialect.has_mark + table.before + (dialect.as_given(table.head) if table.head else "")
-    stream.write(start.encode())
-    for record in _redacted(work, table, columns):
-        row, cells = record.given, [*record.values()]
-        assert row is not None
-        spelled = [
-            was if new in (old, None) else in_quotes(new) if quoted else dialect.spell(new)
-            for was, old, quoted, new in zip(row.spelled, row.cells, row.quoted, cells, strict=False)
-        ]
-        stream.write(f"{record.before}{dialect.separator.join(spelled)}{row.end}".encode())
-    stream.write(table.after.encode())
-
-
-def _sheet(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
-    records = _redacted(work, table, columns)
-    cells = (([*record.values()], [record.formats.get(key) for key in table.keys]) for record in records)
-    write_sheet(table.heads, cells, place, table.path)
-
-
-def _columns(work: FileRedaction, table: Rows, columns: Sequence[str], stream: IO[bytes], place: Path) -> None:
-    import pyarrow
-
-    def may_have_texts(kind: Any) -> bool:
-        is_bytes = pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)
-        return not is_bytes and not pyarrow.types.is_primitive(kind)
-
-    def batches() -> Iterator[Any]:
-        for batch in table.batches():
-            rows = batch.select([field.name for field in batch.schema if may_have_texts(field.type)]).to_pylist()
-            texts = (([row[key] for key in columns], _as_text(row.values())) for row in rows)
-            found = [*zip(*work.texts(texts), strict=True)] or [()] * len(columns)
-            arrays = list(batch.columns)
-            for key, values in zip(columns, found, strict=True):
-                number = batch.schema.get_field_index(key)
-                arrays[number] = pyarrow.array(values, pyarrow.string()).cast(batch.schema.field(number).type)
-            yield pyarrow.Table.from_arrays(arrays, schema=batch.schema)
-
-    for key in columns:
-        kind = table.schema.field(key).type
-        kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-        if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-            raise ValueError(f"{table.path}: the column {key!r} has no texts but the type {kind}; name one with texts")
-    write_columns(table.schema, batches(), place, "parquet" if file_ending(table.path) == ".parquet" else "arrow")
-
-
-def _redacted(work: FileRedaction, table: Rows, columns: Sequence[str]) -> Iterator[TableRow]:
-    """The records of a table with masks in some columns."""
-    waiting: list[TableRow] = []
-
-    def texts() -> Iterator[tuple[list[str | None], str]]:
-        for _, record in table:
-            waiting.append(record)
-            yield [record[key] for key in columns], _as_text(record.values())
-
-    for found in work.texts(texts()):
-        record = waiting.pop(0)
-        record.update(zip(columns, found, strict=True))
-        yield record
-
-
-TABLES = {"separated": _separated, "sheet": _sheet, "columns": _columns}
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

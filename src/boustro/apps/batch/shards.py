@@ -142,7 +142,7 @@ class ShardJob:
             errors.unlink(missing_ok=True)  # of answers that were removed
         path, notes, form = str(self.source / shard), [], self.form
         columns = self.predictor.columns
-        survey = look([path], None, form, columns=columns)
+        survey = look([path], None, form, columns=columns, keep_going=True)
         table = None
         if form != "jsonl":
             nothing = partial(record_of_nothing, self.predictor.answering.model, survey.heads)

@@ -66,6 +66,7 @@ def look(
     output: Output | None,
     out: Path | None = None,
     columns: Columns = DEFAULT_COLUMNS,
+    keep_going: bool = False,
 ) -> Survey:
     """Read all rows once, for their columns; of streams nothing.
 
@@ -73,6 +74,7 @@ def look(
         output: The form of the answers; `None` where rows are not repeated in them.
         out: The file that is written, for messages.
         columns: Which keys or columns are read.
+        keep_going: Whether a row that cannot be read costs that row alone.
 
     Raises `ValueError`, with the place, for a table that cannot be read, and for what a workbook or a column with a
     type cannot hold.
@@ -86,6 +88,8 @@ def look(
             for key, head in zip(table.keys, table.heads, strict=True):
                 survey.heads.setdefault(key, head)
         records = _records(file, reads, output, columns) if table is None else table
+        if table is not None and keep_going:
+            records = (record for record in table.records if not record[1].problem)
         typed = table is not None and table.schema is not None
         if survey.types is not None and table is not None:
             survey.types.add(table)

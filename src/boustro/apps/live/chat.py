@@ -140,7 +140,7 @@ class Conversation:
         size = sum(len(slot.text) for slot in reading.slots)
         if size > self.most:
             raise Unchecked("", f"has {size:,} characters of text; {self.most:,} are checked at most")
-        self.checker.remember(reading.slots)
+        self.checker.regions(reading.slots)  # at once, so that each is known afterwards
         for slots in self._together(reading.slots, asked.get("messages") or (), put_back):
             self.checker.fill(slots, self.masks)
         self.names = dict(self.masks.names) if put_back else {}

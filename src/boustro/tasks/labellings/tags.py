@@ -74,7 +74,7 @@ class TagLabelling(EntityLabelling):
 
 
 def without_numbers(
-    tags: Sequence[str], own: Iterable[Entity], of_names: Sequence[bool], words: Sequence[str]
+    tags: Sequence[str], own: Iterable[Entity], of_names: Iterable[bool], words: Sequence[str]
 ) -> tuple[str, ...]:
     """BIO tags without numbers in names, but where one of the `own` entities has them beside a word with letters.
 
