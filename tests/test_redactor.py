@@ -574,6 +574,11 @@ def test_a_row_that_cannot_be_read_costs_that_row_where_errors_are_kept_and_else
         assert ((tmp_path / f"b{name}").read_text() if to else found.out) == masked
         assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == place and "1 rows that could not" in found.err
         assert json.loads((tmp_path / "told.json").read_text())["left_out"] == 1
+    with (tmp_path / name).open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["redact", "-", "--errors", "e.jsonl", "--overwrite", *columns]) == 0
+    assert capsys.readouterr().out == masked
+    assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == place.replace(name, "standard input")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.txt.gz", "a.xlsx", "a.parquet", "folder"])

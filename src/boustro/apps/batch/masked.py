@@ -86,6 +86,7 @@ class GivenFile:
     Attributes:
         columns: The columns of a table, or keys of JSON, in which names are masked.
         kept: The columns that the folder of the tagger keeps, which are read where they are there.
+        shown: How it is called in messages, where it is the copy of a stream.
         notes: What there is to say of how it was read last.
         table: The table that was read last.
         opening, closing: Text around the values of JSON that was read last.
@@ -94,6 +95,7 @@ class GivenFile:
     path: Path
     columns: Sequence[str] = ()
     kept: Sequence[str] = ()
+    shown: str = ""
     notes: list[Note] = field(default_factory=list)
     table: Any = None
     opening: str = ""
@@ -114,7 +116,10 @@ class GivenFile:
     def rows(self) -> Iterator[RedactedRow]:
         """All rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
         self.notes = []
-        return FORMS[self._kind()][0](self)
+        for row in FORMS[self._kind()][0](self):
+            if row.problem and self.shown:
+                row.place, row.problem = (said.replace(str(self.path), self.shown) for said in (row.place, row.problem))
+            yield row
 
     def write(self, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
         """Write these rows; what is no text goes to `place`, which is `stream` on the disk."""

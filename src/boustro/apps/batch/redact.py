@@ -117,7 +117,7 @@ def redact(
         if text_column and not is_folder and form_with(given, text_column) == "text":
             raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
         kept = tuple(kept_columns(model).get("text_column", ()))
-        files = [GivenFile(file, text_column, kept) for file, _ in pairs]
+        files = [GivenFile(file, text_column, kept, _shown(path)) for file, _ in pairs]
         checker = Checker(str(model), named or None, with_, threshold=threshold)
         work = RedactionJob(checker, files, is_folder, same_everywhere, errors is not None, quiet)
         for one in files:
@@ -162,9 +162,13 @@ def _on_disk(path: Path) -> Iterator[Path]:
         try:
             yield copy
         except ValueError as error:
-            shown = "standard input" if path == STANDARD_INPUT else str(path)
             kind = OptionError if isinstance(error, OptionError) else ValueError
-            raise kind(str(error).replace(str(copy), shown)) from None
+            raise kind(str(error).replace(str(copy), _shown(path))) from None
+
+
+def _shown(path: Path) -> str:
+    """How a stream is called in messages; nothing for a file."""
+    return "" if not is_stream(str(path)) else "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
