@@ -631,3 +631,20 @@ def test_a_run_that_was_interrupted_goes_on_and_writes_the_same(monkeypatch, tmp
     else:
         assert [p.read_bytes() for p in files[0]] == [p.read_bytes() for p in files[1]]
     assert not [p for p in tmp_path.iterdir() if p.suffix in (".part", ".progress")]
+
+
+@pytest.mark.parametrize("delay", [0, 2])
+def test_numbers_that_stay_let_no_word_with_letters_through_in_a_stream(tagger_folder, delay):
+    tagger, draw = boustro.load(tagger_folder), random.Random(delay)
+    words = [word for sentence in boustro.read_data(DATA) for word in sentence.words] + ["7946", "14", "2024"] * 8
+
+    def marked(text: str, names: list[str], least: float) -> set[int]:
+        live = boustro.Live(tagger.with_threshold(least, None, names), delay)
+        events = [event for part in re.split("(?<= )", text) for event in live.feed(part)] + live.end()
+        return {place for e in events if e.kind == "final" for place in range(e.start, e.end)}
+
+    for least in (0, 0.05, 0.5):
+        text = " ".join(draw.choices(words, k=30))
+        every, lettered = marked(text, [], least), marked(text, tagger.types, least)
+        starts = [m.start() for m in re.finditer(r"\S+", text) if any(map(str.isalpha, m[0]))]
+        assert [n in every for n in starts] == [n in lettered for n in starts] and lettered <= every
