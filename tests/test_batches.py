@@ -542,12 +542,13 @@ def test_vectors_of_lines_of_text_in_a_table(tiny_lm, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("\n".join(TEXTS[:5]) + "\n\xff\n", "latin-1")
     write_records(tmp_path / "in" / "b.jsonl", TEXTS[:5]).open("a").write('{"id": 5}\n')
+    (tmp_path / "in" / "c.pdf").write_bytes(b"%PDF-1.7\n")  # the others are answered all the same
     run("predict", tmp_path / "vectors", tmp_path / "in", "--out", tmp_path / "out", "--format", "parquet")
     expected = encoder.encode(TEXTS[:5]).tolist()
     for name in ("a", "b"):
         rows = values(tmp_path / "out" / f"{name}.parquet")
         assert [row["text"] for row in rows] == TEXTS[:5] and same([row["vector"] for row in rows], expected, 1e-2)
-    assert [problem["shard"] for problem in lines(tmp_path / "out" / "errors.jsonl")] == ["a.txt", "b.jsonl"]
+    assert [problem["shard"] for problem in lines(tmp_path / "out" / "errors.jsonl")] == ["a.txt", "b.jsonl", "c.pdf"]
 
 
 @pytest.mark.long

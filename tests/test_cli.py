@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -86,6 +87,23 @@ def test_help_does_not_import_torch():
     for name, command in COMMANDS.items():
         assert (f"\n  {name} " in done.stdout) == bool(command.group)
     assert re.findall(r"^([A-Z].*)\n  ", done.stdout, re.MULTILINE) == [*GROUPS]
+
+
+def test_help_prints_a_page_of_the_documentation(capsys):
+    for page, shown in (
+        ("training", "# Train\n"),
+        ("export.md", "# Without PyTorch\n"),
+        ("export", "  boustro export "),
+    ):
+        assert main(["help", page]) == 0 and capsys.readouterr().out.startswith(shown)
+
+
+def test_every_extra_is_told_of():
+    page, project = (
+        (Path(__file__).parents[1] / "docs/install.md").read_text("utf-8"),
+        tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8")),
+    )
+    assert [e for e in project["project"]["optional-dependencies"] if f"boustro[{e}]" not in page] == ["docs", "dev"]
 
 
 def test_every_command_has_help_for_which_nothing_slow_is_imported():

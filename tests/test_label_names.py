@@ -391,6 +391,12 @@ def test_predict_without_a_model(tmp_path, capsys):
     assert main([*words, "--several", "--format", "jsonl"]) == 0
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     assert [line["labels"] for line in lines] == [[label] for label in GOLD]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"text": TEXTS[0]}) + '\n{"text": 5}\n', "utf-8")
+    found = ["predict", "--labels", WRITTEN, str(rows), "--format", "jsonl"]
+    assert main(found) == 1 and "rows.jsonl:2 is 5" in (said := capsys.readouterr().err) and "--errors FILE" in said
+    assert main([*found, "--errors", str(tmp_path / "bad.jsonl")]) == 0 and capsys.readouterr().out.count("\n") == 1
+    assert '"place": "' in (tmp_path / "bad.jsonl").read_text("utf-8")
     for more, said in (
         (["--recall", "0.9"], "--recall is for taggers"),
         (["--live"], "--live is for taggers"),

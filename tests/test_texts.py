@@ -28,6 +28,7 @@ from boustro.lab.adapt.table import _write
 from boustro.tasks import fitting
 from boustro.tasks.classifier import Weighed
 from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.fitting import train_on_part
 from boustro.tasks.labellings import make_labelling, open_labelling
@@ -119,6 +120,14 @@ def test_a_bad_table_is_named_with_its_line(content, message, tmp_path):
         read_texts(tmp_path / "a.csv")
     with pytest.raises(FileNotFoundError, match=r"b.csv: no such file \(did you mean 'a.csv'|b.csv: no such file"):
         read_texts(tmp_path / "b.csv")
+
+
+def test_labels_that_stand_once_each_are_noted_with_the_columns(tmp_path):
+    (tmp_path / "a.csv").write_text("id,text,topic\n" + "".join(f"{n},Ada left.,a\n" for n in range(10)))
+    for column, noted in (("id", True), ("topic", False)):
+        notes = []
+        read_texts(tmp_path / "a.csv", notes=notes, options=DataOptions(label_column=column))
+        assert any(note.what.endswith("--label-column names another of id, text, topic") for note in notes) is noted
 
 
 def test_bad_labels_are_named():

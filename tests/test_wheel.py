@@ -69,6 +69,7 @@ def test_a_wheel_has_every_file_of_the_package(wheel):
     package = ROOT / "src" / "boustro"
     files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     expected = {f"boustro/{path.relative_to(package).as_posix()}" for path in files}
+    expected |= {f"boustro/docs/{page.name}" for page in (ROOT / "docs").glob("*.md") if page.stem != "log"}
     assert {f"boustro/{name}" for name in NEEDED} <= expected
     assert {name for name in names if name.startswith("boustro/")} == expected
     assert all(name.startswith("boustro/") or ".dist-info/" in name for name in names)  # no tests, no benchmarks
@@ -83,6 +84,8 @@ def test_an_installed_wheel_runs_without_the_source_tree(wheel, tmp_path):
     (tmp_path / "text.txt").write_text("Jordan closed its border.\n", "utf-8")
     own = {"PYTHONPATH": str(target), "HF_HUB_OFFLINE": "1"}
     assert "usage: boustro demo" in python("-m", "boustro", "demo", "--help", cwd=tmp_path, **own)
+    page = (ROOT / "docs" / "training.md").read_text("utf-8")
+    assert python("-m", "boustro", "help", "training", cwd=tmp_path, **own) == page
     sample = target / "boustro" / "data" / "sample" / "dev.conll"
     answer, where = python("-c", USE, sample, cwd=tmp_path, **own).splitlines()[-2:]
     assert answer.startswith('{"text": "Jordan closed its border.", "entities": [')

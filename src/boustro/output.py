@@ -137,11 +137,12 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def keeping(kept: Callable[[], str]) -> Iterator[None]:
-    """Around a block: where it is interrupted (Ctrl-C, SIGTERM), the command says what is kept and how to go on."""
+def keeping(kept: Callable[[], str], *errors: type[Exception]) -> Iterator[None]:
+    """Around a block: where it is interrupted (Ctrl-C, SIGTERM) or raises one of these errors, the command says what
+    is kept and how to go on."""
     try:
         yield
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, *errors) as stop:
         if said := kept():
             stop.add_note(said)
         raise

@@ -167,7 +167,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     live: bool = False
     """Train for text that arrives: in training a backward LM reads only some of the words behind each word, and the
-    head is told how many, so that one tagger serves every delay (docs/streaming.md)."""
+    head is told how many, so that one tagger serves every delay (see: boustro help streaming)."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         **TaskConfig.presets,

@@ -197,11 +197,11 @@ MOST_TEXTS = 5000
 """Texts that are looked at; more would say the same, and take time."""
 ADVICE = (
     "the package's models read English, and answer wrongly there without labels: about 60 help, and a multilingual LM "
-    "or a pair of your own does more (docs/languages.md)"
+    "or a pair of your own does more (see: boustro help languages)"
 )
 UNANSWERED = (
     "they have no label, since the package's models read English, and names alone say nothing of them; none=0 (--none "
-    "0) labels all, and about 60 labels in that language help (docs/languages.md)"
+    "0) labels all, and about 60 labels in that language help (see: boustro help languages)"
 )
 
 

@@ -185,7 +185,7 @@ def grow(
         growing = Growing(
             [_open(file, size) for file, size in zip(files, state.bytes, strict=True)], progress, state, again
         )
-        with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else ""):
+        with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else "", ValueError):
             try:
                 yield growing
                 growing.save()

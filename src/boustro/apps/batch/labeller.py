@@ -153,7 +153,7 @@ class Labeller:
         if self.keep_going:
             answers = answer_each(asked, lambda row: row.parse(self.task, notes), self._explained)
         else:
-            answers = self._explained([row.parse(self.task, notes) for row in asked])
+            answers = self._explained([row.parse_or_advise(self.task, notes, keep_going=False) for row in asked])
         rest = iter(answers)
         return [None if row.is_empty and self._says_nothing else next(rest) for row in rows]
 

@@ -224,6 +224,16 @@ class FileRow(NamedTuple):
         refuse_half_characters(self.value, self.place)
         return task.parse_value(self.converted(task.offsets, notes), self.place)
 
+    def parse_or_advise(self, task: Any, notes: list[Note], keep_going: bool) -> Any:
+        """The task's input, or with `keep_going` the `ValueError` of a row that is none, which is raised otherwise."""
+        try:
+            return self.parse(task, notes)
+        except ValueError as error:
+            if keep_going:
+                return error
+            error.add_note("--errors FILE writes such rows down and goes on")
+            raise
+
 
 def _row(file: str, item: Item, columns: Columns, table: bool) -> FileRow:
     form, problem, value = "text" if item.is_line else "jsonl", item.problem, item.value

@@ -37,6 +37,7 @@ from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.text.documents import OPENERS
 from boustro.text.files import free_names
+from boustro.text.kinds import kind_of_file
 from boustro.text.languages import ForeignTexts
 from boustro.text.separated import json_value
 
@@ -133,7 +134,14 @@ class ShardJob:
         with lock(self.target(shard)):
             if self.target(shard).exists():
                 return Done(shard, 0, 0, 0.0, os.getpid())
-            return self._answer_shard(shard)
+            try:
+                return self._answer_shard(shard)
+            except ValueError as error:
+                if kind_of_file(self.source / shard) is None:
+                    raise
+                errors = self.target(shard).with_name(f"{self.target(shard).name}.errors")
+                write_file(errors, as_json({"shard": shard, "error": reason(error)}) + "\n")
+                return Done(shard, 0, 1, 0.0, os.getpid())
 
     def _answer_shard(self, shard: str) -> Done:
         started, target = monotonic(), self.target(shard)
@@ -290,16 +298,19 @@ def predict_folder(
         job.begin(output.resume)
         missing, rows, notes, foreign = job.missing(), 0, Counter[str](), ForeignTexts()
         kept = "{:,} of {:,} files are answered; --resume goes on"
-        told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)))
+        told = keeping(lambda: kept.format(len(shards) - len(job.missing()), len(shards)), ValueError, OSError)
         with told, Progress("answering", "files", total=len(shards), done=len(shards) - len(missing)) as bar:
             for done in run_shards(job, output.engine, output.workers):
                 rows += done.rows
                 notes.update(done.notes)
                 foreign.merge(done.languages)
                 bar.update()
-        problems = job.end()
-        print_notices({**notes, **foreign.notices, f"rows without an answer, in {out / ERRORS}": problems})
-        print(f"{out}: {len(missing):,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
+        problems, left = job.end(), len(job.missing())
+        without = {f"rows without an answer, in {out / ERRORS}": problems - left}
+        unread = {f"files that are no text, left out, see {out / ERRORS}": left}
+        print_notices({**notes, **foreign.notices, **without, **unread})
+        done = len(missing) - left
+        print(f"{out}: {done:,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
 
 
 def _as_value(row: FileRow) -> Any:

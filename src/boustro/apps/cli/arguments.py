@@ -19,6 +19,7 @@ Which task labelled data are for is guessed from a file as a whole, or from its 
 import contextlib
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -279,7 +280,8 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
         value = values.get(option.name)
         for one in _several(value):
             if value != option.default and not (place.check is check_lm and values.get("report-only")):
-                place.check(str(one))
+                with _advised(table, values, str(one)):
+                    place.check(str(one))
     known = [Path(line.path)] if line.path and Path(line.path).is_file() else []
     placed = {option.name for option, _ in places}
     for option in table.options:
@@ -291,6 +293,23 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
             raise OptionError(f"{target} is named twice, and would be written over; name another place to write to")
         if around := next((path for path in known if _real(path) in _real(target).parents), None):
             raise OptionError(f"{target} lies in {around}, which is read; name a place outside of it to write to")
+
+
+@contextlib.contextmanager
+def _advised(table: Any, values: Mapping[str, Any], place: str) -> Iterator[None]:
+    """Around a check: what is no file may be a further value of an option that stands in place of a model."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        for option in table.options:
+            if Path(place).suffix or not values.get(option.name):
+                continue
+            if any(isinstance(note, Instead) for note in notes_of(option.hint)):
+                together = shlex.quote(f"{values[option.name]},{place}")
+                error.add_note(
+                    f"the values of --{option.name} stand together, between commas: --{option.name} {together}"
+                )
+        raise
 
 
 def _real(path: Path) -> Path:

@@ -167,9 +167,11 @@ def _say_fitted(task: str, model: Any, out: Path) -> None:
         print(record[CHOICE], file=sys.stderr)
     print(f"task: {task} ({model!r})", file=sys.stderr)
     print_notices(record["notices"])
+    by_dev = record["dev"] and len(record["losses"]) > 1  # else the last one is kept, if it has several
+    best = f"; of {len(record['losses'])} epochs number {record['best_epoch']} is kept, by --dev" if by_dev else ""
     print(
         f"{out}: {record['head_parameters'] / 1e6:.2f}M parameters trained in {record['train_seconds']:.0f} s "
-        f"after {record['encode_seconds']:.0f} s of encoding; best epoch {record['best_epoch']}",
+        f"after {record['encode_seconds']:.0f} s of encoding{best}; what this means: boustro help training",
         file=sys.stderr,
     )
     if facts := record.get("weak"):
@@ -267,7 +269,7 @@ def predict(
         folder: A folder that boustro fit wrote.
         labels: Names of labels, separated by commas, in place of a folder: what a text is about is known from their
             names alone, or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The
-            files' own texts make the answers better (docs/tasks.md).
+            files' own texts make the answers better (see: boustro help tasks).
         several: With --labels, a text may have several of them, or none.
         none: With --labels, the share of texts that fit no label and get none, 0 to 1.
         files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
@@ -367,8 +369,11 @@ def _predict_labels(
 
     again = [file for file in files if not is_stream(file)]
     columns = Columns.of(Classifier, text_column, {})
-    rows = read_rows(again, reads, None, columns)
-    texts = (row.parse(Classifier, []) for row in rows if row and not (row.problem or row.is_empty))
+    for file in again if reads is None else ():
+        columns.check(file, Classifier)
+    rows = (row for row in read_rows(again, reads, None, columns) if row and not (row.problem or row.is_empty))
+    given = (row.parse_or_advise(Classifier, [], output.errors is not None) for row in rows)
+    texts = (text for text in given if not isinstance(text, ValueError))
     with TemporaryDirectory() as place, only_errors(run.quiet):
         folder = Path(place) / "classifier"
         model = make(islice(texts, MOST_TEXTS))

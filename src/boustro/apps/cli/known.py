@@ -3,8 +3,10 @@
 A new command is one entry. Its module must not import torch; the command does when it runs.
 """
 
+import textwrap
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -194,6 +196,14 @@ COMMANDS: dict[str, Known] = {
 GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
 
 
+def pages() -> dict[str, Path]:
+    """The pages of the documentation by their names: in the package, or beside its source."""
+    package = Path(__file__).parents[2]
+    folder = next((place for place in (package / "docs", package.parents[1] / "docs") if place.is_dir()), package)
+    named = {path.stem: path for path in sorted(folder.glob("*.md")) if path.stem != "log"}
+    return {f"{name}.md" if name in COMMANDS else name: path for name, path in named.items()}
+
+
 def usage() -> str:
     """Return the text of `boustro --help`."""
     rows = {group: [group] for group in GROUPS}
@@ -203,5 +213,6 @@ def usage() -> str:
     return (
         "usage: boustro COMMAND ...\n\nGive a language model the other half of the sentence.\n\n"
         f"{shown}\n\n`boustro help COMMAND` shows examples and the options that people use, `boustro COMMAND "
-        "--help-all`\nall of them; `boustro version` prints the version. New here? Start with `boustro demo`."
+        "--help-all`\nall of them; `boustro version` prints the version. New here? Start with `boustro demo`.\n\n"
+        + textwrap.fill(f"`boustro help PAGE` prints a page of the documentation: {', '.join(pages())}.", 95)
     )

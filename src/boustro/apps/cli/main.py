@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from boustro.apps.cli.known import COMMANDS, usage
+from boustro.apps.cli.known import COMMANDS, pages, usage
 from boustro.choose import suggestion
 from boustro.errors import lacks_memory, lacks_package, reason
 from boustro.options import OptionError, command_line
@@ -70,6 +70,9 @@ def _say_unwritten(error: OSError) -> int:
 
 
 def _main(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and (page := pages().get("".join(arguments[1:2]))):
+        print(page.read_text("utf-8"), end="")
+        return 0
     if arguments[:1] == ["help"]:  # `boustro help fit`
         arguments = [*arguments[1:2], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -212,7 +215,7 @@ def _joined(said: str, advice: str) -> str:
 def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return "; ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ def prompt(
 
     Args:
         model: A masked LM, a forward LM, a backward LM, or a pair such as starter.
-        template: sentiment, question-type, entailment, paraphrase, acceptability, or a JSON file (docs/generation.md).
-            By default the one that the model was fine-tuned on, with the words that it learned.
+        template: sentiment, question-type, entailment, paraphrase, acceptability, or a JSON file (see: boustro help
+            generation). By default the one that the model was fine-tuned on, with the words that it learned.
         file: JSON lines with the template's keys, or texts, one a line (.gz, .bz2, .xz too), or - for standard input.
         calibrate: Divide the probabilities of the labels by those for a text without content.
         score: How a word is scored. Of a masked LM: one of boustro score's, by default left-to-right; for a word of

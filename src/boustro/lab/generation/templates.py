@@ -116,7 +116,7 @@ def template_of(model: str) -> Template:
 def read_template(name: str, value: Any, place: str) -> Template:
     """The template that a JSON value stands for; `ValueError`, with the place, for anything else."""
     if not isinstance(value, Mapping) or not isinstance(value.get("text"), str):
-        raise ValueError(f"{place}: expected an object with a text and its labels (docs/generation.md)")
+        raise ValueError(f"{place}: expected an object with a text and its labels (see: boustro help generation)")
     for key in value:
         if key not in TEMPLATE_KEYS:
             raise ValueError(f"{place}: {key!r} is no part of a template{suggestion(key, TEMPLATE_KEYS)}")

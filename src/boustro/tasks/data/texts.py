@@ -37,6 +37,7 @@ LONGEST_MEANING = 100
 """Words that describe a label."""
 WORDLESS_TEXTS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
+MANY_LABELS = 10  # fewer may be one example each of what is labelled from now on
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
@@ -86,8 +87,11 @@ def read_texts(
             return plain_records(named, "label", noted, chosen)
         known = (LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,)
         named = ask_for_columns(named, options, [(key,) for key in TEXT_KEYS], known)
+        columns = named[0][1] if named else None
         named = under_names(named, options, TEXT_KEYS[:1], gold)
         if gold == "label":
+            if isinstance(columns, Mapping):
+                note_once(named, columns, noted)
             refuse_indicators([_several(record) for _, record in named], named[0][0] if named else "")
         return named
 
@@ -101,6 +105,16 @@ def read_texts(
     if texts and _unlabelled.get() and not any(text.is_labelled for text in texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
+
+
+def note_once(named: Named, columns: Iterable[Any], notes: list[Note]) -> None:
+    """Note where every label of many stands on one text only, so that nothing is learned; (place, record) pairs."""
+    labels = [record.get(LABEL_KEY) for _, record in named if isinstance(record, Mapping)]
+    names = {label for label in labels if is_label(label)}
+    if MANY_LABELS <= len(names) == len(labels):
+        among = ", ".join(map(str, columns))
+        said = f"labels that stand once each, as an id does; --label-column names another of {among}"
+        notes.extend(Note(said, where) for where, _ in named)
 
 
 def read_meanings(given: str | Path | Mapping[Any, Any]) -> dict[str, str]:

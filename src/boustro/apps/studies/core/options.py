@@ -18,7 +18,7 @@ class StudyData:
     """The data of a study."""
 
     train: Data
-    """Training set, in any form that boustro fit takes (docs/data.md)."""
+    """Training set, in any form that boustro fit takes (see: boustro help data)."""
     dev: Data
     """Development set."""
     test: Data | None = None
