@@ -17,6 +17,7 @@ from boustro.tasks.data.annotations import ADDRESSES
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts
+from boustro.tasks.tagger import Tagger
 from boustro.text import separated as dialect
 from boustro.text.documents import read_documents
 from boustro.text.files import columns_of, read_table
@@ -168,6 +169,15 @@ def test_the_task_is_guessed_from_several_records(file):
 
 
 # Columns
+
+
+def test_a_tagger_reads_a_named_column_of_texts(write):
+    rows = [{"message": "Ada left.", "entities": [[0, 3, "PER"]], "id": 7}]
+    write("a.jsonl", json.dumps(rows[0]) + "\n")
+    for data in (pd.DataFrame(rows), rows, write("a.jsonl", json.dumps(rows[0]) + "\n")):
+        assert [s.tags for s in Tagger.read(data, text_column="message")] == [("B-PER", "O", "O")]
+    with pytest.raises(ValueError, match="the given table has no column 'mesage'; found: message, entities, id"):
+        Tagger.read(pd.DataFrame(rows), text_column="mesage")
 
 
 def test_named_columns_are_read_in_every_form(write):

@@ -87,6 +87,7 @@ def test_heads_of_all_draws_are_trained_at_once(tiny_pair, monkeypatch):
     options = {**vars(TASKS["tag"].config()), "mix_epochs": 0, "epochs": 2, "hidden": 8}
     how = {"encoders": (tiny_pair,), "shots": (1, 2), "train": SENTENCES, "dev": SENTENCES, "options": options}
     grid = Comparison(heads=("mlp",), seeds=3, **how)
+    assert Comparison(heads=("mlp",), seeds=3, **how | {"shots": (2, 64, 256)}).distinct_shots == (2, 64)
     for system in grid.systems():
         for seed in (2, 1, 3):
             grid._fit(grid._make(system), system, seed)

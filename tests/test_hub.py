@@ -80,4 +80,4 @@ def test_a_card_without_a_development_set_has_the_cross_validated_score():
     facts = {"metric": "F1", "score": 81.2, "low": 74.0, "high": 88.1, "examples": 60, "gain": gain}
     facts["curve"] = [[15, 70.0], [30, 79.2], [60, 81.2]]
     scores = _scores({"record": {"dev_scores": None, "cross_validation": facts}, "task": "tag"})
-    assert "- cross-validated F1: 81.2" in scores and "74.0 to 88.1" in scores
+    assert "set.\n\n- cross-validated F1: 81.2" in scores and "74.0 to 88.1" in scores

@@ -1,6 +1,7 @@
 """Classifiers from the names of labels: the centroid head by hand, names as words, refusals, and `predict --labels`."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -388,6 +389,11 @@ def test_predict_without_a_model(tmp_path, capsys):
     assert main([*words, "--out", str(out)]) == 0
     assert "next:" not in capsys.readouterr().err
     assert [line.split(";")[2] for line in out.read_text("utf-8").splitlines()[1:]] == GOLD
+    shares = [line.split(";")[3] for line in out.read_text("utf-8").splitlines()[1:]]
+    assert all(re.fullmatch(r"[01],\d+", share) for share in shares)  # as a spreadsheet with semicolons reads it
+    table.write_text(f"id;message\n1.5;{TEXTS[0]}\n", "utf-8")
+    assert main([*words, "--format", "csv"]) == 0 and re.search(r"; ?0\.\d+", capsys.readouterr().out)
+    table.write_text(f"id;message\n{rows}\n", "utf-8")
     assert main([*words, "--several", "--format", "jsonl"]) == 0
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     assert [line["labels"] for line in lines] == [[label] for label in GOLD]

@@ -19,7 +19,7 @@ from boustro.apps.label.session import LabellingSession, Stale
 from boustro.apps.label.taggers import measure, retrace
 from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import load_data
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, named_in
 from boustro.types import Entity, Sentence
 from children import finish, start
 from labelling import answer, attach, on_disk, right, session_at, text, texts, vectors
@@ -461,11 +461,9 @@ def test_the_other_columns_of_a_row_stand_beside_its_answer(tmp_path, read, kind
     file.write(answers)
     first = json.loads(file.path.read_text().splitlines()[0])
     assert [first[key] for key in ("", "id", " pad ", "row_label", "row_text")] == ["0", "7", "x", "gold", "other"]
-    assert (
-        first["text"] == "Ada\nleft"
-        and first.get("label", "x") == "x"
-        and list(first)[-5:] == ["", "id", " pad ", "row_label", "row_text"]
-    )
+    assert first["text"] == "Ada\nleft" and first.get("label", "x") == "x"
+    assert list(first)[-6:] == ["", "id", " pad ", "row_label", "row_text", "text_column"]
+    assert named_in(file.path) == {"text_column": ["message"]}  # which fit keeps
     assert [answer.line for answer in file.read()] == [answer.line for answer in answers]
 
 

@@ -110,6 +110,9 @@ def test_no_two_labels_of_a_page_look_alike(labels):
 def test_a_label_keeps_its_colour_where_it_is_free():
     assert all(page_colours([label])[label] == colours(label) for label in [*ONTONOTES, "PER"])
     assert page_colours(["PER", "LOC", "ORG", "MISC", "X"])["PER"] == colours("PER")
+    labels = [f"type-{n}" for n in range(40)] + ["PER", "LOC"]  # as they are added to a page
+    given = [page_colours(labels[:n], in_order=True) for n in (39, 40, 42)]
+    assert given[0].items() <= given[1].items() <= given[2].items()
 
 
 def test_a_page_of_tagged_text_says_how_wide_it_is_and_what_it_is():

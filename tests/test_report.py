@@ -21,7 +21,7 @@ from boustro.apps.studies.core import systems
 from boustro.apps.studies.core.cells import CELL_KIND, find_cells
 from boustro.apps.studies.core.options import StudyData
 from boustro.apps.studies.core.run import write_report
-from boustro.apps.studies.report.blocks import EntityText, Section
+from boustro.apps.studies.report.blocks import EntityText, Section, Table, to_html
 from boustro.apps.studies.report.charts import score_dots
 from boustro.apps.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.metrics.spans import extract_spans, score_entities
@@ -402,6 +402,12 @@ def test_a_verdict_admits_that_there_is_no_difference():
     second["to_best"] = gap(3.0, 2.0, 4.0, 0.01, True)
     third = system("c", 79.0, gap(0.2, -1.0, 1.0, 0.7, False))
     assert "no reliable difference to c (0.2 points" in verdict({**results, "systems": [*results["systems"], third]})
+
+
+def test_rows_and_columns_without_a_figure_are_left_out():
+    table = Table("Scores", ["system", "a", "b"], [["x", "–", "1"], ["y", "–", "–"], ["z", "–", "2"]], frozenset({2}))
+    assert table.with_figures() == Table("Scores", ["system", "b"], [["x", "1"], ["z", "2"]], frozenset({1}))
+    assert to_html(Table("Scores", ["system", "a"], [["x", "–"]])) == ""
 
 
 def test_entities_are_shown_by_name_and_colour():

@@ -46,7 +46,7 @@ from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_opti
 from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.contract import Contract, Result
 from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, named_of, warn_of
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, Note, named_in, named_of, warn_of
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.texts import texts_outside
 from boustro.tasks.labellings import Labelling
@@ -338,7 +338,7 @@ class Task(Contract[Input, Result]):
             weight=weak_weight,
         )
         self.fitted = fit_best(plans_to_choose(self._asked, self._params["head"]), examples, seed, cross_validate)
-        self.keep_columns(reading)
+        self.keep_columns(reading, X)
         return self
 
     def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
@@ -353,9 +353,9 @@ class Task(Contract[Input, Result]):
         others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
         return self.read(given, **others, **kept_for(given, reading))
 
-    def keep_columns(self, options: Mapping[str, Any]) -> None:
+    def keep_columns(self, options: Mapping[str, Any], data: Any = None) -> None:
         """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
-        if named := named_of(options):
+        if named := named_of(options) or named_in(data):
             self.fitted = replace(self.fitted, record=self.record | {KEPT: named})
 
     def kept_reading(self, data: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -151,7 +151,9 @@ def _scores(config: dict[str, Any]) -> str:
     scores, judged = config["record"].get("dev_scores"), config["record"].get(KEY)
     if not scores:
         sentences = format_estimate(judged, TASKS[config["task"]].examples) if judged else ()
-        return "\n".join(["There was no development set.", *(f"- {sentence}" for sentence in sentences)])
+        return "\n".join(
+            ["There was no development set.", *([""] if sentences else []), *(f"- {s}" for s in sentences)]
+        )
     heads, *rows = ([_cell(cell) for cell in row] for row in score_table(scores))
     signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
     return (
@@ -169,7 +171,7 @@ def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
     ]
     facts = {
         "seed": record["seed"],
-        "best epoch": record["best_epoch"],
+        **({"best epoch": record["best_epoch"]} if record["dev"] else {}),
         "settings": _settings({**config["config"], **config["head_options"]}),
         **_made_by(manifest["made_by"]),
     }

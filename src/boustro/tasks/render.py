@@ -63,13 +63,15 @@ def colours(label: str) -> Colour:
     return COLOURS.get(label) or SPARE[_digest(label)[0] % len(SPARE)]
 
 
-def page_colours(labels: Iterable[str]) -> dict[str, Colour]:
+def page_colours(labels: Iterable[str], in_order: bool = False) -> dict[str, Colour]:
     """The colours of a page's labels, all different for up to 90 labels.
 
-    A label whose colour is taken gets the next free one; when all are taken, colours repeat with an underline.
+    A label whose colour is taken gets the next free one; when all are taken, colours repeat with an underline. With
+    `in_order` labels that come later change no colour of others.
     """
     chosen: dict[str, Colour] = {}
-    for label in sorted(set(labels), key=lambda label: (label not in COLOURS, label)):
+    named = dict.fromkeys(labels)
+    for label in named if in_order else sorted(named, key=lambda label: (label not in COLOURS, label)):
         first = ALL_COLOURS.index(colours(label))
         turned = (*ALL_COLOURS[first:], *ALL_COLOURS[:first])
         choice = (replace(colour, line=line) for line in LINE_STYLES for colour in turned)
@@ -147,9 +149,9 @@ def css_class(label: str) -> str:
     return "e-" + _digest(label).hex()[:8]
 
 
-def css(labels: Iterable[str]) -> str:
-    """The style rules of these labels' marks, light and dark."""
-    chosen = page_colours(labels).items()
+def css(labels: Iterable[str], in_order: bool = False) -> str:
+    """The style rules of these labels' marks, light and dark; for `in_order` see `page_colours`."""
+    chosen = page_colours(labels, in_order).items()
     lines = {x: "" if c.line == "none" else f";border-bottom:3px {c.line}" for x, c in chosen}
     light = "".join(f".{css_class(x)}{{background:{c.light}{lines[x]}}}" for x, c in chosen)
     dark = "".join(f".{css_class(x)}{{background:{c.dark}{lines[x]}}}" for x, c in chosen)

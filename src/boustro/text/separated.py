@@ -34,6 +34,7 @@ QUOTE_RULE = 'a cell that begins with a quote ends with one, and others within i
 QUOTED_PART = re.compile(r'((?:[^"]|"")*+)"')
 """From behind the quote that opens a cell to the one that closes it."""
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+WITH_POINT = re.compile(r"[+-]?\d*\.\d+")
 NUMBER = re.compile(r"[+-]?[\d.,]*(e[+-]?\d+)?", re.IGNORECASE)
 COLUMN_NAME = re.compile(r"(?:\w+(?:[ ._/-]\w+){0,2})?")
 """The name of a column, which is shorter than a sentence."""
@@ -72,6 +73,8 @@ class Dialect:
     """The line before the head that names the separator, such as `sep=;`."""
     quotes: bool = True
     """Whether cells can be quoted; else a quote is a letter."""
+    point: str = "."
+    """Decimal separator of numbers."""
 
     @property
     def start(self) -> str:
@@ -85,7 +88,7 @@ class Dialect:
 
     def format(self, cells: Sequence[Any], spelled: Sequence[str] = ()) -> str:
         """A row, with its end: first the cells that are `spelled` as a file has them."""
-        written = [*spelled, *(self.spell(cell_text(cell)) for cell in cells)]
+        written = [*spelled, *(self.spell(self._text(cell)) for cell in cells)]
         if len(written) == 1 and not written[0].strip():
             written = [f'"{written[0]}"']  # bare it would be a blank line
         return self.separator.join(written) + self.end
@@ -94,6 +97,9 @@ class Dialect:
         """A cell, in quotes where it would be read otherwise without them."""
         breaks = self.separator in cell or "\n" in cell or "\r" in cell or cell.startswith(BYTE_ORDER_MARK)
         return in_quotes(cell) if breaks or (self.quotes and '"' in cell) else cell
+
+    def _text(self, cell: Any) -> str:
+        return cell_text(cell).replace(".", self.point) if isinstance(cell, float) else cell_text(cell)
 
     def as_given(self, row: CellRow) -> str:
         """A row as it stands in its file."""

@@ -10,7 +10,7 @@ read again, is in the line. Parquet and Arrow files that become one of them keep
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from boustro.text.columnar import Types, write_columns
 from boustro.text.documents import is_stream
 from boustro.text.files import TABULAR, Rows, TableRow, open_rows
 from boustro.text.rows import file_ending
-from boustro.text.separated import CellRow, Dialect, no_formula
+from boustro.text.separated import WITH_POINT, CellRow, Dialect, no_formula
 from boustro.text.workbooks import SHEET_ROWS, refuse_in_sheet, write_sheet
 
 ROWS = 1024
@@ -82,6 +82,7 @@ def look(
     survey = Survey(types=Types() if output in ("parquet", "arrow") else None)
     if not can_read_again(files):
         return survey
+    pointed = False
     opened, counted, name = [_table_of(file, reads, columns) for file in files], [0], out or Path(f"answers.{output}")
     for file, table in zip(files, opened, strict=True):
         if table is not None:
@@ -98,6 +99,7 @@ def look(
                 table.notes.clear()
             for place, record in some:
                 survey.add(record, output)
+                pointed = pointed or any(isinstance(v, str) and WITH_POINT.fullmatch(v) for v in record.values())
                 if output == "sheet":
                     refuse_in_sheet(record, place, name)
             if survey.types is not None and not typed:
@@ -107,7 +109,9 @@ def look(
     survey.rows = None if None in counted else counted[0]
     first = opened[0]
     if first is not None and first.dialect and file_ending(Path(files[0])) == f".{output}":
-        survey.dialect = first.output_dialect
+        # a spreadsheet that separates by semicolons has decimal commas, and takes 1.05 for a day in May
+        point = "," if first.dialect.separator == ";" and not pointed else "."
+        survey.dialect = replace(first.output_dialect, point=point)
         survey.head = first.head if len(files) == 1 else None
     if first is not None and all(table is not None and _is_alike(table, first) for table in opened):
         survey.alike = [table for table in opened if table is not None]

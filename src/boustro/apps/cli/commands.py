@@ -133,7 +133,7 @@ def fit(
             how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
             given, seconds = Examples(train=sentences, **how), 0.0 if dev else cross_validate
             model.fitted = fit_best(plans_to_choose(model.plan, head), given, seed, seconds)
-            model.keep_columns(vars(reading))
+            model.keep_columns(vars(reading), train)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)

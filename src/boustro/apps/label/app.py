@@ -134,7 +134,10 @@ class LabellingApp:
             self.steps[name](given)
             state = self.session.view()
         self.work.answered()
-        styles = {"css": css(state["labels"]), "classes": [css_class(label) for label in state["labels"]]}
+        styles = {
+            "css": css(state["labels"], in_order=True),
+            "classes": [css_class(label) for label in state["labels"]],
+        }
         return {**state, **styles, "problem": self.work.problem, "file": str(self.session.file.path)}
 
     def _panel(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from boustro.output import print_notices
 from boustro.store import fingerprint
 from boustro.tasks.data import load_data
 from boustro.tasks.data.named import no_column, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, SHOWN_COLUMN, DataOptions, Note, missing_file
 from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
 from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
@@ -133,6 +133,7 @@ def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dic
         if isinstance(row, Mapping) and keys:
             names = row.padded if isinstance(row, files.TableRow) else {}
             found[where] = {names.get(key, key): value for key, value in row.items() if key not in keys}
+            found[where] |= {SHOWN_COLUMN: keys[0]} if options.text_column else {}
     return found
 
 

@@ -22,6 +22,7 @@ from boustro.options import command_line
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
+    TEXT_KEYS,
     DataOptions,
     LabelledData,
     Lines,
@@ -57,6 +58,7 @@ def read_data(
     delimiter: str | None = None,
     word_column: int | str | None = None,
     tag_column: int | str | None = None,
+    text_column: str | Sequence[str] = (),
     unlabelled: bool = False,
 ) -> list[Sentence]:
     """Read sentences tagged in BIO, or with plain labels where the scheme is `labels`.
@@ -65,11 +67,25 @@ def read_data(
     sentences without labels. A warning counts what was changed (repaired tags, widened entities).
     """
     options = DataOptions(scheme=scheme, delimiter=delimiter, word_column=word_column, tag_column=tag_column)
+    if column := text_column if isinstance(text_column, str) else next(iter(text_column), None):
+        data, options = _under_text(data, column, options)
     labelled = load_data(data, options)
     if not unlabelled:
         refuse_unlabelled(labelled.sentences)
     warn_of(labelled.notes, labelled.name)
     return labelled.sentences
+
+
+def _under_text(data: Data, column: str, options: DataOptions) -> tuple[Data, DataOptions]:
+    """The data with this column as that of the text, which of files the reader looks for."""
+    if isinstance(data, (str, Path)) or hasattr(data, "column_names"):
+        return data, replace(options, word_column=column)
+    if hasattr(data, "columns") and hasattr(data, "to_dict"):
+        if column not in data.columns:
+            raise ValueError(f"the given table has no column {column!r}; found: {', '.join(map(str, data.columns))}")
+        return data.rename(columns={column: TEXT_KEYS[0]}), options
+    items = as_list(data, "a file, a data set's name, or labelled sentences")
+    return [{TEXT_KEYS[0] if k == column else k: v for k, v in item.items()} for item in items], options
 
 
 def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledData:

@@ -6,10 +6,12 @@ converts to BIO and records each repair, so all formats follow the same rules. W
 wherever it is stored.
 """
 
+import json
 import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -46,7 +48,7 @@ PADDED_TAGS = "sentences with white space around tags or labels, read without it
 NOT_READ = "records with fields that this task does not read: {}"
 ABOUT = re.compile(
     r"_.*|(.*_)?(u?id|hash|index|idx|number)|meta(data)?|doc(ument)?|file(name)?|source|url|title|date|time(stamp)?|"
-    r"lang(uage)?|split|author|annotator|user(name)?|where",
+    r"lang(uage)?|split|author|annotator|user(name)?|where|text_column",
     re.IGNORECASE,
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
@@ -109,6 +111,9 @@ def named_columns(text_column: str | Sequence[str] = (), label_column: str | Non
 COLUMN_OPTIONS = ("scheme", "delimiter", "word_column", "tag_column", "text_column", "label_column")
 """Those that say how the columns of data are read, which a trained folder keeps."""
 
+SHOWN_COLUMN = "text_column"
+"""Where an answer on the labelling page says which column its text is from."""
+
 KEPT = "columns"
 """Where the record of a trained folder has them."""
 
@@ -117,6 +122,16 @@ def named_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The `COLUMN_OPTIONS` that are given, as JSON holds them."""
     given = {name: options[name] for name in COLUMN_OPTIONS if options.get(name) not in (None, [])}
     return {n: list(v) if isinstance(v, tuple) else v for n, v in given.items() if v != getattr(DEFAULT_OPTIONS, n)}
+
+
+def named_in(data: Any) -> dict[str, Any]:
+    """The column that the texts of a file of answers of `boustro label` are from (`SHOWN_COLUMN`), as `named_of`."""
+    if not isinstance(data, (str, Path)) or not Path(data).is_file():
+        return {}
+    with suppress(ValueError, AttributeError), Path(data).open(encoding="utf-8") as file:
+        column = json.loads(file.readline()).get(SHOWN_COLUMN)
+        return {"text_column": [column]} if isinstance(column, str) else {}
+    return {}
 
 
 def refuse_tag_options(options: DataOptions) -> None:

@@ -37,7 +37,7 @@ LONGEST_MEANING = 100
 """Words that describe a label."""
 WORDLESS_TEXTS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
-MANY_LABELS = 10  # fewer may be one example each of what is labelled from now on
+LIKE_IDS = 10  # fewer may be one example each of what is labelled from now on
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 Gold = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
@@ -111,7 +111,7 @@ def note_once(named: Named, columns: Iterable[Any], notes: list[Note]) -> None:
     """Note where every label of many stands on one text only, so that nothing is learned; (place, record) pairs."""
     labels = [record.get(LABEL_KEY) for _, record in named if isinstance(record, Mapping)]
     names = {label for label in labels if is_label(label)}
-    if MANY_LABELS <= len(names) == len(labels):
+    if LIKE_IDS <= len(names) == len(labels):
         among = ", ".join(map(str, columns))
         said = f"labels that stand once each, as an id does; --label-column names another of {among}"
         notes.extend(Note(said, where) for where, _ in named)

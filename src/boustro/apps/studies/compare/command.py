@@ -6,7 +6,7 @@ Slow imports happen when the command runs, so that its help appears at once.
 """
 
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, Literal
 
 from boustro.apps.studies.core.options import StudyData, StudyRun
@@ -105,7 +105,7 @@ def fewshot(
     how: dict[str, Any] = {"seeds": seeds or NUM_DRAWS, "budget": None}
     if paper:
         heads, how = ("mlp",), {"seeds": BEST, "budget": budget or BUDGET}
-    how |= {"shots": shots, "title": "Few labelled examples"}
+    how |= {"shots": shots, "title": "Few labelled examples", "preset": preset}
     _run(data, run, task, reading, encoders, heads, vary, training, of_heads, **how)
 
 
@@ -122,6 +122,7 @@ def _run(
     first: int | None = None,
     *,
     shots: tuple[int, ...],
+    preset: str = "default",
     **how: Any,
 ) -> None:
     from boustro.tasks import TASKS, task_class
@@ -153,9 +154,14 @@ def _run(
         run=run,
         **how,
     )
+    for k in sorted({*grid.shots} - {*grid.distinct_shots}):
+        print(f"note: K = {k:,} is left out, as a smaller K draws all that there is to draw", file=sys.stderr)
+    grid = replace(grid, shots=grid.distinct_shots)
     if (results := run_study(grid, run)) and not run.quiet:
+        usual = config.preset(preset)  # is for few examples, and the command trains on all
         given = {field.name: value for each in (training, of_heads, reading) for field in fields(each)
-                 if (value := getattr(each, field.name)) != field.default}  # fmt: skip
+                 if (value := getattr(each, field.name)) not in (field.default, usual.get(field.name, field.default))
+                 }  # fmt: skip
         given = {"task": task} | given
         print(f"next: {_best(results, data, given)}", file=sys.stderr)
 

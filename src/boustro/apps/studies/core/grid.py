@@ -81,6 +81,12 @@ class Grid(Cells):
         """For every K, the numbers of each draw's examples."""
         return DRAWS[self.drawing](self.train, self.shots, self.seeds) if self.shots else {}
 
+    @property
+    def distinct_shots(self) -> tuple[int, ...]:
+        """The K without those whose draws are the ones of a smaller K, which has all that there is."""
+        drawn = {k: [{*draw.tolist()} for draw in draws] for k, draws in self.draws.items()}
+        return tuple(k for n, k in enumerate(drawn) if n == 0 or drawn[k] != drawn[self.shots[n - 1]])
+
     def shortages(self) -> Iterator[str]:
         """Of what there is too little in the training set, for notices."""
         for shots, (draw, *_) in self.draws.items():

@@ -16,6 +16,9 @@ from boustro.metrics.spans import entity_keys
 from boustro.tasks.render import as_html, as_text, css_class, word_entities
 from boustro.types import Entity
 
+UNKNOWN = "–"
+"""A cell of which nothing is known, such as a score of no example."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
@@ -41,6 +44,15 @@ class Table:
     def cells(self) -> list[list[TableCell]]:
         """The rows, with a `TableCell` for every text."""
         return [[TableCell(cell) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
+
+    def with_figures(self) -> "Table | None":
+        """The table without the rows and columns in which nothing is known; `None` where that is all of it."""
+        known = [[bool(cell.text and cell.text != UNKNOWN) for cell in row] for row in self.cells]
+        rows = [n for n, row in enumerate(known) if any(row[1:]) or len(row) == 1]
+        columns = [n for n in range(len(self.heads)) if n == 0 or any(known[row][n] for row in rows)]
+        kept = [[self.rows[row][n] for n in columns] for row in rows]
+        best = frozenset(n for n, row in enumerate(rows) if row in self.best)
+        return Table(self.caption, [self.heads[n] for n in columns], kept, best) if rows else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +162,7 @@ def to_html(block: Block) -> str:
             shown = " open" if block.shown else ""
             return f"<details{shown}><summary>{html.escape(block.summary)}</summary>{inner}</details>"
         case Table():
-            return _html_table(block)
+            return _html_table(table) if (table := block.with_figures()) else ""
         case ExampleSentence():
             return _html_example(block)
         case ExampleAnswers():
@@ -179,11 +191,13 @@ def to_markdown(block: Block) -> str:
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
         case Table():
-            rows = [[f"{c.text} ({c.note})" if c.note else c.text for c in row] for row in block.cells]
+            if (table := block.with_figures()) is None:
+                return ""
+            rows = [[f"{c.text} ({c.note})" if c.note else c.text for c in row] for row in table.cells]
             head, *lines = [
-                "| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in [block.heads, *rows]
+                "| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in [table.heads, *rows]
             ]
-            return "\n".join([block.caption, "", head, "|---|" + "---:|" * (len(block.heads) - 1), *lines]) + "\n"
+            return "\n".join([table.caption, "", head, "|---|" + "---:|" * (len(table.heads) - 1), *lines]) + "\n"
         case ExampleSentence():
             answers = [("reference", block.gold), *block.answers]
             width = max(len(who) for who, _ in answers)
