@@ -380,7 +380,7 @@ def test_bad_labels_are_refused(labels, said):
         Classifier.from_labels(labels)
 
 
-def test_predict_without_a_model(tmp_path, capsys):
+def test_predict_without_a_model(tmp_path, capsys, monkeypatch):
     table = tmp_path / "messages.csv"
     rows = "\n".join(f"{n};{text}" for n, text in enumerate(TEXTS))
     table.write_text(f"id;message\n{rows}\n", "utf-8")
@@ -403,6 +403,11 @@ def test_predict_without_a_model(tmp_path, capsys):
     assert main(found) == 1 and "rows.jsonl:2 is 5" in (said := capsys.readouterr().err) and "--errors FILE" in said
     assert main([*found, "--errors", str(tmp_path / "bad.jsonl")]) == 0 and capsys.readouterr().out.count("\n") == 1
     assert '"place": "' in (tmp_path / "bad.jsonl").read_text("utf-8")
+    monkeypatch.setattr("boustro.tasks.label_names.MOST_TEXTS", 1)  # a broken row that comes later ends the run there
+    monkeypatch.setattr("boustro.apps.batch.predict.ROWS", 1)
+    found = [*found, "--out", str(tmp_path / "found.jsonl")]
+    assert main(found) == 1 and "1 rows are kept" in capsys.readouterr().err
+    assert main([*found, "--resume", "--errors", str(tmp_path / "late.jsonl")]) == 0
     for more, said in (
         (["--recall", "0.9"], "--recall is for taggers"),
         (["--live"], "--live is for taggers"),

@@ -378,6 +378,8 @@ def _predict_labels(
         folder = Path(place) / "classifier"
         model = make(islice(texts, MOST_TEXTS))
         print_notices(Counter(model.record["notices"]))
+        # the time it took is left out, so that --resume finds the same model
+        model.fitted = replace(model.fitted, record=model.record | {"encode_seconds": 0.0, "train_seconds": 0.0})
         model.save_pretrained(folder)
         opened = OpenedFolder(folder, None, run.device, run.cache)
         predict_files(opened, files, format, reads, explain, text_column, output, run, model)
