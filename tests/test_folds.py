@@ -436,6 +436,8 @@ def test_a_part_is_answered_by_the_head_that_the_others_choose(tiny_pair, monkey
         return {n: Answer(entities=(entity,)) for n, entity in found.items()}
 
     monkeypatch.setattr(module, "answers_left_out", answers)
+    assert "mlp was not tried: fewer than 50 labels" in choose_head([plan, other], given, 1).told
+    monkeypatch.setattr(module, "LEAST_LABELS", 20)
     choice = choose_head([plan, other], given, 1)
     kinds = {place[n]: plan.head_kind for n, plan in enumerate(choice.heads)}
     assert choice.plan is plan and kinds == {0: "mlp", 1: "mlp", 2: "ridge", 3: "ridge", 4: "ridge"}
@@ -518,8 +520,9 @@ def test_fit_says_it_where_there_is_no_development_set(tiny_pair, tmp_path, caps
     assert "cross-validated" not in capsys.readouterr().out
 
 
-def test_the_command_and_python_choose_the_same_head(tiny_lm, tmp_path):
+def test_the_command_and_python_choose_the_same_head(tiny_lm, tmp_path, monkeypatch):
     """And a second training chooses anew, by the default kind of head again where there are too few."""
+    monkeypatch.setattr(module, "LEAST_LABELS", 0)
     lm, data = str(tiny_lm("llama")), tmp_path / "t.jsonl"
     spans = ([(t.find(name), t.find(name) + len(name), label) for name, label in own] for t, own in EXAMPLES)
     rows = [{"text": t, "entities": [dict(zip(("start", "end", "label"), span, strict=True)) for span in own]}
