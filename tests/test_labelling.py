@@ -139,7 +139,8 @@ def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, t
     assert main([*command[1:], "--json", str(shown)]) == 0
     said = capsys.readouterr().err
     assert (
-        f"head: {work.finished.tagger.head_kind}, of 1 by cross-validation (F1: ridge" in said
+        f"head: {work.finished.tagger.head_kind}, of " in said
+        and " by cross-validation (F1: ridge" in said
         and "next: boustro predict" in said
     )
     assert round(json.loads(shown.read_text())["cross_validation"]["score"], 1) == work.finished.f1

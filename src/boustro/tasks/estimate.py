@@ -42,9 +42,9 @@ KEY, CHOICE = "cross_validation", "head_choice"
 """Keys in the record of a model: the estimate, and how the kind of head was chosen."""
 CHOICE_SECONDS = 120.0
 """Seconds that a further kind of head may take to be tried."""
-LEAST_LABELS = 50
-"""Labels in all, such as entities, below which no head is tried that is trained by steps: it takes half of a `fit`, and
-is worse (docs/log.md)."""
+LEAST_LABELS, WELL = 50, 50.0
+"""Labels in all, such as entities, below which no head is tried that is trained by steps where one that is solved at
+once has such a score: it takes half of a `fit`, and is worse then (docs/log.md)."""
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST, ROUGH = 10, 30
 """Different examples, below which nothing is said, and documents or different texts, below which an interval is a rough
@@ -189,9 +189,9 @@ class HeadChoice:
 def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadChoice:
     """Choose one of the plans by five parts left out in turn.
 
-    Those that are solved at once are tried first, and another one while there is time for it, where there are
-    `LEAST_LABELS`. The plan is the first, and there is nothing to say, where there are `FEW_EXAMPLES` different
-    examples or more, or fewer than `FEWEST`.
+    Those that are solved at once are tried first, and another one while there is time for it; of fewer than
+    `LEAST_LABELS` only where those do not answer `WELL`. The plan is the first, and there is nothing to say, where
+    there are `FEW_EXAMPLES` different examples or more, or fewer than `FEWEST`.
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
     if len(plans) < 2 or given.dev or given.weak:
@@ -204,7 +204,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
-        if answered and too_few and not head_class(plan.head_kind).closed_form:
+        if too_few and any(units.score(train, own) >= WELL for own in answered.values()):
             untried[plan.head_kind] = f"fewer than {LEAST_LABELS} labels"
             continue
         try:
