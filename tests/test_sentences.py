@@ -295,7 +295,7 @@ def test_words_stand_beside_a_vector_of_a_text_only_where_there_are_many(folder)
 def test_an_export_is_refused_in_a_sentence(folder, tmp_path, capsys):
     boustro.Classifier(str(folder), cache=False).fit(TOPICS, LABELS).save_pretrained(tmp_path / "topics")
     assert main(["export", str(tmp_path / "topics"), "--out", str(tmp_path / "out")]) != 0
-    assert "not the vector of a text" in capsys.readouterr().err
+    assert ": the vector of a text, of " in capsys.readouterr().err
 
 
 def test_pairs_and_several_labels_read_both(folder):

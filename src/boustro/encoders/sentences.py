@@ -18,7 +18,6 @@ The words have states, too: those of the Transformer, which is a masked or a cau
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from torch import Tensor, nn
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, Stream
 from boustro.encoders.lm import LMEncoder, MaskedEncoder
 from boustro.encoders.loading import (
-    check_model,
     exact_revision,
     load_config,
     load_tokenizer_of,
@@ -197,11 +195,6 @@ def fingerprint_of(place: str, revision: str | None) -> str:
     return read_modules(place, revision).fingerprint()
 
 
-def check_body(place: str, revision: str | None) -> None:
-    """Raise what `read_modules` and `load_config` would, without loading any weights."""
-    check_model(read_modules(place, revision).body, revision)
-
-
 def _object(value: Any, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected an object")
@@ -356,14 +349,10 @@ class TextVectors(Encoder):
         self.num_parameters = of_body + sum(p.numel() for p in self.layers.parameters())
         self.streams = (Stream(f"{spec}, {WHOLE}", 1, self._vectors(["a"]).shape[1], whole=True),)
 
-    @cached_property
-    def _vocabulary(self) -> str:
-        return vocabulary_fingerprint(self.tokenizer)
-
     def identity(self) -> Identity:
         return Identity(
             weights=self._weights,
-            vocabulary=self._vocabulary,
+            vocabulary=vocabulary_fingerprint(self.tokenizer),
             pooling="+".join(self.folder.poolings),
             rest={
                 "layers": [[kind, dict(config)] for kind, config, _ in self.folder.layers],

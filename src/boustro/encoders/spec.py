@@ -266,7 +266,8 @@ class Spec:
             if part.kind.elsewhere:
                 part.kind.elsewhere(place)
             elif part.kind is KINDS[SENTENCES]:
-                lazy("boustro.encoders.sentences:check_body")(place, part.revision)
+                modules = lazy("boustro.encoders.sentences:read_modules")(place, part.revision)
+                check_model(modules.body, part.revision)
             elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
                 check_model(place, part.revision)
 
