@@ -174,7 +174,7 @@ def make_batch(module, step: int) -> dict:
     from boustro.lab.objectives.examples import collate, keyed_generator
     from boustro.lab.objectives.masking import Masking
     from boustro.lab.objectives.prefix_suffix import prefix_suffix
-    from boustro.lab.objectives.split import Split
+    from boustro.lab.objectives.split import PrefixSuffixOptions
 
     if not isinstance(module, MaskedLMWithLoss):
         ids = torch.randint(400, (4, 9), generator=torch.Generator().manual_seed(step))
@@ -183,7 +183,8 @@ def make_batch(module, step: int) -> dict:
     special[[0, 400]] = True
     masking = Masking(mask_id=400, end_id=0, special=special)
     rows = [
-        prefix_suffix(rng.integers(1, 400, 24), keyed_generator(1, step, row), masking, Split()) for row in range(4)
+        prefix_suffix(rng.integers(1, 400, 24), keyed_generator(1, step, row), masking, PrefixSuffixOptions())
+        for row in range(4)
     ]
     return collate(rows)
 

@@ -13,7 +13,7 @@ from boustro.heads.crf.layer import CRF
 from boustro.tasks.data import read_data
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.distill.command import DistillOptions
-from boustro.tasks.distill.training import _soft_targets, distill
+from boustro.tasks.distill.training import _soft_targets, train_student
 
 TAGS = ["O", "B-X", "I-X"]
 
@@ -67,7 +67,7 @@ def teacher(request, tiny_pair):
 def test_a_student_does_what_its_teacher_does(teacher, tiny_lm, tmp_path):
     half = str(tiny_lm("llama", "backward", seed=1, sentinel=True))
     options = DistillOptions(epochs=15, hidden=32, lr=1e-2)
-    made = distill(teacher, half, TEXTS, dev=read_data(ROWS), options=options, cache=False)
+    made = train_student(teacher, half, TEXTS, dev=read_data(ROWS), options=options, cache=False)
     figures = made.figures
     assert figures["agreement"] > 0.9 and figures["compared"] == len(TEXTS) // 10
     assert figures["student"]["parameters"] < figures["teacher"]["parameters"]
@@ -75,13 +75,13 @@ def test_a_student_does_what_its_teacher_does(teacher, tiny_lm, tmp_path):
     made.student.save_pretrained(tmp_path / "s")
     opened = boustro.Tagger.from_pretrained(tmp_path / "s", cache=False)
     assert opened.predict(TEXTS[0]) == made.student.predict(TEXTS[0])
-    untrained = distill(teacher, half, TEXTS, options=DistillOptions(epochs=1, hidden=32, lr=1e-9), cache=False)
+    untrained = train_student(teacher, half, TEXTS, options=DistillOptions(epochs=1, hidden=32, lr=1e-9), cache=False)
     assert untrained.figures["agreement"] < figures["agreement"]
 
 
 def test_a_student_reads_the_mentions_that_its_teacher_read(tiny_pair, tiny_lm):
     pooled = boustro.Tagger(tiny_pair, epochs=2, pool_mentions=True, **HOW).fit(ROWS, seed=1)
-    student = distill(
+    student = train_student(
         pooled, str(tiny_lm("llama", sentinel=True)), TEXTS, seed=1, options=DistillOptions(epochs=1)
     ).student
     assert student.config.pool_mentions and student.config.context == "document"
@@ -120,11 +120,11 @@ def test_labelled_examples_are_learned_beside_the_texts(teacher, tiny_lm):
     other = {"PER": "LOC", "LOC": "PER"}
     swapped = [r | {"entities": [[a, b, other[label]] for a, b, label in r["entities"]]} for r in ROWS]
     options = DistillOptions(epochs=10, hidden=32, lr=1e-2)
-    alone = distill(teacher, half, TEXTS[:24], options=options, cache=False)
-    beside = distill(teacher, half, TEXTS[:24], read_data(swapped * 8), options=options, cache=False)
+    alone = train_student(teacher, half, TEXTS[:24], options=options, cache=False)
+    beside = train_student(teacher, half, TEXTS[:24], read_data(swapped * 8), options=options, cache=False)
     assert beside.student.evaluate(read_data(swapped)).f1 > alone.student.evaluate(read_data(swapped)).f1 + 20
     with pytest.raises(ValueError, match="the teacher cannot teach ORG"):
-        distill(teacher, half, TEXTS, read_data([{"text": "Ada", "entities": [[0, 3, "ORG"]]}]), cache=False)
+        train_student(teacher, half, TEXTS, read_data([{"text": "Ada", "entities": [[0, 3, "ORG"]]}]), cache=False)
 
 
 def test_classifiers_with_one_label_and_with_several(tiny_pair, tiny_lm):
@@ -134,23 +134,23 @@ def test_classifiers_with_one_label_and_with_several(tiny_pair, tiny_lm):
     for data in (one, several):
         made = boustro.Classifier(tiny_pair, "mlp-pool", epochs=15, dropout=0.0, **HOW).fit(data, seed=1)
         options = DistillOptions(epochs=15, hidden=32, lr=1e-2)
-        found = distill(made, half, TEXTS, read_texts(data), read_texts(data), options=options, cache=False)
+        found = train_student(made, half, TEXTS, read_texts(data), read_texts(data), options=options, cache=False)
         assert found.figures["agreement"] > 0.9 and found.figures["student"]["dev"]
 
 
 def test_what_cannot_be_distilled_is_refused(tiny_pair, teacher):
     span = boustro.Tagger(tiny_pair, "span", epochs=1, **HOW).fit(read_data(ROWS), seed=1)
     with pytest.raises(ValueError, match="a span head gives no distribution"):
-        distill(span, tiny_pair, TEXTS, cache=False)
+        train_student(span, tiny_pair, TEXTS, cache=False)
     with pytest.raises(ValueError, match="a span head answers spans, and the teacher tags"):
-        distill(teacher, tiny_pair, TEXTS, options=DistillOptions(head="span"), cache=False)
+        train_student(teacher, tiny_pair, TEXTS, options=DistillOptions(head="span"), cache=False)
     with pytest.raises(ValueError, match="a ridge head is trained at once"):
-        distill(teacher, tiny_pair, TEXTS, options=DistillOptions(head="ridge"), cache=False)
+        train_student(teacher, tiny_pair, TEXTS, options=DistillOptions(head="ridge"), cache=False)
     ridge = boustro.Tagger(tiny_pair, "ridge", cache=False).fit(read_data(ROWS), seed=1)
     with pytest.raises(ValueError, match="a ridge head gives no distribution"):
-        distill(ridge, tiny_pair, TEXTS, options=DistillOptions(head="mlp"), cache=False)
+        train_student(ridge, tiny_pair, TEXTS, options=DistillOptions(head="mlp"), cache=False)
     with pytest.raises(ValueError, match="1 examples in the texts: too few"):
-        distill(teacher, tiny_pair, ["Ada"], cache=False)
+        train_student(teacher, tiny_pair, ["Ada"], cache=False)
 
 
 def test_the_command(tiny_pair, tiny_lm, tmp_path, capsys, monkeypatch):

@@ -15,7 +15,7 @@ from boustro.apps.cli.arguments import Line
 from boustro.apps.cli.known import COMMANDS
 from boustro.apps.cli.main import main, next_command
 from boustro.heads.registry import HEADS
-from boustro.options import Count, Dropout, Positive, Range, Seed, check_options, option_words
+from boustro.options import Count, DropoutRate, Positive, Range, Seed, check_options, option_words
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
 from boustro.text.tokenizers import train_tokenizer
@@ -27,7 +27,7 @@ DATA = [(["Ada", "left", "Vellmar", "."], ["B-PER", "O", "B-LOC", "O"])] * 4
 class Some:
     count: Count = 1
     rate: Positive | None = None
-    drop: Dropout = 0.0
+    drop: DropoutRate = 0.0
     many: tuple[Count, ...] = ()
     two: tuple[str, str] | None = None
     kind: Literal["mix", "concat"] = "mix"

@@ -12,7 +12,7 @@ import boustro
 from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.heads.options import PairOptions
-from boustro.heads.pairs import SIDE_FEATURES, PairBody
+from boustro.heads.pairs import PAIR_FEATURES, PairBody
 from boustro.metrics.score import score_correlation
 from boustro.tasks.data.pairs import make_pair, read_pairs
 from boustro.tasks.labellings.pairs import side_features
@@ -100,7 +100,7 @@ def test_side_features_say_what_the_other_text_has():
     record = {"sentence1": "Ada left", "start1": 4, "end1": 8, "sentence2": "ada slept", "start2": 4, "end2": 9}
     wanted = [[1, 0, 0, 0], [0, 1, 0, 1], [1, 0, 0, 0], [0, 1, 0, 1]]
     np.testing.assert_array_equal(side_features([make_pair(record, "here")]), wanted)
-    assert side_features([]).shape == (0, SIDE_FEATURES)
+    assert side_features([]).shape == (0, PAIR_FEATURES)
     (in_second,) = side_features([make_pair(("", "Ada"), "here")])
     assert in_second.tolist() == [0, 1, 1, 0]  # a name that is missing in the other text
 

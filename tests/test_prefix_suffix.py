@@ -11,7 +11,7 @@ from boustro.apps.cli.main import main
 from boustro.lab.masked import encode
 from boustro.lab.objectives.examples import IGNORED, keyed_generator
 from boustro.lab.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
-from boustro.lab.objectives.split import Split
+from boustro.lab.objectives.split import PrefixSuffixOptions
 from boustro.models.presets import BIGLM, make_masked_config
 from boustro.names import locate_model
 from pretraining import pretrain_words, write_shards
@@ -27,7 +27,7 @@ def test_by_hand():
     """
     pieces = np.array([8, 3, 4, 5, 2, 6, END, 1, 9])
     rng = Scripted(integers=[3], random=[0.5, [0.1, 0.6, 0.6], [0.9, 0.1, 0.1]], permutation=[[1, 0], [0]])
-    found = prefix_suffix(pieces, rng, make_masking(), Split(least_pieces=3))
+    found = prefix_suffix(pieces, rng, make_masking(), PrefixSuffixOptions(least_pieces=3))
     assert found.input_ids.tolist() == [8, 49, 4, 49, 49, 6, END, 1, 9]
     assert found.positions.tolist() == [1, 3, 4, 0, 0, 0, 0, 0, 0]
     assert found.targets.tolist() == [3, 5, 2, *[IGNORED] * 6]
@@ -37,7 +37,7 @@ def test_by_hand():
 
 @given(st.lists(st.integers(0, 48), min_size=1, max_size=80).map(np.array), st.integers(2, 14), st.integers(0, 99))
 def test_what_holds_of_every_draw(pieces, least, seed):
-    masking, split = make_masking(), Split(least_pieces=least)
+    masking, split = make_masking(), PrefixSuffixOptions(least_pieces=least)
     found = prefix_suffix(pieces, keyed_generator(1, 2, seed), masking, split)
     asked = found.targets != IGNORED
     hidden = np.zeros(len(pieces), bool)
@@ -54,7 +54,7 @@ def test_what_holds_of_every_draw(pieces, least, seed):
         assert (np.diff(suffix.astype(int)) >= 0).all(), "a suffix lasts to the end of its document"
         assert all((hidden & content & (found.suffix == part)).any() for part in (False, True))
     full = prefix_suffix(
-        pieces, keyed_generator(1, 2, seed), masking, Split(least_pieces=least, prefix_attention="full")
+        pieces, keyed_generator(1, 2, seed), masking, PrefixSuffixOptions(least_pieces=least, prefix_attention="full")
     )
     assert not full.suffix.any() and (full.input_ids == found.input_ids).all()
 
@@ -62,7 +62,7 @@ def test_what_holds_of_every_draw(pieces, least, seed):
 @pytest.mark.parametrize("draws", [8000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_the_split_and_both_rates_have_the_stated_distributions(draws):
     """Documents of 100 pieces: i ~ U{20 … 80}, β_Y ~ U(0, 1), β_X = 0.3 - 0.2 β_Y, each to its rounding."""
-    pieces, masking, split = np.arange(100) % 40 + 1, make_masking(), Split()
+    pieces, masking, split = np.arange(100) % 40 + 1, make_masking(), PrefixSuffixOptions()
     first, shares = np.empty(draws, int), np.empty((draws, 2))
     rng = np.random.default_rng(0)
     for n in range(draws):
@@ -177,7 +177,7 @@ def test_the_size_for_a_processor_has_the_shape_of_the_shipped_forward_lm():
 
 def test_options_have_ranges():
     with pytest.raises(ValueError, match="least_pieces must be at least 2"):
-        Split(least_pieces=1)
+        PrefixSuffixOptions(least_pieces=1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 from boustro.apps.cli.main import main
 from boustro.arrays import unit
-from boustro.heads.centroids import SIDE_FEATURES, SenseTargets, held_out_credit
+from boustro.heads.centroids import SENSE_FEATURES, SenseTargets, held_out_credit
 from boustro.heads.inputs import Kinship
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head
@@ -185,7 +185,7 @@ def occurrences(seed: int = 0):
 def solved(vectors, entries, labels, documents, prior=None):
     """A head of centroids that learned from occurrences, without a transform; and what it reads of them."""
     options = CentroidOptions(transform="raw", prior=prior)
-    head = make_head("centroids", options, [(1, 6)], sum(SENSES, ()), side=SIDE_FEATURES)
+    head = make_head("centroids", options, [(1, 6)], sum(SENSES, ()), side=SENSE_FEATURES)
     candidates = np.array([(0, 3), (3, 5)], np.float32)[entries]
     read = torch.from_numpy(np.concatenate([vectors, candidates], 1)), torch.ones(len(vectors), dtype=torch.int64)
     occurring = [n for n, own in enumerate(labels) for _ in own]

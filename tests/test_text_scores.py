@@ -12,7 +12,7 @@ from boustro.lab.generation.canvas import Canvas
 from boustro.lab.generation.draws import Draws
 from boustro.lab.generation.models import MaskedLM, open_lm
 from boustro.lab.generation.options import ScoreConfig
-from boustro.lab.generation.scores import SCORES
+from boustro.lab.generation.scores import MASKED_SCORES
 from boustro.lab.generation.strategies import causal_log_probs
 from boustro.lab.judges import best
 from generators import SamePlaces, Table, write_masked_lm
@@ -25,7 +25,7 @@ ROWS = list(range(len(TEXTS)))
 
 def score(name: str, read, texts: torch.Tensor = TEXTS, **options) -> torch.Tensor:
     draws = Draws(options.get("seed", 1), list(range(len(texts))))
-    return SCORES[name](read, texts, torch.full_like(texts, MASK), ScoreConfig(**options), draws).log_probs
+    return MASKED_SCORES[name](read, texts, torch.full_like(texts, MASK), ScoreConfig(**options), draws).log_probs
 
 
 def tiny_vocabulary() -> MaskedLM:
@@ -48,7 +48,7 @@ def test_likelihoods_sum_to_one_over_all_texts(name, seed):
 def test_so_they_do_with_an_lm_and_a_prompt(name):
     model = tiny_vocabulary()
     canvas = Canvas.of(model, [[7, 30, 12, 41]] * len(TEXTS), PLACES)
-    found = SCORES[name](canvas.reader(), TEXTS + 10, canvas.blank(), ScoreConfig(), Draws(1, ROWS)).log_probs
+    found = MASKED_SCORES[name](canvas.reader(), TEXTS + 10, canvas.blank(), ScoreConfig(), Draws(1, ROWS)).log_probs
     assert found.double().exp().sum().item() == pytest.approx(1, abs=1e-5)
     assert found.std() > 0.1
 
@@ -113,7 +113,7 @@ def test_a_score_without_a_prompt_does_not_depend_on_the_batch(name, tmp_path, t
     def of(texts: torch.Tensor) -> torch.Tensor:
         canvas = Canvas.of(model, [[]] * len(texts), texts.shape[1])
         draws = Draws(1, list(range(len(texts))))
-        return SCORES[name](canvas.reader(), texts, canvas.blank(), ScoreConfig(), draws).log_probs
+        return MASKED_SCORES[name](canvas.reader(), texts, canvas.blank(), ScoreConfig(), draws).log_probs
 
     rows = rows[model.writable[rows].all(1)]
     together = of(rows)

@@ -98,7 +98,7 @@ Seed = Annotated[int, Range(0, 2**32 - 1)]
 Share = Annotated[float, Range(0, 1)]
 ShareAboveZero = Annotated[float, Range(0, 1, without_low=True)]
 Recall = Annotated[float, Range(0.5, 0.999)]
-Dropout = Annotated[float, Range(0, 1, without_high=True)]
+DropoutRate = Annotated[float, Range(0, 1, without_high=True)]
 Positive = Annotated[float, above(0)]
 PositiveOrZero = Annotated[float, Range(0)]
 

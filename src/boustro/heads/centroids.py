@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from boustro.arrays import unit
 from boustro.heads.base import Head
 from boustro.heads.embedding import FittedTransform
-from boustro.heads.inputs import SENSE as SIDE_FEATURES
-from boustro.heads.inputs import Kinship
+from boustro.heads.inputs import SENSE_FEATURES, Kinship
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import CentroidOptions
 
@@ -54,7 +53,7 @@ class CentroidBody(nn.Module):
 
     def __init__(self, width: int, num_labels: int, options: CentroidOptions) -> None:
         super().__init__()
-        width -= SIDE_FEATURES
+        width -= SENSE_FEATURES
         self.transform = FittedTransform(options.transform, width)
         self.centroids = nn.Parameter(torch.zeros(num_labels, width, dtype=torch.float16), requires_grad=False)
         self.register_buffer("counts", torch.zeros(num_labels, dtype=torch.int64))
@@ -90,7 +89,7 @@ class CentroidHead(Head):
         check_lengths(lengths, len(vectors))
         vectors = vectors
         examples = torch.arange(len(lengths)).repeat_interleave(lengths.cpu()).to(vectors.device)
-        marked = vectors[:, -1] > vectors[:, -SIDE_FEATURES]
+        marked = vectors[:, -1] > vectors[:, -SENSE_FEATURES]
         pooled = vectors.new_zeros(len(lengths), vectors.shape[1])
         pooled[examples[marked]] = vectors[marked]
         return pooled
@@ -101,7 +100,7 @@ class CentroidHead(Head):
     ) -> None:
         """Set the transform, the centroids, the counts and, where it is not given, the prior."""
         words, body = pooled.cpu().numpy(), self.body
-        vectors = words[:, :-SIDE_FEATURES].astype(np.float16)
+        vectors = words[:, :-SENSE_FEATURES].astype(np.float16)
         transform = body.transform.fit(vectors)
         for start in range(0, len(vectors), BLOCK_OCCURRENCES):
             vectors[start : start + BLOCK_OCCURRENCES] = unit(
@@ -114,7 +113,7 @@ class CentroidHead(Head):
         body.centroids.copy_(torch.from_numpy(centroids_of(vectors, rows)))
         if self.options.prior is not None:
             return
-        entries = np.unique(words[:, -SIDE_FEATURES:].astype(np.int64), axis=0)
+        entries = np.unique(words[:, -SENSE_FEATURES:].astype(np.int64), axis=0)
         senses = [rows[start:stop] for start, stop in entries]
         credit, total = held_out_credit(vectors, senses, np.arange(len(words)) if kin is None else kin.groups)
         if total:
@@ -125,10 +124,10 @@ class CentroidHead(Head):
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
         pooled, body = self.pool(vectors, lengths).cpu().numpy(), self.body
-        x = unit(body.transform.transform.apply(pooled[:, :-SIDE_FEATURES]))
+        x = unit(body.transform.transform.apply(pooled[:, :-SENSE_FEATURES]))
         centroids, counts, prior = body.centroids.cpu().numpy(), body.counts.cpu().numpy(), self.prior
         scores = []
-        for vector, (start, stop) in zip(x, pooled[:, -SIDE_FEATURES:].astype(np.int64), strict=True):
+        for vector, (start, stop) in zip(x, pooled[:, -SENSE_FEATURES:].astype(np.int64), strict=True):
             cosines, own = centroids[start:stop].astype(np.float32) @ vector, counts[start:stop]
             found = np.where(own > 0, cosines + prior * np.log(own + 1), -np.inf)
             scores.append(found if own.any() else found[:0])

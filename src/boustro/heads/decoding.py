@@ -31,7 +31,7 @@ from boustro.heads.crf.decode import (
     posteriors,
     softmax,
 )
-from boustro.heads.crf.tags import Form, entity_forms, split_tag
+from boustro.heads.crf.tags import TagForm, entity_forms, split_tag
 from boustro.heads.inputs import sentence_starts
 from boustro.heads.options import SequenceOptions
 from boustro.heads.span.decoding import FoundSpan, overlaps, overlaps_or_joins, resolve
@@ -125,7 +125,7 @@ class TagDecoder:
         words, chain = self._warm(scores)
         return posteriors(words, lengths, chain).astype(np.float32)
 
-    def _spans(self, scores: np.ndarray, lengths: np.ndarray, least: float) -> "Spans":
+    def _spans(self, scores: np.ndarray, lengths: np.ndarray, least: float) -> "FoundSpans":
         words, chain = self._warm(scores)
         return span_posteriors(
             words, lengths, chain, entity_forms(self.labels), self.options.max_span or LONGEST_SPAN, least
@@ -152,13 +152,13 @@ def per_sentence(lengths: np.ndarray, *arrays: np.ndarray) -> list[Any]:
     return list(zip(*(np.split(array, ends) for array in arrays), strict=True))
 
 
-Spans = list[list[FoundSpan]]
+FoundSpans = list[list[FoundSpan]]
 """Per sentence, in order of position."""
 
 
 def span_posteriors(
-    scores: np.ndarray, lengths: np.ndarray, chain: Chain, forms: Sequence[Form], longest: int, least: float
-) -> Spans:
+    scores: np.ndarray, lengths: np.ndarray, chain: Chain, forms: Sequence[TagForm], longest: int, least: float
+) -> FoundSpans:
     """All spans of at most `longest` words whose probability for a type is at least `least`, from scores (N, C)."""
     ahead, back = messages(scores, lengths, chain)
     starts = sentence_starts(lengths)
@@ -168,7 +168,7 @@ def span_posteriors(
     sentence = np.repeat(full, lengths[full])
     begin = starts[:-1][sentence]
     left = begin + lengths[sentence] - np.arange(len(scores))  # words to the end
-    spans: Spans = [[] for _ in lengths]
+    spans: FoundSpans = [[] for _ in lengths]
     for kind, form in enumerate(forms):
         into, out = _into(form, ahead, chain, first), _out(form, back, chain, last)
         for size, log_p in enumerate(_log_sums(form, scores, chain, into, out, longest), start=1):
@@ -181,7 +181,7 @@ def span_posteriors(
     return [sorted(sentence_spans) for sentence_spans in spans]
 
 
-def _into(form: Form, ahead: np.ndarray, chain: Chain, first: np.ndarray) -> dict[int, np.ndarray]:
+def _into(form: TagForm, ahead: np.ndarray, chain: Chain, first: np.ndarray) -> dict[int, np.ndarray]:
     """By opening tag (N,): the log of the sum over all that may stand before it, without its own score."""
     by_tag = {}
     for tag in {form.single, form.first} - {-1}:
@@ -195,7 +195,7 @@ def _into(form: Form, ahead: np.ndarray, chain: Chain, first: np.ndarray) -> dic
     return by_tag
 
 
-def _out(form: Form, back: np.ndarray, chain: Chain, last: np.ndarray) -> dict[int, np.ndarray]:
+def _out(form: TagForm, back: np.ndarray, chain: Chain, last: np.ndarray) -> dict[int, np.ndarray]:
     """By closing tag (N,): the log of the sum over all that may follow it."""
     by_tag = {}
     for tag in {form.single, form.last} - {-1}:
@@ -210,7 +210,7 @@ def _out(form: Form, back: np.ndarray, chain: Chain, last: np.ndarray) -> dict[i
 
 
 def _log_sums(
-    form: Form,
+    form: TagForm,
     scores: np.ndarray,
     chain: Chain,
     into: dict[int, np.ndarray],

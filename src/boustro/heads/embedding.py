@@ -46,13 +46,11 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
-from boustro.heads.inputs import WEIGHT, HeadInputs, Kinship, sentence_starts
+from boustro.heads.inputs import WEIGHT_FEATURES, HeadInputs, Kinship, sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import EmbeddingOptions, StatisticsOptions
 from boustro.heads.pooled import pool_max, pool_mean
 from boustro.heads.transforms import TRANSFORMS, Transform, Whitened
-
-SIDE_FEATURES = WEIGHT
 
 
 class VectorHead(Head):
@@ -104,8 +102,8 @@ class StatisticsBody(nn.Module):
 
     def __init__(self, width: int, num_labels: int, options: StatisticsOptions) -> None:
         super().__init__()
-        self.transform = FittedTransform(options.transform or "whitened", width - SIDE_FEATURES)
-        self.component = nn.Parameter(torch.zeros(width - SIDE_FEATURES), requires_grad=False)
+        self.transform = FittedTransform(options.transform or "whitened", width - WEIGHT_FEATURES)
+        self.component = nn.Parameter(torch.zeros(width - WEIGHT_FEATURES), requires_grad=False)
 
 
 class StatisticsHead(VectorHead):

@@ -164,11 +164,11 @@ def each_step(lengths: np.ndarray, backwards: bool = False) -> Iterator[np.ndarr
         yield starts[:going] + (sizes[:going] - 1 - step if backwards else step)
 
 
-PAIR = 4
+PAIR_FEATURES = 4
 """In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.labellings.pairs`)."""
-SENSE = 2
+SENSE_FEATURES = 2
 """Where the candidates of a word begin and end among the labels; 0 and 0 for a word without candidates."""
-WEIGHT = 1
+WEIGHT_FEATURES = 1
 """The weight of a word."""
 BOUNDS = np.array([0, 1, 2, 4, 8, 16])
 COLUMNS = len(BOUNDS) + 1

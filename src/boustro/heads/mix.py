@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 SAMPLED_WORDS = 20_000  # words that components are found among
-Rows = np.ndarray | None
+RowNumbers = np.ndarray | None
 
 
 class LayerConcat(nn.Module):
@@ -52,7 +52,7 @@ class LayerConcat(nn.Module):
         x = x.float()
         return torch.addcmul(-self.mean * self.scale, x, self.scale) if self.standardise else x
 
-    def fit(self, features: np.ndarray, rows: Rows = None, block: int = 512) -> None:
+    def fit(self, features: np.ndarray, rows: RowNumbers = None, block: int = 512) -> None:
         """Compute mean and standard deviation of features (words, L, D), in one pass over blocks that fit a cache, and
         the principal components of some of them; `rows` are those of the words that count, by default all."""
         if self.standardise:
@@ -63,7 +63,7 @@ class LayerConcat(nn.Module):
             some = torch.from_numpy(np.array(features[chosen if rows is None else rows[chosen]]))
             self.axes.copy_(span_components(self.standardised(some)[:, 0], self.axes.shape[1]))
 
-    def _fit_standardisation(self, features: np.ndarray, rows: Rows, block: int) -> None:
+    def _fit_standardisation(self, features: np.ndarray, rows: RowNumbers, block: int) -> None:
         total = torch.zeros(self.mean.shape, dtype=torch.float64)
         squares, count = torch.zeros_like(total), len(features) if rows is None else len(rows)
         for start in range(0, count, block):
@@ -122,7 +122,7 @@ class Mixes(nn.ModuleList):
     def __iter__(self) -> Iterator[LayerConcat]:
         return cast("Iterator[LayerConcat]", super().__iter__())
 
-    def fit(self, streams: Sequence[np.ndarray], rows: Rows = None) -> None:
+    def fit(self, streams: Sequence[np.ndarray], rows: RowNumbers = None) -> None:
         """Fit every stream's mix, as `LayerConcat.fit`, to features (words, L, D) of every stream."""
         for mix, stream in zip(self, streams, strict=True):
             mix.fit(stream, rows)

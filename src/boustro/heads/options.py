@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeVar
 from boustro.options import (
     Count,
     CountOrZero,
-    Dropout,
+    DropoutRate,
     Positive,
     PositiveOrZero,
     Range,
@@ -76,7 +76,7 @@ class StepOptions:
 class TrainedOptions(StepOptions, HeadOptions):
     """Heads that are trained by steps, with their mix of layers."""
 
-    dropout: Dropout = 0.3
+    dropout: DropoutRate = 0.3
     """Dropout probability inside the head."""
     mix_epochs: Annotated[CountOrZero | None, MIXED] = None
     """Epochs that learn the mix of layers, which is then frozen; 0 is the mean of the layers. By default 4, 0 below 100

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
-from boustro.heads.inputs import PAIR as SIDE_FEATURES
+from boustro.heads.inputs import PAIR_FEATURES
 from boustro.heads.layout import pad, unpad
 from boustro.heads.options import PairOptions
 from boustro.heads.pooled import PooledHead, PooledScoreHead, pool_max, pool_mean
@@ -38,13 +38,13 @@ class PairBody(nn.Module):
         k, p = options.hidden or width, options.dropout
         self.enter = nn.Sequential(Dropout(p), nn.Linear(width, k), nn.ReLU())
         self.compare = nn.Sequential(Dropout(p), nn.Linear(2 * k, k), nn.ReLU())
-        one_text = 3 * k, 2 * k + SIDE_FEATURES
+        one_text = 3 * k, 2 * k + PAIR_FEATURES
         joined = 2 * one_text[0] + 2 * one_text[1] if self.symmetric else 4 * one_text[0] + 2 * one_text[1]
         self.leave = nn.Sequential(Dropout(p), nn.Linear(joined, k), nn.ReLU(), Dropout(p), nn.Linear(k, num_labels))
 
     def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "P C"]:
         """Scores (logits); `lengths` (2 P,) of the texts, pair after pair."""
-        side, z = x[:, -SIDE_FEATURES:], self.enter(x)
+        side, z = x[:, -PAIR_FEATURES:], self.enter(x)
         marks = side[:, -1:]
         # a pair may have no marked word
         marked = pool_mean(z * marks, lengths) / pool_mean(marks, lengths).clamp_min(1e-6)

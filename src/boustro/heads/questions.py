@@ -32,7 +32,7 @@ from boustro.heads.layout import check_lengths, pad, texts_of, unpad
 from boustro.heads.options import SpanOptions
 
 SPAN_WIDTH = 32
-Spans = list[tuple[int, int]]
+AnswerBounds = list[tuple[int, int]]
 
 
 class BothWays(nn.Module):
@@ -173,7 +173,7 @@ class QuestionHead(Head):
         spans, null = self.body.compare(question, next(lengths), context, next(lengths))
         return torch.cat([spans.flatten(), null])
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Sequence[Spans | None]) -> Tensor:
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Sequence[AnswerBounds | None]) -> Tensor:
         """Mean over the questions of -log of the probability of all gold spans; 0 for one that cannot be answered."""
         scores, longest = self.scores(vectors, lengths), self.body.max_span
         gold = torch.zeros(scores.shape, dtype=torch.bool)

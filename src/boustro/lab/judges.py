@@ -35,7 +35,7 @@ from boustro.lab.generation.both_ends.reader import EndReader, Ids
 from boustro.lab.generation.canvas import Sides, between
 from boustro.lab.generation.draws import Draws, in_order
 from boustro.lab.generation.models import MaskedLM
-from boustro.lab.generation.scores import SCORES as MASKED_SCORES
+from boustro.lab.generation.scores import MASKED_SCORES
 from boustro.lab.generation.writer import BATCH, Writer
 from boustro.models.pretrained import architecture_kind
 from boustro.store import kind_of

@@ -69,7 +69,7 @@ from boustro.models.loss import best_chunk_rows, lm_loss
 from boustro.models.presets import make_generator_config
 from boustro.models.pretrained import first_position
 
-Ids = Int[Tensor, "B T"]
+IdTensor = Int[Tensor, "B T"]
 Slots = Int[Tensor, "B K"]
 Scalar = Float[Tensor, ""]
 
@@ -95,10 +95,10 @@ class MaskedLMWithLoss(nn.Module):
 
     def forward(
         self,
-        input_ids: Ids,
+        input_ids: IdTensor,
         positions: Slots,
         targets: Slots,
-        documents: Ids,
+        documents: IdTensor,
         suffix: Bool[Tensor, "B T"] | None = None,
         num_targets: Scalar | None = None,
     ) -> dict[str, Scalar]:
@@ -122,11 +122,11 @@ class PairLMWithLoss(MaskedLMWithLoss):
 
     def forward(
         self,
-        input_ids: Ids,
-        segment_ids: Ids,
+        input_ids: IdTensor,
+        segment_ids: IdTensor,
         positions: Slots,
         targets: Slots,
-        documents: Ids,
+        documents: IdTensor,
         is_random: Int[Tensor, " B"],
         num_targets: Scalar | None = None,
     ) -> dict[str, Scalar]:
@@ -140,7 +140,11 @@ class PairLMWithLoss(MaskedLMWithLoss):
 
 
 def encode(
-    lm: PreTrainedModel, input_ids: Ids, documents: Ids, suffix: Bool[Tensor, "B T"] | None = None, **segments: Tensor
+    lm: PreTrainedModel,
+    input_ids: IdTensor,
+    documents: IdTensor,
+    suffix: Bool[Tensor, "B T"] | None = None,
+    **segments: Tensor,
 ) -> Float[Tensor, "B T D"]:
     """The last hidden states, each document encoded as if it were alone, and its prefix as if it had no `suffix`."""
     return lm.base_model(
@@ -254,13 +258,13 @@ class SpanLMWithLoss(MaskedLMWithLoss):
 
     def forward(
         self,
-        input_ids: Ids,
+        input_ids: IdTensor,
         positions: Slots,
         targets: Slots,
         left: Slots,
         right: Slots,
         places: Slots,
-        documents: Ids,
+        documents: IdTensor,
         num_targets: Scalar | None = None,
     ) -> dict[str, Scalar]:
         states, decoder = encode(self.lm, input_ids, documents), self.lm.get_output_embeddings()
@@ -302,11 +306,11 @@ class ReplacedLMWithLoss(nn.Module):
 
     def forward(
         self,
-        input_ids: Ids,
+        input_ids: IdTensor,
         positions: Slots,
         targets: Slots,
         draws: Float[Tensor, "B K"],
-        documents: Ids,
+        documents: IdTensor,
         num_targets: Scalar | None = None,
     ) -> dict[str, Scalar]:
         rows = at(encode(self.generator, input_ids, documents), positions).flatten(0, 1)
@@ -348,7 +352,9 @@ def sample(logits: Float[Tensor, "N V"], draws: Float[Tensor, " N"]) -> Int[Tens
     return places.clamp(max=logits.shape[1] - 1)
 
 
-def replace(input_ids: Ids, positions: Slots, targets: Slots, sampled: Slots) -> tuple[Ids, Bool[Tensor, "B T"]]:
+def replace(
+    input_ids: IdTensor, positions: Slots, targets: Slots, sampled: Slots
+) -> tuple[IdTensor, Bool[Tensor, "B T"]]:
     """The discriminator's input, and which of its pieces are replaced; empty slots change nothing."""
     length = input_ids.shape[1]
     places = positions.masked_fill(targets == -100, length)  # empty slots go to an extra column

@@ -31,7 +31,6 @@ from boustro.store import read_folder, read_json, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
 
-ELMO_KIND = ELMO
 ELMO_FILE = "elmo.safetensors"
 BEGIN, WORD_END, BOUNDARY, PADDING = 256, 257, 258, 259  # after the 256 bytes
 NUM_LETTERS = 260  # 256 bytes and the four marks above
@@ -187,7 +186,7 @@ def save_elmo(folder: Path, elmo: Elmo) -> None:
 
 def load_elmo(path: Path) -> Elmo:
     """The two LMs without the softmax. Raises as `store.open_folder`."""
-    with read_folder(path, ELMO_KIND):
+    with read_folder(path, ELMO):
         shape = read_json(path / "config.json")["shape"]
         elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
         elmo.load_state_dict(load_file(path / ELMO_FILE))

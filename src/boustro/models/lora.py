@@ -126,7 +126,6 @@ def _put_on(model: nn.Module, config: Any) -> Any:
         return find_peft().get_peft_model(model, config)
 
 
-ADAPTATION_KIND = ADAPTATION
 ADAPTATION_FILE = "adaptation.json"
 MASK_KEPT = "none"
 
@@ -155,13 +154,13 @@ def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:
 
 def find_adaptation(path: str) -> Adaptation | None:
     """The `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
-    if kind_of(path) != ADAPTATION_KIND:
+    if kind_of(path) != ADAPTATION:
         return None
-    with read_folder(path, ADAPTATION_KIND):
+    with read_folder(path, ADAPTATION):
         return Adaptation(**read_json(Path(path) / ADAPTATION_FILE))
 
 
 def adapter_fingerprint(path: str) -> str:
     """Of the adapter's files, wherever the folder and its LM are."""
-    files = open_folder(path, ADAPTATION_KIND)["files"]
+    files = open_folder(path, ADAPTATION)["files"]
     return fingerprint({name: files[name]["sha256"] for name in (ADAPTER_FILE, ADAPTER_CONFIG)})

@@ -114,7 +114,7 @@ def memory_limits() -> dict[int | str, int] | None:
     return limits
 
 
-class Quantisation(NamedTuple):
+class QuantisedWeights(NamedTuple):
     """One way to store weights."""
 
     package: str
@@ -147,10 +147,10 @@ def _weights_nf4(compute: torch.dtype) -> Any:
     return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
 
 
-QUANTISATIONS: dict[str, Quantisation] = {
-    "int8": Quantisation("torchao", "int8", ("cpu", "cuda"), _weights_int8),
-    "int8-dynamic": Quantisation("torchao", "int8", ("cpu", "cuda"), _inputs_and_weights_int8),
-    "int4": Quantisation("bitsandbytes", "int4", ("cuda",), _weights_nf4),
+QUANTISATIONS: dict[str, QuantisedWeights] = {
+    "int8": QuantisedWeights("torchao", "int8", ("cpu", "cuda"), _weights_int8),
+    "int8-dynamic": QuantisedWeights("torchao", "int8", ("cpu", "cuda"), _inputs_and_weights_int8),
+    "int4": QuantisedWeights("bitsandbytes", "int4", ("cuda",), _weights_nf4),
 }
 
 

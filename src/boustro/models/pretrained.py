@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 UNUSED = "pooler"  # above the states of a masked LM's body; many files of weights lack it, and nothing here reads it
 POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")  # architectures whose first position is not 0
-Kind = Literal["causal", "masked"]
+ModelKind = Literal["causal", "masked"]
 
 
-def architecture_kind(config: "PretrainedConfig") -> Kind | None:
+def architecture_kind(config: "PretrainedConfig") -> ModelKind | None:
     """Whether an architecture is a masked or a causal LM; None for neither.
 
     A BERT made a decoder is causal, and so is an LM that also reads pictures; an encoder-decoder is neither, whatever

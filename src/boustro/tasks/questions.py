@@ -19,7 +19,7 @@ from boustro.tasks.data.reading import DataOptions, Note, refuse_delimiter, refu
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import NO_ANSWER, Entity, Sentence
 
-Asked = tuple[str, str] | Mapping[str, Any] | Question
+GivenQuestion = tuple[str, str] | Mapping[str, Any] | Question
 """(question, context), a dict with these keys, or a `Question`."""
 
 
@@ -101,9 +101,9 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     @overload
     def predict(self, given: str, context: str) -> SpanAnswer: ...
     @overload
-    def predict(self, given: Asked, context: None = None) -> SpanAnswer: ...
+    def predict(self, given: GivenQuestion, context: None = None) -> SpanAnswer: ...
     @overload
-    def predict(self, given: Iterable[Asked], context: None = None) -> list[SpanAnswer]: ...
+    def predict(self, given: Iterable[GivenQuestion], context: None = None) -> list[SpanAnswer]: ...
     def predict(self, given: Any, context: str | None = None) -> SpanAnswer | list[SpanAnswer]:
         """The answer to a question, or to several.
 

@@ -21,7 +21,7 @@ from boustro.tasks.render import as_html, as_terminal, as_text
 from boustro.text.rows import parse_record
 from boustro.types import Entity, Sentence
 
-Asked = tuple[str, tuple[int, int], tuple[int, int]] | Mapping[str, Any]
+GivenPair = tuple[str, tuple[int, int], tuple[int, int]] | Mapping[str, Any]
 """(text, head, tail), or a dict with these keys."""
 
 
@@ -32,7 +32,7 @@ class AskedPlaces(NamedTuple):
     example: MarkedText
 
 
-class RelationClassifier(Task[Asked, Label]):
+class RelationClassifier(Task[GivenPair, Label]):
     """A frozen encoder and a trained head that names the relation between two marked places of a text.
 
     Args:

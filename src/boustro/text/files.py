@@ -64,7 +64,7 @@ from boustro.text.separated import (
     cell_text,
     json_value,
 )
-from boustro.text.workbooks import SHEET, SheetRow, sheet_rows
+from boustro.text.workbooks import WORKBOOK, SheetRow, sheet_rows
 from boustro.types import Note
 
 HEAD_AGAIN = "lines that name the columns again, as joined files have them, left out"
@@ -333,7 +333,7 @@ def open_rows(
 
 def _form_of(source: LineSource, delimiter: str | None, keys: Sequence[str] | None, words: bool, bare: bool) -> Form:
     ending = file_ending(source.path)
-    if ending == SHEET:
+    if ending == WORKBOOK:
         return "sheet"
     if ending in TABLES or kind_of_file(source.path) in COLUMNS:
         return "columns"

@@ -1,6 +1,6 @@
 """Places that a command line names, looked at before anything is loaded: a mistyped path is said at once.
 
-    folder: Positional[Model], data: Positional[Data]        boustro evaluate nerr dev.conll
+    folder: Positional[Model], data: Positional[DataPlace]   boustro evaluate nerr dev.conll
     boustro: nerr: no such folder; did you mean 'ner'?
 
 A type says what its values should be, as a range does of a number (`options`). What a file holds is judged by who reads
@@ -163,7 +163,7 @@ def _check_on_hub(part: str) -> None:
 
 Model = Annotated[Path, Place(check_model, "MODEL")]
 ServedModel = Annotated[str, Place(check_served, "MODEL")]
-Data = Annotated[Path, Place(check_data, "DATA")]
+DataPlace = Annotated[Path, Place(check_data, "DATA")]
 DataName = Annotated[str, Place(check_data, "DATA")]
 TextFile = Annotated[str, Place(check_text, "DATA")]
 TextSource = Annotated[str, Place(check_source, "DATA")]

@@ -14,12 +14,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.text.kinds import EXCEL
-from boustro.text.kinds import SHEET as SHEET_AS_CSV
+from boustro.text.kinds import EXCEL, SHEET
 from boustro.text.separated import cell_text
 from boustro.types import Note
 
-SHEET = ".xlsx"
+WORKBOOK = ".xlsx"
 UNSTORED = "cells with a formula whose value is not in the file, read as empty; open and save it in a spreadsheet"
 MORE_SHEETS = "sheets behind the first one, which are not read"
 CELL, SHEET_ROWS, SHEET_DIGITS = 32_767, 1_048_576, 15
@@ -45,7 +44,7 @@ def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
     """All rows of the first sheet; `ValueError` for a damaged workbook, `ImportError` where openpyxl is missing."""
     book = _load(path, values=True)
     if not book.worksheets:
-        raise ValueError(f"{path}: the workbook has no sheet with cells; {SHEET_AS_CSV}")
+        raise ValueError(f"{path}: the workbook has no sheet with cells; {SHEET}")
     notes += [Note(MORE_SHEETS, str(path), s.title) for s in book.worksheets[1:] if _has_cell(path, s)]
     formulas = _cells(path, _load(path, values=False).worksheets[0]) if _has_formula(path) else ()
     pairs = zip_longest(_cells(path, book.worksheets[0]), formulas, fillvalue=())
@@ -69,7 +68,7 @@ def _load(path: Path, values: bool) -> Any:
             sheet.reset_dimensions()  # what it says of its size may be wrong
         return book
     except Exception as error:  # a damaged file makes the library raise anything
-        raise ValueError(f"{path}: the workbook is damaged; {SHEET_AS_CSV}") from error
+        raise ValueError(f"{path}: the workbook is damaged; {SHEET}") from error
 
 
 def _cells(path: Path, sheet: Any) -> Iterator[tuple[Any, ...]]:
@@ -79,7 +78,7 @@ def _cells(path: Path, sheet: Any) -> Iterator[tuple[Any, ...]]:
             yield cells
             number += 1
     except (KeyError, ValueError, SyntaxError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: the workbook is damaged after row {number}; {SHEET_AS_CSV}") from error
+        raise ValueError(f"{path}: the workbook is damaged after row {number}; {SHEET}") from error
 
 
 def _has_cell(path: Path, sheet: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.labeller import TABULAR, AnswerForm, Labeller, OpenedFolder, label_batches, model_fingerprint
-from boustro.apps.batch.rows import FORMS, PLACE, Columns, FileRow, Form, in_batches, read_rows
+from boustro.apps.batch.rows import FORMS, PLACE, Columns, FileRow, RowForm, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
 from boustro.output import (
@@ -130,7 +130,7 @@ def predict_files(
     opened: OpenedFolder,
     files: Sequence[str],
     form: str | None,
-    reads: Form | None,
+    reads: RowForm | None,
     explain: bool,
     text_column: Sequence[str],
     output: OutputOptions,
@@ -235,7 +235,7 @@ class RowStream:
     """Rows of files, each with its number, in the order in which they are answered."""
 
     files: Sequence[str]
-    reads: Form | None
+    reads: RowForm | None
     offsets: Offsets | None
     columns: Columns
     counts: Counter[str] = field(default_factory=Counter)

@@ -37,8 +37,8 @@ from boustro.text.separated import cell_text, json_value
 from boustro.text.words import join_words
 from boustro.types import Sentence
 
-Form = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
-FORMS: dict[str, Form] = {
+RowForm = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
+FORMS: dict[str, RowForm] = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     **dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll"),
     **dict.fromkeys((".conllu", ".conllup"), "conllu"),
@@ -47,7 +47,7 @@ FORMS: dict[str, Form] = {
 }
 """By the ending of a file; a file with another is text."""
 PLACE = "place"
-FILES: dict[Form, files.Form] = {
+FILES: dict[RowForm, files.Form] = {
     "text": "text",
     "jsonl": "json",
     "conll": "conll",
@@ -168,7 +168,7 @@ class FileRow(NamedTuple):
     file: str
     place: str
     value: Any
-    form: Form
+    form: RowForm
     problem: str = ""
     opens: bool = False
     unit: Unit | None = None
@@ -248,7 +248,7 @@ def _row(file: str, item: Item, columns: Columns, table: bool) -> FileRow:
 
 def read_rows(
     names: Iterable[str],
-    form: Form | None = None,
+    form: RowForm | None = None,
     offsets: Offsets | None = None,
     columns: Columns | None = None,
     notes: list[Note] | None = None,

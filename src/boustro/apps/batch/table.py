@@ -15,7 +15,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, FileRow, Form, read_rows
+from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, FileRow, RowForm, read_rows
 from boustro.progress import Progress
 from boustro.text.columnar import Types, write_columns
 from boustro.text.documents import is_stream
@@ -62,7 +62,7 @@ def can_read_again(files: Iterable[str]) -> bool:
 
 def look(
     files: Sequence[str],
-    reads: Form | None,
+    reads: RowForm | None,
     output: Output | None,
     out: Path | None = None,
     columns: Columns = DEFAULT_COLUMNS,
@@ -122,7 +122,7 @@ def _is_alike(table: Rows, first: Rows) -> bool:
     return table.schema is not None and first.schema is not None and table.schema.equals(first.schema)
 
 
-def _table_of(file: str, reads: Form | None, columns: Columns) -> Rows | None:
+def _table_of(file: str, reads: RowForm | None, columns: Columns) -> Rows | None:
     """The file as a table; `None` where it is none."""
     if reads not in (None, "parquet", "arrow"):
         return None
@@ -133,7 +133,7 @@ def _table_of(file: str, reads: Form | None, columns: Columns) -> Rows | None:
     return open_rows(path, form)
 
 
-def _records(file: str, reads: Form | None, output: Output | None, columns: Columns) -> Iterator[tuple[str, Record]]:
+def _records(file: str, reads: RowForm | None, output: Output | None, columns: Columns) -> Iterator[tuple[str, Record]]:
     """(place, what is repeated) of the rows of a file that is no table."""
     for row in read_rows([file], reads, None, columns):
         if row is not None:
@@ -162,7 +162,7 @@ class AnswerTable:
     """
 
     files: Sequence[str]
-    reads: Form | None
+    reads: RowForm | None
     survey: Survey
     output: Output
     answers: Sequence[str]

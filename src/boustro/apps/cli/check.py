@@ -32,8 +32,8 @@ SHOWN = 5  # enough to recognise a kind of mistake; all of them would fill the s
 GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
 """What examples say of the reference, each task one or two of these."""
 WITHOUT_LABEL = "without a label, beside these"
-Words = tuple[tuple[str, ...], ...]
-Known = dict[tuple[Words, Any], tuple[str, Any]]
+ExampleWords = tuple[tuple[str, ...], ...]
+KnownExamples = dict[tuple[ExampleWords, Any], tuple[str, Any]]
 """Examples by the words of their parts and their marks: the first file with them, and the example there."""
 
 
@@ -92,7 +92,7 @@ def report_files(
     data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = DEFAULT_TASK, forgotten: bool = False
 ) -> list[DataReport]:
     """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
-    known: Known = {}
+    known: KnownExamples = {}
     texts: dict[tuple[str, ...], str] = {}
     reports = []
     for path in data:
@@ -145,7 +145,9 @@ def _labels(example: Any, scheme: Scheme | None) -> Iterable[str]:
     return [example.label] if getattr(example, "label", None) is not None else []
 
 
-def _compare(report: DataReport, examples: Sequence[Any], known: Known, texts: dict[tuple[str, ...], str]) -> None:
+def _compare(
+    report: DataReport, examples: Sequence[Any], known: KnownExamples, texts: dict[tuple[str, ...], str]
+) -> None:
     """Count examples and words, and find what is empty or occurs earlier."""
     earlier: Counter[str] = Counter()
     shared: Counter[str] = Counter()

@@ -46,15 +46,15 @@ from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import is_stream, read_documents
 from boustro.text.languages import foreign_note
-from boustro.text.places import LM, Data, Model, TextSource
+from boustro.text.places import LM, DataPlace, Model, TextSource
 from boustro.text.words import split_text, word_rule
 from boustro.types import Sentence
 
 
 def fit(
-    train: Data,
+    train: DataPlace,
     out: Path,
-    dev: Data | None = None,
+    dev: DataPlace | None = None,
     task: str = "tag",
     encoder: LM | None = None,
     head: str | None = None,
@@ -203,7 +203,7 @@ def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) ->
 
 def evaluate(
     folder: Positional[Model],
-    data: Positional[Data],
+    data: Positional[DataPlace],
     json: Path | None = None,
     reading: DataOptions = DEFAULT_OPTIONS,
     recall: Recall | None = None,

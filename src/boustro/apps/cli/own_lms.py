@@ -61,10 +61,10 @@ def elmo(config: ElmoConfig) -> dict[str, Any]:
     """Train an ELMo on raw text."""
     from boustro.lab.adapt.elmo import train_and_held_out, train_elmo
     from boustro.lab.pretrain.output import run_output
-    from boustro.models.elmo import ELMO_KIND
+    from boustro.models.elmo import ELMO
 
     train, held_out = train_and_held_out(config)
-    with run_output(config, ELMO_KIND):
+    with run_output(config, ELMO):
         sentences, measured = ([s.words for text in texts for s in text] for texts in (train, held_out))
         return train_elmo(sentences, measured, config)
 
@@ -75,10 +75,10 @@ def adapt(config: AdaptConfig) -> dict[str, Any]:
     Give --shards to train on running text, or --train to train on labelled sentences.
     """
     from boustro.lab.pretrain.output import run_output
-    from boustro.models.lora import ADAPTATION_KIND, find_peft
+    from boustro.models.lora import ADAPTATION, find_peft
 
     find_peft()  # raises before an LM is loaded
-    with run_output(config, ADAPTATION_KIND):
+    with run_output(config, ADAPTATION):
         if config.text.shards is not None:
             from boustro.lab.adapt.adapters import adapt_to_text
 

@@ -42,7 +42,7 @@ KEYS = (("text", "name"), ("label", "type"))
 """The keys or columns of a name and of its label, in any case."""
 EXPECTED = "a name and a label with a tab between them, or columns text (or name) and label (or type)"
 Words = tuple[str, ...]
-Places = list[tuple[int, int]]
+CharacterSpan = tuple[int, int]
 
 
 class Gazetteer:
@@ -114,10 +114,10 @@ class Gazetteer:
         return tuple(word.casefold() for word in words) if self._ignore_case else tuple(words)
 
 
-def _lines(text: str) -> Iterator[tuple[list[str], Places]]:
+def _lines(text: str) -> Iterator[tuple[list[str], list[CharacterSpan]]]:
     """The words of each line with their places: a name may extend over what looks like the end of a sentence."""
     words: list[str] = []
-    places: Places = []
+    places: list[CharacterSpan] = []
     for placed in split_text(text):
         if places and any(mark in LINE_BREAKS for mark in text[places[-1][1] : placed.places[0][0]]):
             yield words, places
@@ -160,8 +160,6 @@ ABSENT = "listed entities that do not stand in their text, left out"
 INSIDE_WORDS = "listed entities that stand only inside words of their text, left out"
 SURPLUS = "entities listed more often than they stand in their text, left out"
 TAKEN = "places of listed entities that overlap another one, left out"
-
-Place = tuple[int, int]
 
 
 def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], Counter[str]]:
@@ -212,22 +210,22 @@ def _edges(text: str) -> tuple[set[int], set[int]]:
     return {start for start, _ in places}, {end for _, end in places}
 
 
-def _find(text: str, name: str) -> list[Place]:
+def _find(text: str, name: str) -> list[CharacterSpan]:
     """Every place of a name, whatever white space is between its words, from left to right; places may overlap."""
     pattern = r"\s+".join(map(re.escape, name.split()))
     return [match.span(1) for match in re.finditer(f"(?=({pattern}))", text)]
 
 
-def _whole(text: str, place: Place, ends: set[int]) -> Place | None:
+def _whole(text: str, place: CharacterSpan, ends: set[int]) -> CharacterSpan | None:
     """Return the place if it ends where a word does, or with the full stop that is of its last word there."""
     start, end = place
     end += end not in ends and text[end : end + 1] == "."
     return (start, end) if end in ends else None
 
 
-def _apart(places: Iterable[Place | None]) -> list[Place]:
+def _apart(places: Iterable[CharacterSpan | None]) -> list[CharacterSpan]:
     """Those of the places, from left to right, that do not overlap the one before."""
-    kept: list[Place] = []
+    kept: list[CharacterSpan] = []
     for place in places:
         if place and (not kept or place[0] >= kept[-1][1]):
             kept.append(place)

@@ -30,7 +30,7 @@ from boustro.tasks.data import read_data
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.text.words import join_words
 
-Place = tuple[str, int, int]
+LabelPlace = tuple[str, int, int]
 """The label and the words of an entity."""
 SAMPLE_FILES = ("train.conll", "dev.conll", "test.conll")
 CLOSE = 0.01
@@ -109,7 +109,7 @@ def compare(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any
     return agreement(answers, others, [_entity_scores(each, examples) for each in (model, other)])
 
 
-def _entity_scores(model: Task[Any, Any], examples: Sequence[Any]) -> list[dict[Place, float]]:
+def _entity_scores(model: Task[Any, Any], examples: Sequence[Any]) -> list[dict[LabelPlace, float]]:
     """Per example the probability of every entity that it may have, answered or not; a few heads have these."""
     fitted = model.fitted
     if not isinstance(fitted.labelling, EntityLabelling):
@@ -137,7 +137,7 @@ def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
 
 
 def agreement(
-    answers: Sequence[Answer], others: Sequence[Answer], scores: Sequence[Sequence[Mapping[Place, float]]] = ()
+    answers: Sequence[Answer], others: Sequence[Answer], scores: Sequence[Sequence[Mapping[LabelPlace, float]]] = ()
 ) -> Agreement:
     """How far answers to the same examples agree; `scores` has, by model and example, those of possible entities."""
     pairs = list(zip(answers, others, strict=True))

@@ -19,7 +19,7 @@ from boustro.store import claim, kind_of, read_json
 from boustro.tasks import EXPORT, TASKS, kept_columns
 from boustro.text.places import Model
 
-Weights = Literal["float32", "float16", "int8"]
+WeightType = Literal["float32", "float16", "int8"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class ExportOptions:
     format: Literal["onnx", "html", "module"] = "onnx"
     """What is written: a folder for boustro predict, serve and batch; a page in one file, which tags texts in a browser
     without a network; a folder with the same as a JavaScript module."""
-    precision: Weights = "float32"
+    precision: WeightType = "float32"
     """Of the weights: float32; float16, which is computed in float32 after it is read; int8, which is computed in int8
     on the processor."""
     sentences: Count = 500

@@ -146,7 +146,7 @@ def open_exact(folder: Path, encoder: str | None = None) -> Task[Any, Any]:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ExportParts:
     """The LMs, the mix of each, the tables of words behind them, and the memory of the encoder; `pooled` tells whether
     mentions are. A network of names is part of the graph of the head."""
 
@@ -163,7 +163,7 @@ class Parts:
         return self.pooled or self.names is not None
 
 
-def find_parts(fitted: Fitted) -> Parts:
+def find_parts(fitted: Fitted) -> ExportParts:
     """The parts of a model whose LMs compute in float32; `ValueError`, with the reason, for what has no graph."""
     encoder = fitted.plan.reader.encoder()
     if isinstance(encoder, SpelledEncoder):
@@ -180,7 +180,7 @@ def find_parts(fitted: Fitted) -> Parts:
     lms = [_exportable(part) for part in before]
     if fitted.plan.reader.reading.quantise:
         raise ValueError("the encoder's weights are quantised already; train with the LM as it is, and export to int8")
-    return Parts(lms, list(fitted.head.mixes)[: len(lms)], tables, known, pooled, names)
+    return ExportParts(lms, list(fitted.head.mixes)[: len(lms)], tables, known, pooled, names)
 
 
 def _exportable(part: Encoder) -> TransformerEncoder:
@@ -310,7 +310,7 @@ class HeadScores(nn.Module):
     The trained head keeps mixed vectors in float16, so they are rounded here too.
     """
 
-    def __init__(self, head: Head, parts: Parts) -> None:
+    def __init__(self, head: Head, parts: ExportParts) -> None:
         super().__init__()
         self.head, self.names, self._num_lms, self._top = head, parts.names, len(parts.lms), parts.top
 
@@ -332,7 +332,7 @@ class HeadScores(nn.Module):
         return self.head.graph(vectors, *rest)
 
 
-def write_export(fitted: Fitted, parts: Parts, folder: Path, precision: str) -> None:
+def write_export(fitted: Fitted, parts: ExportParts, folder: Path, precision: str) -> None:
     """Write all files but the card and the manifest; `fitted` computes in float32."""
     plan, head = fitted.plan, fitted.head
     arrays, facts, tokenizers = {}, [], {}
@@ -411,7 +411,7 @@ def _write_lm(module: PickedStates, path: Path, precision: str) -> None:
     write_graph(module, [ids, *lengths, *places], names, dims, outputs, path, precision)
 
 
-def _write_head(fitted: Fitted, parts: Parts, rows: list[int], path: Path, precision: str) -> tuple[str, ...]:
+def _write_head(fitted: Fitted, parts: ExportParts, rows: list[int], path: Path, precision: str) -> tuple[str, ...]:
     """Write the graph of the head; returns the names of its inputs."""
     head = fitted.head
     lengths = torch.tensor([3, 2, 1, 1][: 2 * head.parts])

@@ -18,7 +18,7 @@ from boustro.output import DEFAULT_RUN, RunOptions, only_errors, print_notices
 from boustro.store import check_file, claim
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.text.places import LM, Data, Model, TextPath
+from boustro.text.places import LM, DataPlace, Model, TextPath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class LabellingOptions:
     """Which sentence comes next: the one from which the tagger learns most, one unlike those answered, or the next."""
     form: Literal["auto", "text", "jsonl", "conll"] = "auto"
     """What the file of texts is. By default as its name and its first lines say."""
-    train: Data | None = None
+    train: DataPlace | None = None
     """Labelled sentences to start from."""
     tagger: Model | None = None
     """Tagger folder to start from: its labels, its encoder, and its suggestions, which the answers correct."""

@@ -35,8 +35,8 @@ from boustro.text.separated import cell_text
 from boustro.text.words import apart, join_words, split_text
 from boustro.types import Entity, Sentence, label_set
 
-Form = Literal["auto", "text", "jsonl", "conll"]
-FILES: dict[Form, files.Form | None] = {"auto": None, "text": "text", "jsonl": "json", "conll": "conll"}
+TextForm = Literal["auto", "text", "jsonl", "conll"]
+FILES: dict[TextForm, files.Form | None] = {"auto": None, "text": "text", "jsonl": "json", "conll": "conll"}
 """What `files` calls these forms."""
 WITHOUT_WORD = "records without a word, which are not shown"
 
@@ -84,7 +84,7 @@ def gold_labels(sentence: Sentence) -> tuple[Entity, ...] | None:
     return over(sentence, label_set(sentence)) if sentence.is_labelled else None
 
 
-def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool = False) -> list[TextToLabel]:
+def read_to_label(path: Path, form: TextForm, options: DataOptions, sentences: bool = False) -> list[TextToLabel]:
     """All texts of a file that have a word, or their sentences; what was repaired is printed on standard error.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for what cannot be read, and for a file without words.
@@ -102,7 +102,7 @@ def read_to_label(path: Path, form: Form, options: DataOptions, sentences: bool 
 
 
 def read_whole(
-    path: Path, form: Form, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False
+    path: Path, form: TextForm, options: DataOptions = DEFAULT_OPTIONS, sentences: bool = False
 ) -> list[TextToLabel]:
     """All texts of a file that have a word, each as a whole, or their sentences, each as a text of its own.
 
@@ -114,7 +114,7 @@ def read_whole(
     return [*_numbered(_with(text, others) for text in _some(texts, path))]
 
 
-def holds_documents(path: Path, form: Form, options: DataOptions) -> bool:
+def holds_documents(path: Path, form: TextForm, options: DataOptions) -> bool:
     """Whether `boustro fit --documents` can read the file: lines of text, or JSON lines with a text."""
     kind, records, _ = _open(path, form, options)
     _, first = next(iter(records), ("", None))
@@ -138,7 +138,7 @@ def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dic
 
 
 def _open(
-    path: Path, form: Form, options: DataOptions, words: bool = True
+    path: Path, form: TextForm, options: DataOptions, words: bool = True
 ) -> tuple[str, list[tuple[str, Any]], dict[str, dict[str, Any]]]:
     """The form of a file, (place, record or line) of all that it holds, the text under its own key, and what else its
     rows have."""

@@ -321,7 +321,9 @@ class Redactor:
         threshold: float | None = None,
     ) -> None:
         if live is None:
-            from boustro.apps.live.stream import Live as live
+            from boustro.apps.live.stream import Live
+
+            live = Live
         tagger = open_tagger(tagger, labels, threshold)
         self.counted = WordCount()
         self.labels = check_labels(labels, tagger)

@@ -50,7 +50,7 @@ WAIT = 2
 """Words that follow an entity before it is told provisionally, by default."""
 EVERY = 8
 """Pieces of an LM that writes that are read at once: reading several costs hardly more than reading one."""
-Kind = Literal["provisional", "revised", "final"]
+EventKind = Literal["provisional", "revised", "final"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Event:
         was: The provisional entity that is gone: its label, start and end.
     """
 
-    kind: Kind
+    kind: EventKind
     label: str
     start: int
     end: int
@@ -122,7 +122,7 @@ def _key(entity: Entity) -> tuple[str, int, int]:
     return entity.label, entity.start, entity.end
 
 
-def _event(kind: Kind, e: Entity, was: tuple[str, int, int] | None = None) -> Event:
+def _event(kind: EventKind, e: Entity, was: tuple[str, int, int] | None = None) -> Event:
     return Event(kind, e.label, e.start, e.end, e.text, round(e.score or 0.0, 4), was)
 
 

@@ -35,8 +35,8 @@ from boustro.apps.live.redactor import (
     open_tagger,
     restore,
     rewrite,
+    whole_characters,
 )
-from boustro.apps.live.redactor import whole_characters as whole
 from boustro.names import SHIPPED_TAGGER
 from boustro.text.rows import STRICT
 
@@ -112,7 +112,7 @@ class BodyTexts:
 
     def text(self, given: str, place: str, key: str = "", number: float | None = None) -> Slot:
         """A slot for a text."""
-        given = given if self.halves else whole(given, last=True)[0]
+        given = given if self.halves else whole_characters(given, last=True)[0]
         slot = Slot(given, place, key if PLAIN_NAME.fullmatch(key) else "", number)
         self.slots.append(slot)
         return slot

@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from boustro import __version__
 from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
-from boustro.apps.serve.live import Streams, read_words, refuse_other_media
+from boustro.apps.serve.live import LiveStreams, read_words, refuse_other_media
 from boustro.apps.serve.middleware import Bounds, RequestMonitor, ServiceMetrics
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
 from boustro.tasks import TASKS
@@ -184,7 +184,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Lines(StreamingResponse):
+class LineResponse(StreamingResponse):
     """A body that is made while the request's is still read, which waiting for the client's end would take away."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -281,7 +281,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
 
     app = make_app("Boustro", http, OPEN_PATHS, behind_guard, version=__version__, lifespan=lifespan)
     _add_predictions(app, service)
-    _add_streams(app, Streams(service))
+    _add_streams(app, LiveStreams(service))
     _add_state(app, service)
     _add_pages(app, service, token=http.token_file is not None)
     paths = [path for route in app.routes if (path := getattr(route, "path", None))]
@@ -314,7 +314,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         return answered(request, {"model": model.name, "width": model.width, "vectors": vectors})
 
 
-def _add_streams(app: FastAPI, streams: Streams) -> None:
+def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
     @app.post("/v1/live", responses=ERRORS, response_class=StreamingResponse)
     async def live(request: Request, model: ModelName = None, delay: Delay = None, wait: Wait = None) -> Any:
         """Tag a text while it is being sent, as text/plain: server-sent events provisional, revised, final, safe, end.
@@ -327,7 +327,7 @@ def _add_streams(app: FastAPI, streams: Streams) -> None:
         streams.find(model)
         read_words(request.query_params)
         streams.check()
-        return Lines(streams.answer_post(request), media_type="text/event-stream")
+        return LineResponse(streams.answer_post(request), media_type="text/event-stream")
 
     @app.websocket("/v1/live")
     async def live_socket(socket: WebSocket) -> None:

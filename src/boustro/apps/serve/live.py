@@ -39,7 +39,7 @@ SPOOL_BYTES, READ_BYTES = 1 << 20, 1 << 16
 """What waits for a client in memory, and what it is sent at once."""
 
 
-class Streams:
+class LiveStreams:
     """The streams that are open."""
 
     def __init__(self, service: "Service") -> None:

@@ -17,7 +17,7 @@ class Transitions(NamedTuple):
     ends: Any
 
 
-class Form(NamedTuple):
+class TagForm(NamedTuple):
     """The tags of a type, as ids: of a single word, of the first, an inner and the last word of several; -1 for none.
 
     `continues` is the tag that would continue an entity that could end; `joined`, whether it may not stand before, too.
@@ -47,18 +47,18 @@ def entity_types(tags: Sequence[str]) -> list[str]:
     return sorted({label for prefix, label in map(split_tag, tags) if prefix})
 
 
-def entity_forms(tags: Sequence[str]) -> list[Form]:
+def entity_forms(tags: Sequence[str]) -> list[TagForm]:
     """One per type of `entity_types`."""
     number = {split_tag(tag): i for i, tag in enumerate(tags)}
     forms = []
     for label in entity_types(tags):
         b, i, e, s, bare = (number.get((prefix, label), -1) for prefix in "BIES*")
         if bare >= 0:
-            forms.append(Form(bare, bare, bare, bare, bare, joined=True))
+            forms.append(TagForm(bare, bare, bare, bare, bare, joined=True))
         elif e >= 0 or s >= 0:
-            forms.append(Form(s, b, i, e, -1, joined=False))
+            forms.append(TagForm(s, b, i, e, -1, joined=False))
         else:
-            forms.append(Form(b, b, i, i, i, joined=False))
+            forms.append(TagForm(b, b, i, i, i, joined=False))
     return forms
 
 

@@ -23,7 +23,7 @@ FLOOR = 0.01
 """The lowest threshold that calibration considers."""
 
 GoldSpan = tuple[int, int, int]  # start, end, label id; words, half-open
-Gold = Sequence[Sequence[GoldSpan]]  # per sentence
+GoldSpans = Sequence[Sequence[GoldSpan]]  # per sentence
 FoundSpan = tuple[int, int, int, float]  # and the label's probability
 
 
@@ -108,7 +108,7 @@ def choose_threshold(predicted: Sequence[Sequence[FoundSpan]], gold: Sequence[Se
     return middle if dropped < middle <= kept else kept  # there may be no float32 between them
 
 
-def count_unreachable(gold: Gold, max_span: int) -> Counter[str]:
+def count_unreachable(gold: GoldSpans, max_span: int) -> Counter[str]:
     """How many gold spans the head can never predict, by reason; empty where it can predict all.
 
     They are longer than `max_span`, or a second label on one span, or cross other gold spans (as many
@@ -126,7 +126,7 @@ def count_unreachable(gold: Gold, max_span: int) -> Counter[str]:
     return +counts
 
 
-def propose_max_span(gold: Gold) -> int:
+def propose_max_span(gold: GoldSpans) -> int:
     """The length that covers 99.9% of the gold spans, at most 16 (time grows with it); `ValueError` without any."""
     widths = sorted(end - start for spans in gold for start, end, _ in spans)
     if not widths:

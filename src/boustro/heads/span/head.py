@@ -24,7 +24,7 @@ from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import FLOOR, FoundSpan, Gold, choose_threshold, read_spans
+from boustro.heads.span.decoding import FLOOR, FoundSpan, GoldSpans, choose_threshold, read_spans
 
 PRIOR = 0.01  # share of spans that are entities, before training
 
@@ -34,7 +34,7 @@ class SpanHead(Head):
 
     body: "SpanScorer"
 
-    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: Gold) -> Tensor:
+    def loss(self, vectors: Float[Tensor, "N d"], lengths: Tensor, targets: GoldSpans) -> Tensor:
         return self.body.loss(vectors, lengths, targets)
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[list[FoundSpan]]:
@@ -49,7 +49,7 @@ class SpanHead(Head):
         """Spans of a lower probability, too."""
         return self.body.predict(vectors, lengths, FLOOR)
 
-    def calibrate(self, candidates: list[list[FoundSpan]], targets: Gold) -> None:
+    def calibrate(self, candidates: list[list[FoundSpan]], targets: GoldSpans) -> None:
         """Set the probability threshold of predicted spans."""
         self.body.threshold.fill_(choose_threshold(candidates, targets))
 
@@ -114,7 +114,7 @@ class SpanScorer(nn.Module):
         missing = self.max_span - len(scores)
         return torch.stack([*scores, *[z.new_zeros(x.shape[0], self.num_labels + 1)] * missing], dim=1)
 
-    def loss(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: Gold) -> Float[Tensor, ""]:
+    def loss(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"], gold: GoldSpans) -> Float[Tensor, ""]:
         """Mean cross-entropy over all spans of at most `max_span` words; 0 for a batch without words.
 
         Gold spans that cannot be predicted have no effect (`count_unreachable` counts them). Raises
@@ -125,7 +125,7 @@ class SpanScorer(nn.Module):
         target = self._targets(lengths, gold).to(x.device)
         return F.cross_entropy(self(x)[inside], target[inside], reduction="sum") / inside.sum().clamp_min(1)
 
-    def _targets(self, lengths: Int[Tensor, " S"], gold: Gold) -> Int[Tensor, "N L"]:
+    def _targets(self, lengths: Int[Tensor, " S"], gold: GoldSpans) -> Int[Tensor, "N L"]:
         """The class of every span; a span with several labels gets the first."""
         sizes = lengths.tolist()
         if len(sizes) != len(gold):

@@ -59,7 +59,7 @@ from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
 from boustro.lab.pretrain.distributed import say
 from boustro.models.lora import (
-    ADAPTATION_KIND,
+    ADAPTATION,
     MASK_KEPT,
     Adaptation,
     LoraShape,
@@ -138,14 +138,14 @@ def train_adapter(
     adapted = add_lora(model, shape)
     weights = LoraWeights(adapted, head).to(next(model.parameters()).device)
     facts = run_facts(config, (), **asdict(base), **asdict(shape), **facts)
-    if finished := finished_run(config, ADAPTATION_KIND, facts):
+    if finished := finished_run(config, ADAPTATION, facts):
         return finished
     num_parameters = sum(p.numel() for p in weights.parameters())
     what = f"{base.base}, mask removed in blocks {base.blocks}: {num_parameters / 1e6:.2f}M parameters"
     say(f"{what} trained in {len(batches):,} steps")
     result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size, perplexity=perplexity)
     result |= {"num_parameters": num_parameters, **describe()}
-    return finish(config, ADAPTATION_KIND, result, lambda folder: save_adaptation(folder, adapted, base))
+    return finish(config, ADAPTATION, result, lambda folder: save_adaptation(folder, adapted, base))
 
 
 MOST_DEVIATION, HUBER_DELTA = (

@@ -19,7 +19,7 @@ from boustro.lab.pretrain.batches import Batches
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
 from boustro.lab.pretrain.distributed import say
-from boustro.models.elmo import ELMO_KIND, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
+from boustro.models.elmo import ELMO, PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, save_elmo, spell_texts
 from boustro.store import fingerprint
 from boustro.types import Sentence
 
@@ -43,7 +43,7 @@ def train_elmo(
     if not counts:
         raise ValueError("the corpus has no words to train on")
     facts = run_facts(config, ELMO_FACTS, corpus=fingerprint([list(part) for part in parts]))
-    if finished := finished_run(config, ELMO_KIND, facts):
+    if finished := finished_run(config, ELMO, facts):
         return finished
     targets = [UNKNOWN_WORD, *(word for word, _ in counts.most_common(NUM_TARGETS - 1))]
     numbers = {word: number for number, word in enumerate(targets)}
@@ -72,7 +72,7 @@ def train_elmo(
     result = train(config, facts, module, module.forward, data, validation, **how)
     unknown = 1 - sum(counts[word] for word in targets) / total
     result |= {"num_parameters": num_parameters, "share_of_unknown_targets": unknown}
-    return finish(config, ELMO_KIND, result, lambda folder: save_elmo(folder, module.elmo))
+    return finish(config, ELMO, result, lambda folder: save_elmo(folder, module.elmo))
 
 
 def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from boustro.lab.pretrain.config import OutputConfig, RunConfig, Steps
 from boustro.options import (
     Count,
     CountOrZero,
-    Dropout,
+    DropoutRate,
     OptionError,
     Positional,
     Positive,
@@ -26,7 +26,7 @@ from boustro.options import (
 )
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import Split
-from boustro.text.places import LM, Corpus, Data, DataName, Folder, TextPath
+from boustro.text.places import LM, Corpus, DataName, DataPlace, Folder, TextPath
 
 MAX_LETTERS = 7  # the number of widths in models.elmo.PAPER_FILTERS
 
@@ -189,7 +189,7 @@ class NamesConfig(ReadingOptions, OutputConfig):
     """Passes over the files."""
     lr: Positive = 1.5e-3
     """Peak learning rate of AdamW."""
-    dropout: Dropout = 0.3
+    dropout: DropoutRate = 0.3
     """Dropout of the hidden units; a third of it of the vectors."""
     seed: Seed = 1
     """Seed of the initial weights, the data order and dropout."""
@@ -278,9 +278,9 @@ class TextAdaptOptions(SegmentOptions):
 class LabelAdaptOptions:
     """Training on labelled sentences: predict the label of each word (LS-unLLaMA)."""
 
-    train: Data | None = None
+    train: DataPlace | None = None
     """Training set: CoNLL columns, CoNLL-U, JSON lines, or hf:NAME for a dataset of the Hub."""
-    dev: Data | None = None
+    dev: DataPlace | None = None
     """Development set, for the loss and the entity F1 of the trained head."""
     epochs: CountOrZero = 3
     """Passes over the training set."""
@@ -304,7 +304,7 @@ class AdaptConfig(StartOptions, RunConfig):
     """Blocks whose causal mask is removed: all, a range such as 3-4, or none (a control that keeps the mask)."""
     rank: Annotated[int, Range(1, 4096)] = 16
     """Rank of the LoRA matrices."""
-    dropout: Dropout = 0.05
+    dropout: DropoutRate = 0.05
     """Dropout on the adapter's inputs."""
     lr: PositiveOrZero = 5e-4
     """Peak learning rate; use a lower one for a large LM."""

@@ -10,7 +10,7 @@ from boustro.options import Count, OptionError, PositiveOrZero, Range, Seed, Sha
 from boustro.text.places import TextPath
 
 SearchedLengths = Annotated[int, Range(2, 64)]
-Draws = Annotated[int, Range(1, 10_000)]
+DrawCount = Annotated[int, Range(1, 10_000)]
 UNIGRAM_WEIGHT = 0.75
 """γ of f + b − γ · unigram, where the two LMs choose a piece together."""
 MOST_TOKENS = 64  # a longer gap is a text of its own
@@ -96,7 +96,7 @@ class ScoreConfig:
     By default duel, or left-to-right for a causal LM."""
     pmi: bool = False
     """Subtract the score of the text without its prompt."""
-    samples: Draws = 16
+    samples: DrawCount = 16
     """bound: how many random sets of hidden pieces are drawn."""
     seed: Seed = 1
     """bound: seed of the draws; each text has its own, whatever the batch."""

@@ -21,11 +21,11 @@ from boustro.lab.generation.draws import Draws, in_order, write_pieces
 from boustro.lab.generation.models import CausalLM
 from boustro.lab.generation.options import GenerationConfig
 from boustro.lab.objectives.examples import keyed_generator
-from boustro.models.pretrained import Kind
+from boustro.models.pretrained import ModelKind
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenText:
     """Text that was written after one prompt."""
 
     pieces: list[int]
@@ -59,7 +59,7 @@ def causal_log_probs(
 
 def write_causal(
     model: CausalLM, prompts: Sequence[list[int]], rows: Sequence[int], length: int, config: GenerationConfig
-) -> list[Written]:
+) -> list[WrittenText]:
     """Continue every prompt, each with the likelihood of what was written; `rows` are their numbers in the input.
 
     A text ends at the end-of-text piece, which is not part of it, or after `length` pieces. Sampling writes one text at
@@ -76,7 +76,7 @@ def write_causal(
     return written
 
 
-def _write(model: CausalLM, prompts: Sequence[list[int]], length: int, options: dict) -> list[Written]:
+def _write(model: CausalLM, prompts: Sequence[list[int]], length: int, options: dict) -> list[WrittenText]:
     readings = [[*model.before, *prompt] for prompt in prompts]
     longest = max(map(len, readings))
     model.refuse_longer(longest + length)
@@ -92,7 +92,7 @@ def _write(model: CausalLM, prompts: Sequence[list[int]], length: int, options: 
         rows = model.lm.generate(input_ids=ids, attention_mask=mask, generation_config=settings)[:, longest:].tolist()
     texts = [row[: row.index(end)] if end in row else row for row in rows]
     return [
-        Written(text, float(causal_log_probs(model, [prompt], [text])[0]) if text else 0.0, len(text))
+        WrittenText(text, float(causal_log_probs(model, [prompt], [text])[0]) if text else 0.0, len(text))
         for prompt, text in zip(prompts, texts, strict=True)
     ]
 
@@ -200,7 +200,7 @@ def left_to_right(read: SuffixReader, blank: Blank, config: GenerationConfig, dr
     return WrittenBatch(pieces, total, blank.shape[1])
 
 
-STRATEGIES: dict[str, tuple[Kind, Callable[..., Any]]] = {
+STRATEGIES: dict[str, tuple[ModelKind, Callable[..., Any]]] = {
     "mask-predict": ("masked", mask_predict),
     "blocks": ("masked", blocks),
     "gibbs": ("masked", gibbs),
@@ -210,7 +210,7 @@ STRATEGIES: dict[str, tuple[Kind, Callable[..., Any]]] = {
 """The kind of LM that a strategy writes with, and its function; the first of a kind is the default."""
 
 
-def find_strategy(name: str | None, kind: Kind, model: str) -> Callable[..., Any]:
+def find_strategy(name: str | None, kind: ModelKind, model: str) -> Callable[..., Any]:
     """The strategy of this name, by default the first of the kind; `ValueError` for one of the other kind."""
     fitting = [known for known, (lm_kind, _) in STRATEGIES.items() if lm_kind == kind]
     needed, strategy = choose(name or fitting[0], STRATEGIES, "strategy")

@@ -162,7 +162,7 @@ def _words(label: Any, value: Any, place: str) -> tuple[str, ...]:
 
 
 ANCHOR = "a"
-Sides = tuple[list[int], list[int]]
+TemplateSides = tuple[list[int], list[int]]
 """The pieces before and after a gap."""
 
 
@@ -209,15 +209,15 @@ class PromptPieces:
             )
         return {label: next(item for item in known if len(item[1]) == min(common)) for label, known in by_label.items()}
 
-    def sides(self, record: Any, place: str) -> Sides:
+    def sides(self, record: Any, place: str) -> TemplateSides:
         """The pieces of a record in the template; its texts are cut to their first `most` pieces."""
         return self._pieces(*self.template.sides(self._cut(record), place))
 
-    def neutral(self) -> list[Sides]:
+    def neutral(self) -> list[TemplateSides]:
         """The template without a text, in several ways."""
         return [self._pieces(*sides) for sides in self.template.neutral_sides()]
 
-    def _pieces(self, left: str, right: str) -> Sides:
+    def _pieces(self, left: str, right: str) -> TemplateSides:
         left = left[:-1] if left.endswith(" ") else left
         return self._ids(left), self._after(ANCHOR, right)
 

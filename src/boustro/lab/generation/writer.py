@@ -20,8 +20,8 @@ from boustro.lab.generation.canvas import Canvas
 from boustro.lab.generation.draws import Draws
 from boustro.lab.generation.models import CausalLM, open_lm
 from boustro.lab.generation.options import GenerationConfig, ScoreConfig
-from boustro.lab.generation.scores import SCORES
-from boustro.lab.generation.strategies import Written, causal_log_probs, find_strategy
+from boustro.lab.generation.scores import MASKED_SCORES
+from boustro.lab.generation.strategies import WrittenText, causal_log_probs, find_strategy
 from boustro.text.start import AUTO
 
 BATCH = 8192
@@ -76,13 +76,13 @@ class Writer:
         self.kind = "causal" if isinstance(self.model, CausalLM) else "masked"
         self.strategy = find_strategy(self.writing.strategy, self.kind, model)
         if self.kind == "causal" and self.scoring.score not in (None, "left-to-right"):
-            choose(self.scoring.score, SCORES, "score")
+            choose(self.scoring.score, MASKED_SCORES, "score")
             raise ValueError(
                 f"score {self.scoring.score!r} needs a masked LM, and {model} is a causal one, which has left-to-right"
             )
         self.counts = Counter[str]()
         """What was noticed, and how often."""
-        self.score_of = choose(self.scoring.score or next(iter(SCORES)), SCORES, "score")
+        self.score_of = choose(self.scoring.score or next(iter(MASKED_SCORES)), MASKED_SCORES, "score")
 
     def write(self, prompts: Iterable[str], first: int = 0, places: Sequence[str] | None = None) -> list[Result]:
         """The continuation of each prompt.
@@ -99,7 +99,7 @@ class Writer:
         for lengths in candidates:
             for row, length, name in zip(pieces, lengths, names, strict=True):
                 self._refuse_longer(len(row) + length, name)
-        best: list[Written | None] = [None] * len(prompts)
+        best: list[WrittenText | None] = [None] * len(prompts)
         for lengths in candidates:
             for rows in self._batches([len(row) for row in pieces], lengths):
                 texts = self._write([pieces[row] for row in rows], [first + row for row in rows], lengths[rows[0]])
@@ -177,14 +177,14 @@ class Writer:
                 tries[row] = [min(length, model.room(prompts[row])) for length in likely]
         return [list(tried) for tried in zip(*tries, strict=True)]
 
-    def _write(self, prompts: list[list[int]], rows: list[int], length: int) -> list[Written]:
+    def _write(self, prompts: list[list[int]], rows: list[int], length: int) -> list[WrittenText]:
         if isinstance(self.model, CausalLM):
             return self.strategy(self.model, prompts, rows, length, self.writing)
         canvas = Canvas.of(self.model, prompts, length)
         read = canvas.reader()
         text = self.strategy(read, canvas.blank(), self.writing, Draws(self.writing.seed, rows))
         pairs = zip(text.pieces.tolist(), text.log_probs.tolist(), strict=True)
-        return [Written(pieces, log_prob, text.readings) for pieces, log_prob in pairs]
+        return [WrittenText(pieces, log_prob, text.readings) for pieces, log_prob in pairs]
 
     def _batches(self, prompts: Sequence[int], texts: Sequence[int]) -> Iterator[list[int]]:
         """Numbers of rows whose texts have one length, of at most so many pieces and logits."""
@@ -211,5 +211,5 @@ class Writer:
             raise ValueError(f"{name}: {error}") from None
 
 
-def _mean(written: Written) -> float:
+def _mean(written: WrittenText) -> float:
     return written.log_prob / max(1, len(written.pieces))

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Int
 
 from boustro.lab.objectives.examples import IGNORED, document_ids, pad
 from boustro.lab.objectives.masking import Masking
-from boustro.lab.objectives.split import LONGEST_SPAN, PREFIX_RATE, PREFIX_RATE_DROP, SPLIT_MARGIN, Split
+from boustro.lab.objectives.split import LONGEST_SPAN, PREFIX_RATE, PREFIX_RATE_DROP, SPLIT_MARGIN, PrefixSuffixOptions
 
 
 class PrefixSuffix(NamedTuple):
@@ -36,7 +36,7 @@ class PrefixSuffix(NamedTuple):
 
 
 def prefix_suffix(
-    pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking, split: Split
+    pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Masking, split: PrefixSuffixOptions
 ) -> PrefixSuffix:
     """Split the documents of one segment and hide pieces of them. With full attention `suffix` is False everywhere."""
     documents, suffix = document_ids(pieces, masking.end_id), np.zeros(len(pieces), bool)

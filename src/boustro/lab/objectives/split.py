@@ -20,7 +20,7 @@ LONGEST_SPAN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class PrefixSuffixOptions:
     """The options of the objective prefix-suffix."""
 
     prefix_attention: Literal["prefix", "full"] = "prefix"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from boustro.lab.objectives.split import Split
+from boustro.lab.objectives.split import PrefixSuffixOptions
 from boustro.options import Count, CountOrZero, PositiveOrZero, Range, Seed, Share, ShareAboveZero, check_options
 from boustro.text.places import LM, Folder
 from boustro.types import Direction
@@ -92,7 +92,7 @@ class PretrainConfig(RunConfig):
     hide: Literal["piece", "word"] = "piece"
     """What is hidden as a unit: single pieces or whole words. For span: whether spans are runs of pieces or of
     words."""
-    split: Split = field(default_factory=Split)
+    split: PrefixSuffixOptions = field(default_factory=PrefixSuffixOptions)
     """How the objective prefix-suffix splits documents and hides pieces."""
     init_from: LM | None = None
     """Initialise all weights from this LM, a folder or a name on the Hub, with the same architecture and tokenizer.
@@ -165,5 +165,5 @@ def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[
     """
     facts = config.steps._asdict() | {name: getattr(config, name) for name in ("lr", "seed", *options)} | more
     return json.loads(
-        json.dumps(facts, default=lambda value: asdict(value) if isinstance(value, Split) else str(value))
+        json.dumps(facts, default=lambda value: asdict(value) if isinstance(value, PrefixSuffixOptions) else str(value))
     )

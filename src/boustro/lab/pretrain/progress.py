@@ -19,8 +19,7 @@ from transformers import TrainerCallback
 from boustro.lab.pretrain.distributed import is_rank0, say
 from boustro.lab.pretrain.output import refuse_not_finite
 from boustro.output import duration
-from boustro.progress import Progress as Bar
-from boustro.progress import write_line
+from boustro.progress import Progress, write_line
 
 PROBE_STEPS = 6  # of a dry run, of which the first ones warm up
 
@@ -41,7 +40,7 @@ class TrainingProgress(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
         shown = None if is_rank0() else False
-        self.bar = Bar("training", "steps", total=state.max_steps, done=state.global_step, shown=shown)
+        self.bar = Progress("training", "steps", total=state.max_steps, done=state.global_step, shown=shown)
         self.logged, self.logged_step = time.monotonic(), state.global_step
 
     def on_step_end(self, args, state, control, **kwargs) -> None:

@@ -39,7 +39,7 @@ from boustro.lab.pretrain.batches import (
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.models.loss import LMWithLoss, SampledLMWithLoss
 from boustro.models.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
-from boustro.models.pretrained import Kind, architecture_kind
+from boustro.models.pretrained import ModelKind, architecture_kind
 from boustro.text.segments import ExampleSource, Segments
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import num_ids
@@ -49,7 +49,7 @@ from boustro.text.tokenizers import num_ids
 class Recipe:
     """How an objective is trained."""
 
-    kind: Kind
+    kind: ModelKind
     """The kind of model that it trains."""
     model_types: tuple[str, ...] = ()
     """The architectures that have the heads it needs; empty for any of the kind."""

@@ -55,7 +55,7 @@ from boustro.lab.pretrain.distributed import (
 from boustro.lab.pretrain.output import START_AGAIN, refuse_not_finite
 from boustro.lab.pretrain.progress import PROBE_STEPS, Probe, TrainingProgress
 from boustro.models.pretrained import quiet
-from boustro.progress import Progress as Bar
+from boustro.progress import Progress
 from boustro.store import reading
 
 
@@ -261,7 +261,7 @@ class PretrainTrainer(Trainer):
         module.eval()
         totals: dict[str, float] = defaultdict(float)
         total_weight = 0.0
-        for batch, weight in Bar("measuring", "batches", shown=None if is_rank0() else False).over(held_out):
+        for batch, weight in Progress("measuring", "batches", shown=None if is_rank0() else False).over(held_out):
             batch = {name: value.to(self.args.device) for name, value in batch.items()}
             with mixed_precision(self.args.device, self.args.bf16):
                 losses = module(**batch)

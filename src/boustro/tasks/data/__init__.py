@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
-Reader = Callable[[Path, DataOptions, Lines], RawData]
-read_columns: Reader = lazy("boustro.tasks.data.conll:read_columns")
-read_conllu: Reader = lazy("boustro.tasks.data.conllu:read_conllu")
+DataReader = Callable[[Path, DataOptions, Lines], RawData]
+read_columns: DataReader = lazy("boustro.tasks.data.conll:read_columns")
+read_conllu: DataReader = lazy("boustro.tasks.data.conllu:read_conllu")
 
 
 def read_data(

@@ -30,7 +30,7 @@ from boustro.tasks.data.schemes import (
     invalid_tags,
     to_bio,
 )
-from boustro.text.places import Corpus, Data, missing
+from boustro.text.places import Corpus, DataPlace, missing
 from boustro.text.rows import Lines as Lines
 from boustro.text.spellings import respell
 from boustro.types import Note as Note
@@ -92,7 +92,7 @@ class TrainDataOptions(DataOptions):
     """Text in which sentences of a tagger's training set stand: text files with one document per line, or JSONL files
     with a text in each object. What an LM reads around a sentence is then its document. For a classifier of texts:
     texts without a label, like those that will be asked."""
-    weak: Data | None = None
+    weak: DataPlace | None = None
     """Examples with silver labels, which the head learns from before it learns from the training set."""
     weak_weight: Annotated[Share | None, Where("weak", Given())] = None
     """How much the loss of a silver-labelled example counts. By default 0, 0.1, 0.3 or 1, whichever is best on parts of

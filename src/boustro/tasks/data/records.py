@@ -60,7 +60,7 @@ LABEL_KEYS = frozenset({"pos_tags", "upos", "xpos"})
 WORDLESS_RECORDS = "records without a word, left out"
 UNLABELLED = "sentences without labels, read as context only"
 
-Offsets = tuple[tuple[int, int], ...]
+OffsetPairs = tuple[tuple[int, int], ...]
 
 
 def read_records(
@@ -233,7 +233,7 @@ def _first_list(
     return None
 
 
-def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], Offsets | None]:
+def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], OffsetPairs | None]:
     """Words, and their offsets in the text if there is one."""
     given = as_rows(given)
     if given and isinstance(given[0], Mapping):  # Prodigy's tokens
@@ -258,7 +258,7 @@ def _words(given: Any, text: str | None, where: str) -> tuple[tuple[str, ...], O
     return tuple(given), tuple(offsets)
 
 
-def _spaces(given: Any, places: Offsets | None, num_words: int, where: str) -> tuple[bool, ...] | None:
+def _spaces(given: Any, places: OffsetPairs | None, num_words: int, where: str) -> tuple[bool, ...] | None:
     if given is not None:
         if not isinstance(given, list) or len(given) != num_words or not all(isinstance(x, bool) for x in given):
             raise ValueError(f"{where}: spaces must be a list of {num_words} true or false, one per word")

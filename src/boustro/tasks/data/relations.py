@@ -26,7 +26,7 @@ from boustro.types import Sentence
 PLACES = "head", "tail"
 RELATION_KEYS = ("text", *PLACES)
 OVERLAPPING = "examples whose head and tail overlap"
-Words = tuple[int, int]
+WordBounds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class MarkedText:
     """
 
     sentence: Sentence
-    head: Words
-    tail: Words
+    head: WordBounds
+    tail: WordBounds
     text: str = field(repr=False)
     places: tuple[tuple[int, int], ...] = field(repr=False)
     label: str | None = None
@@ -61,7 +61,7 @@ class MarkedText:
         return self.sentence.words
 
     @property
-    def marks(self) -> tuple[Words, Words]:
+    def marks(self) -> tuple[WordBounds, WordBounds]:
         """Head and tail."""
         return self.head, self.tail
 
@@ -154,7 +154,7 @@ def _span(record: Mapping[str, Any], key: str, where: str) -> Span:
     return Span(key, place[0], place[1])
 
 
-def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note]) -> Words:
+def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note]) -> WordBounds:
     (entity,) = to_words([span], placed.places, text, where, notes)
     return entity.start, entity.end
 

@@ -13,7 +13,7 @@ from boustro.tasks import TASKS, kept_columns, read_examples, task_class, task_o
 from boustro.tasks.data import with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.text.documents import read_documents
-from boustro.text.places import LM, Corpus, Data, Model
+from boustro.text.places import LM, Corpus, DataPlace, Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ def distill(
     student: LM,
     texts: tuple[Corpus, ...],
     out: Path,
-    train: Data | None = None,
-    dev: Data | None = None,
+    train: DataPlace | None = None,
+    dev: DataPlace | None = None,
     seed: Seed = 1,
     training: DistillOptions = DEFAULT_DISTILL,
     json: Path | None = None,
@@ -73,7 +73,7 @@ def distill(
         given = list(read_documents(texts, split="line"))
         # What is wrong with the data is said before torch is imported.
         from boustro.encoders.spec import Spec
-        from boustro.tasks.distill.training import distill as train_student
+        from boustro.tasks.distill.training import train_student
 
         Spec.parse(student).check()
         with claim(out, TASKS[task].folder, overwrite):

@@ -51,7 +51,7 @@ class Distilled:
     figures: dict[str, Any]
 
 
-def distill(
+def train_student(
     teacher: AnyTask,
     encoder: str,
     texts: Sequence[Any],

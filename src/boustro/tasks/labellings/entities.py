@@ -8,7 +8,7 @@ import numpy as np
 
 from boustro.heads.inputs import ALL, Targets, encode_distances
 from boustro.heads.options import HeadOptions
-from boustro.heads.span.decoding import FoundSpan, Gold, count_unreachable, propose_max_span
+from boustro.heads.span.decoding import FoundSpan, GoldSpans, count_unreachable, propose_max_span
 from boustro.metrics.spans import extract_spans, is_span_tag, score_entities
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
@@ -56,7 +56,7 @@ class EntityLabelling(Labelling):
         count = sum(not set(s.tags[e.start : e.end]) <= known for s in dev if s.tags for e in extract_spans(s.tags))
         return {UNSEEN_ENTITIES: count} if count else {}
 
-    def gold(self, examples: Sequence[Sentence]) -> Gold:
+    def gold(self, examples: Sequence[Sentence]) -> GoldSpans:
         """(start, end, number of the label among `types`); -1 for a label that training never showed."""
         ids = {label: i for i, label in enumerate(self.types)}
         return [[(e.start, e.end, ids.get(e.label, -1)) for e in gold_entities(s)] for s in examples]

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.heads.inputs import PAIR as SIDE_FEATURES
-from boustro.heads.inputs import Targets
+from boustro.heads.inputs import PAIR_FEATURES, Targets
 from boustro.heads.options import HeadOptions
 from boustro.metrics.relations import RelationScore, is_no_relation, macro_f1, relation_counts, score_relations
 from boustro.metrics.score import CorrelationScore, score_correlation
@@ -79,7 +78,7 @@ def _scores(examples: Sequence[Any]) -> np.ndarray:
 
 
 def side_features(pairs: Sequence[TextPair]) -> np.ndarray:
-    """(all words of all pairs, SIDE_FEATURES)."""
+    """(all words of all pairs, PAIR_FEATURES)."""
     rows = []
     for pair in pairs:
         lower = [frozenset(word.lower() for word in part.words) for part in pair.parts]
@@ -89,7 +88,7 @@ def side_features(pairs: Sequence[TextPair]) -> np.ndarray:
                 missing = word.lower() not in lower[1 - number]
                 name = word[:1].isupper() or any(map(str.isdigit, word))
                 rows.append((not missing, missing, missing and name, i in marked))
-    return np.array(rows, np.float32).reshape(-1, SIDE_FEATURES)
+    return np.array(rows, np.float32).reshape(-1, PAIR_FEATURES)
 
 
 class PairLabelling(TextLabelling):

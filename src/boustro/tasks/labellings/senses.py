@@ -15,15 +15,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from boustro.heads.inputs import SENSE as SIDE_FEATURES
-from boustro.heads.inputs import Targets
+from boustro.heads.inputs import SENSE_FEATURES, Targets
 from boustro.heads.options import CentroidOptions, HeadOptions
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.sense.data import NO_GOLD
-from boustro.tasks.sense.examples import Entry, Occurrence, read_wordnet
+from boustro.tasks.sense.examples import LemmaEntry, Occurrence, read_wordnet
 from boustro.tasks.units import Units
 from boustro.types import Entity
 
@@ -89,7 +88,7 @@ class SenseLabelling(Labelling):
     ) -> None:
         """`sizes` are the numbers of senses of the entries, in the order of the labels; an entry is "bank NOUN"."""
         super().__init__(scheme, labels)
-        self.entries: dict[Entry, tuple[int, int]] = {}
+        self.entries: dict[LemmaEntry, tuple[int, int]] = {}
         stop = 0
         for name, size in sizes.items():
             self.entries[_entry(name)] = (stop, stop + size)
@@ -102,7 +101,7 @@ class SenseLabelling(Labelling):
     @classmethod
     def learn(cls, examples: Sequence[Occurrence], options: HeadOptions) -> "SenseLabelling":
         """The senses of each entry, both sorted; an occurrence with several keys is one of each."""
-        key_counts: dict[Entry, Counter[str]] = {}
+        key_counts: dict[LemmaEntry, Counter[str]] = {}
         for example in examples:
             if example.target and example.keys:
                 key_counts.setdefault(example.target.entry, Counter()).update(example.keys)
@@ -138,7 +137,7 @@ class SenseLabelling(Labelling):
 
     def side(self, examples: Sequence[Occurrence]) -> np.ndarray:
         """The candidates of the word that is asked for; 0 and 0 for all others."""
-        rows = np.zeros((sum(map(len, examples)), SIDE_FEATURES), np.float32)
+        rows = np.zeros((sum(map(len, examples)), SENSE_FEATURES), np.float32)
         start = 0
         for example in examples:
             if example.target:
@@ -181,7 +180,7 @@ class SenseLabelling(Labelling):
         place = example.target.word
         return SenseAnswer((key,), (), (Entity(key, place, place + 1),), how=how, ranked=ranked)
 
-    def most_frequent(self, entry: Entry) -> str | None:
+    def most_frequent(self, entry: LemmaEntry) -> str | None:
         """The sense of an entry with most occurrences, the first of several by key; WordNet's first for others."""
         if entry not in self.entries:
             return self.first.get(entry)
@@ -199,7 +198,7 @@ class SenseLabelling(Labelling):
             pos: {n: target.keys for n, target in asked if target.entry[1] == pos}
             for pos in sorted({target.entry[1] for _, target in asked})
         }
-        baselines: dict[str, Callable[[Entry], str | None]] = {"most frequent sense": self.most_frequent}
+        baselines: dict[str, Callable[[LemmaEntry], str | None]] = {"most frequent sense": self.most_frequent}
         if self.first:
             baselines["WordNet's first sense"] = self.first.get
         return SenseScore(
@@ -214,7 +213,7 @@ class SenseLabelling(Labelling):
         )
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> LemmaEntry:
     """`"bank NOUN"` → `("bank", "NOUN")`"""
     lemma, _, pos = name.rpartition(" ")
     return lemma, pos

@@ -27,7 +27,7 @@ POS_OF_TYPE = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 POS_OF_LETTER = {"n": "NOUN", "v": "VERB", "a": "ADJ", "s": "ADJ", "r": "ADV"}
 POS_OF_PENN = {"NN": "NOUN", "VB": "VERB", "JJ": "ADJ", "RB": "ADV"}
 POS = ("NOUN", "VERB", "ADJ", "ADV")
-Entry = tuple[str, str]
+LemmaEntry = tuple[str, str]
 """A lemma, in lower case and with _ for spaces, and one of `POS`."""
 
 
@@ -35,7 +35,7 @@ Entry = tuple[str, str]
 class Inventory:
     """Sense keys by entry, the most frequent sense first."""
 
-    entries: dict[Entry, tuple[str, ...]]
+    entries: dict[LemmaEntry, tuple[str, ...]]
     name: str = ""
 
     def senses(self, lemma: str, pos: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ class Inventory:
         return fingerprint(sorted((*entry, *keys) for entry, keys in self.entries.items()))
 
 
-def make_entry(lemma: str, pos: str) -> Entry:
+def make_entry(lemma: str, pos: str) -> LemmaEntry:
     """`("Take place", "VB")` → `("take_place", "VERB")`; `ValueError` for an unknown part of speech."""
     return lemma.strip().lower().replace(" ", "_"), part_of_speech(pos)
 
@@ -74,7 +74,7 @@ def read_wordnet(path: str | Path) -> Inventory:
     file = path / INDEX if path.is_dir() else path
     if not file.is_file():
         raise FileNotFoundError(f"{file}: no such file; name a folder with WordNet's {INDEX}, or that file")
-    numbered: dict[Entry, list[tuple[int, str]]] = {}
+    numbered: dict[LemmaEntry, list[tuple[int, str]]] = {}
     for entry, number, key in _index_lines(file):
         numbered.setdefault(entry, []).append((number, key))
     if not numbered:
@@ -82,7 +82,7 @@ def read_wordnet(path: str | Path) -> Inventory:
     return Inventory({entry: tuple(key for _, key in sorted(keys)) for entry, keys in numbered.items()}, str(path))
 
 
-def _index_lines(file: Path) -> Iterator[tuple[Entry, int, str]]:
+def _index_lines(file: Path) -> Iterator[tuple[LemmaEntry, int, str]]:
     for number, line in read_lines(file):
         fields = line.split()
         pos = pos_of_key(fields[0]) if len(fields) == 4 else None
@@ -103,7 +103,7 @@ class Target:
     """Its id in the data."""
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> LemmaEntry:
         """Key of an inventory: lemma and part of speech."""
         return make_entry(self.lemma, self.pos)
 

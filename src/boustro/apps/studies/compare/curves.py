@@ -9,15 +9,15 @@ from statistics import fmean
 from typing import Any
 
 from boustro.apps.drawing import WIDTH, Panel, Scale, dots, frame_panels, path, text, ticks
-from boustro.apps.studies.report import Results, charts, numbers
-from boustro.apps.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
+from boustro.apps.studies.report import StudyResults, charts, numbers
+from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlock, Section, Table, TableCell
 from boustro.apps.studies.report.charts import Colours, colour_names, colour_systems, layer_names
 
 MANY = 6  # more curves in one picture hide each other
 Systems = list[dict[str, Any]]
 
 
-def layers(results: Results) -> Section | None:
+def layers(results: StudyResults) -> Section | None:
     """The learned share of every layer, for each stream (one language model) that learns a mix of several."""
     several = ({n: mixes for n, mixes in s["layer_weights"].items() if len(mixes[0]) > 1} for s in results["systems"])
     pairs = zip(results["systems"], several, strict=True)
@@ -33,7 +33,7 @@ def layers(results: Results) -> Section | None:
     return Section("layers", "Learned layer weights", [*figures, _layer_table(systems)])
 
 
-def curves(results: Results) -> Section | None:
+def curves(results: StudyResults) -> Section | None:
     """The dev score after every epoch of the systems that train in several."""
     systems = [s for s in results["systems"] if any(len(curve) > 1 for curve in s["dev_curves"])]
     if not systems:
@@ -52,7 +52,7 @@ def curves(results: Results) -> Section | None:
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
-def calibration(results: Results) -> Section | None:
+def calibration(results: StudyResults) -> Section | None:
     """Whether answers with a score of 0.9 are right nine times in ten."""
     if not results["task"]["has_scores"]:
         return None
@@ -93,7 +93,7 @@ def _temperatures(system: dict[str, Any]) -> Prose:
     )
 
 
-def _figures(results: Results, systems: Systems, draw: Any, colours: Colours, caption: str) -> list[Block]:
+def _figures(results: StudyResults, systems: Systems, draw: Any, colours: Colours, caption: str) -> list[ReportBlock]:
     """All systems in one figure; of many, the pair first and the rest folded."""
     if len(systems) <= MANY:
         return [Figure(draw(systems, colours), caption)]
@@ -133,7 +133,7 @@ EXPLAINED = {
 }
 
 
-def by_examples(results: Results, points: Points) -> Section:
+def by_examples(results: StudyResults, points: Points) -> Section:
     """The figure and the table of points, each a system's at one K."""
     measure = f"{results['judged_on']} {results['task']['metric']}"
     columns, lines = _shots(points), _lines(points)

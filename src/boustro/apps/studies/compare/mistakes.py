@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from boustro.apps.studies.report import Results, numbers
+from boustro.apps.studies.report import StudyResults, numbers
 from boustro.apps.studies.report.blocks import (
-    Block,
     Details,
     ExampleAnswers,
     ExampleSentence,
     Figure,
     Prose,
+    ReportBlock,
     Section,
     Table,
     TableCell,
@@ -32,7 +32,7 @@ EXPLAINED = (
 )
 
 
-def mistakes(results: Results) -> Section | None:
+def mistakes(results: StudyResults) -> Section | None:
     """Counts of every kind, and how they differ between systems.
 
     None for numbers, which are not right or wrong, and for words, whose only mistake is another label.
@@ -69,7 +69,7 @@ def mistakes(results: Results) -> Section | None:
     return Section("mistakes", "Kinds of mistakes", [table, explained, figure])
 
 
-def confusions(results: Results) -> Section | None:
+def confusions(results: StudyResults) -> Section | None:
     """Labels of the reference against predicted labels."""
     if not results["task"]["has_confusions"]:
         return None
@@ -79,7 +79,7 @@ def confusions(results: Results) -> Section | None:
     if len(labels) > MANY_LABELS:
         return Section("confusions", title, [_most_frequent(systems, pair)])
     keys = [*labels, None] if results["task"]["has_positions"] else labels  # a text always has a label
-    blocks: list[Block] = [_matrix(systems[name], keys) for name in pair]
+    blocks: list[ReportBlock] = [_matrix(systems[name], keys) for name in pair]
     rest = [_matrix(s, keys) for name, s in systems.items() if name not in pair]
     if rest:
         blocks.append(Details("Every other system", rest))
@@ -115,7 +115,7 @@ def _most_frequent(systems: dict[str, dict[str, Any]], pair: list[str]) -> Table
     return Table(caption, ["reference", "predicted", *pair], rows)
 
 
-def where(results: Results) -> Section | None:
+def where(results: StudyResults) -> Section | None:
     """F1 by bucket, the direction test first; None for what has no position."""
     systems, heading = results["systems"], "Where systems are right"
     if not results["task"]["has_positions"]:
@@ -141,12 +141,12 @@ def where(results: Results) -> Section | None:
     return Section("where", heading, blocks)
 
 
-def _in_units(text: str, results: Results) -> str:
+def _in_units(text: str, results: StudyResults) -> str:
     """The text, which is about the entity, about the word where words have labels."""
     return text if results["task"]["has_spans"] else text.replace("the entity", "the word")
 
 
-def _direction_test(results: Results) -> list[Block]:
+def _direction_test(results: StudyResults) -> list[ReportBlock]:
     """A forward LM has read nothing of a sentence before its first entity: is it worse there?"""
     systems = results["systems"]
     rows, testable = [], []
@@ -160,7 +160,7 @@ def _direction_test(results: Results) -> list[Block]:
     units = results["task"]["units"]
     caption = f"Direction test: F1 with precision / recall; in brackets the number of {units} in the reference"
     heads = ["system", *_sizes(systems[0], "position"), "start minus elsewhere"]
-    blocks: list[Block] = [Prose(_direction_sentence(results), "key"), Table(caption, heads, rows)]
+    blocks: list[ReportBlock] = [Prose(_direction_sentence(results), "key"), Table(caption, heads, rows)]
     if testable:
         chart = direction_dots(testable, START, ELSEWHERE)
         text = "Direction test: the larger the distance between the dots, the more the position matters."
@@ -168,7 +168,7 @@ def _direction_test(results: Results) -> list[Block]:
     return blocks
 
 
-def _direction_sentence(results: Results) -> str:
+def _direction_sentence(results: StudyResults) -> str:
     first, second = results["pair_short"]
     unit = "an entity" if results["task"]["has_spans"] else "a word"
     opening = f"Direction test: before {unit} that starts a sentence, a forward LM has read nothing of the sentence."
@@ -188,7 +188,7 @@ def _sizes(system: dict[str, Any], dimension: str) -> list[str]:
     return [f"{b} ({c[0] // system['num_seeds']:,})" for b, c in system["buckets"][dimension].items()]
 
 
-def sentences(results: Results) -> Section:
+def sentences(results: StudyResults) -> Section:
     """Where two systems differ: groups of units, then examples."""
     title, (first, second) = "Where two systems differ", results["pair_short"]
     groups, task, both = results["cases"], results["task"], " and ".join(results["pair"])
@@ -213,7 +213,7 @@ def sentences(results: Results) -> Section:
     if not task["has_positions"]:
         caption = f"Fixed: {second} is better by a quarter or more; broken: the opposite."
     table = Table(f"{caption} Mean over the seeds that both have", [*heads, "fixed", "broken"], rows)
-    blocks: list[Block] = [Prose(f"{both}."), table]
+    blocks: list[ReportBlock] = [Prose(f"{both}."), table]
     shown = [g for g in groups if g["sentences"]]
     if not shown:
         blocks.append(Prose(f"With {seed} the two agree on all {units} of the reference."))
@@ -229,7 +229,7 @@ def sentences(results: Results) -> Section:
     return Section("cases", title, [*blocks, Prose(note, "note")])
 
 
-def confident(results: Results) -> Section | None:
+def confident(results: StudyResults) -> Section | None:
     """The mistakes that a system is surest of: of the model, or of the reference."""
     shown, name = results["mistakes"], results["pair"][1]
     if not shown:
@@ -241,7 +241,7 @@ def confident(results: Results) -> Section | None:
     return Section("confident", title, [Prose(text), *(_example(s, results) for s in shown)])
 
 
-def _example(shown: dict[str, Any], results: Results) -> ExampleSentence | ExampleAnswers:
+def _example(shown: dict[str, Any], results: StudyResults) -> ExampleSentence | ExampleAnswers:
     first, second = results["pair_short"]
     short = dict(zip(results["pair"], results["pair_short"], strict=True))
     where = shown["where"] or f"number {shown['number']}"

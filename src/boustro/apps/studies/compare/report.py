@@ -14,8 +14,8 @@ from rich import table as terminal
 
 from boustro.apps.studies.compare.curves import by_examples, calibration, curves, layers
 from boustro.apps.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
-from boustro.apps.studies.report import Results, StudyReport, data_blocks, made, numbers
-from boustro.apps.studies.report.blocks import Block, Details, Figure, Prose, Section, Table, TableCell
+from boustro.apps.studies.report import StudyReport, StudyResults, data_blocks, made, numbers
+from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlock, Section, Table, TableCell
 from boustro.apps.studies.report.charts import score_dots
 from boustro.output import console
 
@@ -41,7 +41,7 @@ MEASURED = (
 )
 
 
-def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
+def score_table(results: StudyResults, width: int) -> tuple[terminal.Table, str]:
     """The table on standard output with as many columns of labels as fit, the largest first, and a note on the rest."""
     sizes = {label: figures["num_entities"] for s in results["systems"] for label, figures in s["per_type"].items()}
     labels = sorted(sizes, key=lambda label: (-sizes[label], label))
@@ -53,7 +53,7 @@ def score_table(results: Results, width: int) -> tuple[terminal.Table, str]:
     return _score_table(results, labels[:shown]), note
 
 
-def _score_table(results: Results, labels: Sequence[str]) -> terminal.Table:
+def _score_table(results: StudyResults, labels: Sequence[str]) -> terminal.Table:
     systems, metric = results["systems"], results["task"]["metric"]
     table = terminal.Table(box=None, header_style="bold", pad_edge=False)
     for name in ("system", *(f"{n} {metric}" for n in _sets(results)), *labels, "LMs", "trained", "time"):
@@ -71,24 +71,24 @@ def _score_table(results: Results, labels: Sequence[str]) -> terminal.Table:
     return table
 
 
-def _sets(results: Results) -> list[str]:
+def _sets(results: StudyResults) -> list[str]:
     """The data sets that are scored."""
     return [name for name in ("dev", "test") if name in results["systems"][0]]
 
 
-def _name_with_seeds(system: Mapping[str, Any], results: Results) -> str:
+def _name_with_seeds(system: Mapping[str, Any], results: StudyResults) -> str:
     """The system's name, with its number of seeds where some are missing."""
     there, asked = system["num_seeds"], results["seeds"]
     return system["name"] + ("" if there == asked else f" ({numbers.seeds(there, asked)})")
 
 
-def used_system(results: Results) -> Mapping[str, Any]:
+def used_system(results: StudyResults) -> Mapping[str, Any]:
     """The system that the summary says to use: the best on dev, or one as good that is smaller."""
     best, rival = _first_two(results)
     return min((best, rival), key=_parameters) if rival and _are_equal(rival) else best
 
 
-def _first_two(results: Results) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+def _first_two(results: StudyResults) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """The best system on dev and the nearest other one, which may be as good, where there is any."""
     best = next(s for s in results["systems"] if s["name"] == results["best"])
     known = [s for s in _rivals(results["systems"], best) if s["to_best"] is not None]
@@ -99,7 +99,7 @@ def _are_equal(rival: Mapping[str, Any]) -> bool:
     return abs(rival["to_best"]["points"]) < EQUAL_POINTS
 
 
-def summary(results: Results) -> str:
+def summary(results: StudyResults) -> str:
     """The best system on dev, what it does, and whether its lead over the nearest other one is real."""
     judged = results["judged_on"]
     total = results["data"][judged]["entities" if results["task"]["has_spans"] else "examples"]
@@ -128,7 +128,7 @@ def _rivals(systems: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> li
     return [s for s in systems if s is not best and s["shots"] == best["shots"]]
 
 
-def verdict(results: Results) -> str:
+def verdict(results: StudyResults) -> str:
     """The best system on dev, how much better it is than the next, and whether that is reliable."""
     judged, systems, metric = results["judged_on"], results["systems"], results["task"]["metric"]
     best = next(s for s in systems if s["name"] == results["best"])
@@ -154,7 +154,7 @@ def verdict(results: Results) -> str:
     return f"{opening}, {far} ({numbers.interval(gap)})."
 
 
-def compared(results: Results) -> Section:
+def compared(results: StudyResults) -> Section:
     """Make the section that says what was compared, on which data, and by which command."""
     judged, systems = results["judged_on"], results["systems"]
     there = [s["num_seeds"] for s in systems]
@@ -183,7 +183,7 @@ def compared(results: Results) -> Section:
     return Section("compared", "What was compared", blocks)
 
 
-def scores(results: Results) -> Section:
+def scores(results: StudyResults) -> Section:
     """Score and size of every system."""
     systems, judged, metric = results["systems"], results["judged_on"], results["task"]["metric"]
     against, spans = results["reference"], results["task"]["has_spans"]
@@ -211,7 +211,7 @@ def scores(results: Results) -> Section:
     return Section("scores", "Scores", [Table(caption, heads, rows, best), measured, figure])
 
 
-def shots(results: Results) -> Section | None:
+def shots(results: StudyResults) -> Section | None:
     """The scores by K, where there are several."""
     systems, judged = results["systems"], results["judged_on"]
     if len({s["shots"] for s in systems}) < 2:
@@ -231,7 +231,7 @@ def shots(results: Results) -> Section | None:
     return by_examples(results, points)
 
 
-def types(results: Results) -> Section | None:
+def types(results: StudyResults) -> Section | None:
     """Precision, recall and F1 of every label."""
     if not results["task"]["has_labels"]:
         return None
@@ -246,7 +246,7 @@ def types(results: Results) -> Section | None:
     heads = [label_name, results["task"]["units"], *dict.fromkeys(results["pair_short"])]
     heads += ["difference"] if len(pair) > 1 else []
     caption = f"F1 on {results['judged_on']} with precision / recall, mean over seeds; differences as above"
-    blocks: list[Block] = [Table(caption, heads, rows)]
+    blocks: list[ReportBlock] = [Table(caption, heads, rows)]
     if len(systems) > len(pair):
         table = _all_types(systems, labels, label_name)
         blocks.append(Details("Every system", [table], shown=len(labels) <= MANY_LABELS))
@@ -268,7 +268,7 @@ def _all_types(systems: Mapping[str, Any], labels: list[str], label_name: str) -
     return Table(caption, [label_name, *systems], rows)
 
 
-def cost(results: Results) -> Section:
+def cost(results: StudyResults) -> Section:
     """Parameters, bytes, seconds and words per second."""
     heads = ["system", "LMs", "head", "features", "training", "words/s", "all data", "peak memory"]
     rows: list[list[TableCell | str]] = []

@@ -9,7 +9,7 @@ from boustro.tasks import read_examples, task_class
 from boustro.tasks.data import like
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import texts_outside
-from boustro.text.places import Data
+from boustro.text.places import DataPlace
 from boustro.types import Sentence
 
 
@@ -17,11 +17,11 @@ from boustro.types import Sentence
 class StudyData:
     """The data of a study."""
 
-    train: Data
+    train: DataPlace
     """Training set, in any form that boustro fit takes (see: boustro help data)."""
-    dev: Data
+    dev: DataPlace
     """Development set."""
-    test: Data | None = None
+    test: DataPlace | None = None
     """Test set, scored only. By default scores are reported on the development set."""
 
     def read(self, task: str, options: DataOptions, outside: bool = False) -> dict[str, list[Sentence]]:

@@ -13,7 +13,7 @@ from boustro.output import DEFAULT_RUN, RunOptions, check_output, give, only_err
 from boustro.tasks import TASKS, read_examples, task_class
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.labellings import make_labelling
-from boustro.text.places import Data, TextPath
+from boustro.text.places import DataPlace, TextPath
 from boustro.text.tokenizers import LEAST_PIECES
 
 
@@ -52,10 +52,10 @@ DEFAULT_LANGUAGE = LanguageOptions()
 
 def language(
     text: tuple[TextPath, ...],
-    train: Data,
-    dev: Data,
+    train: DataPlace,
+    dev: DataPlace,
     out: Path,
-    test: Data | None = None,
+    test: DataPlace | None = None,
     building: LanguageOptions = DEFAULT_LANGUAGE,
     reading: DataOptions = DEFAULT_OPTIONS,
     json: Path | None = None,

@@ -9,30 +9,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from boustro.apps.studies.report.blocks import Block, Code, Details, Prose, Section, Table, to_markdown
+from boustro.apps.studies.report.blocks import Code, Details, Prose, ReportBlock, Section, Table, to_markdown
 from boustro.apps.studies.report.page import render_page
 
-Results = Mapping[str, Any]
+StudyResults = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class StudyReport:
     """The report of one kind of study."""
 
-    summary: Callable[[Results], str]
+    summary: Callable[[StudyResults], str]
     """The result in plain words (`plain`)."""
-    verdict: Callable[[Results], str]
+    verdict: Callable[[StudyResults], str]
     """Its statistics, in one sentence."""
-    sections: tuple[Callable[[Results], Section | None], ...]
+    sections: tuple[Callable[[StudyResults], Section | None], ...]
     """None where a section does not fit the task."""
 
-    def html(self, results: Results, more: Sequence[Section] = ()) -> str:
+    def html(self, results: StudyResults, more: Sequence[Section] = ()) -> str:
         """The whole report; `more` are the caller's sections, inserted before the last one."""
         labels = sorted({"answer", *(label for s in results.get("systems", ()) for label in s["per_type"])})
         *body, last = filter(None, (section(results) for section in self.sections))
         return render_page(results, (self.summary(results), self.verdict(results)), [*body, *more, last], labels)
 
-    def markdown(self, results: Results) -> str:
+    def markdown(self, results: StudyResults) -> str:
         """Return the report without figures, whose numbers are in the tables; measured times come last."""
         parts = [f"# {results['title']}\n", f"{self.summary(results)}\n", f"{self.verdict(results)}\n"]
         made = filter(None, (make(results) for make in self.sections))
@@ -41,14 +41,14 @@ class StudyReport:
         return "\n".join(parts)
 
 
-def data_blocks(results: Results) -> list[Block]:
+def data_blocks(results: StudyResults) -> list[ReportBlock]:
     """The data, the command, and the cells that are missing."""
     task = results["task"]
     counted = {"examples": task["examples"], "words": "words", "entities": task["units"]}
     counted = {key: what for key, what in counted.items() if key != "entities" or task["units"] != task["examples"]}
     rows = [[name, file_name(d["name"]), *(f"{d[key]:,}" for key in counted)] for name, d in results["data"].items()]
     table = Table("The data", ["", "file", *counted.values()], rows)
-    blocks: list[Block] = [table, Code(results["command"])]
+    blocks: list[ReportBlock] = [table, Code(results["command"])]
     if results["missing"]:
         blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
     return blocks
@@ -59,7 +59,7 @@ def file_name(name: str) -> str:
     return name if name.startswith("hf:") else name.rpartition("/")[2]
 
 
-def made(results: Results, *more: Block) -> Section:
+def made(results: StudyResults, *more: ReportBlock) -> Section:
     """Notices, settings and versions; `more` is inserted between notices and settings."""
     facts = {key: results[key] for key in ("options", "data", "signature", "versions")}
     notes = [Prose(f"Note: {notice}.", "note") for notice in results["notices"]]

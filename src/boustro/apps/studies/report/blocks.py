@@ -129,11 +129,11 @@ class Details:
     """Blocks that are folded until the reader opens them, or open where `shown`."""
 
     summary: str
-    blocks: "Sequence[Block]"
+    blocks: "Sequence[ReportBlock]"
     shown: bool = False
 
 
-Block = Table | Prose | Code | Figure | ExampleSentence | ExampleAnswers | EntityText | Details
+ReportBlock = Table | Prose | Code | Figure | ExampleSentence | ExampleAnswers | EntityText | Details
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,10 @@ class Section:
 
     key: str
     title: str
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[ReportBlock] = field(default_factory=tuple)
 
 
-def to_html(block: Block) -> str:
+def to_html(block: ReportBlock) -> str:
     """One block as HTML."""
     match block:
         case Prose():
@@ -177,7 +177,7 @@ def to_html(block: Block) -> str:
             )
 
 
-def to_markdown(block: Block) -> str:
+def to_markdown(block: ReportBlock) -> str:
     """One block as Markdown; empty for a figure."""
     match block:
         case Prose():

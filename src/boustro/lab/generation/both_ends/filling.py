@@ -181,13 +181,13 @@ def rank_fillings(ends: Ends, middles: list[list[tuple[int, ...]]], options: Inf
     return [sorted(gap_fillings, key=lambda filling: -filling.score)[: options.candidates] for gap_fillings in fillings]
 
 
-Pieces = tuple[int, ...]
-Hypothesis = tuple[Pieces, Pieces]
+WrittenIds = tuple[int, ...]
+Hypothesis = tuple[WrittenIds, WrittenIds]
 """What is written at the left, and at the right from right to left."""
 Key = TypeVar("Key")
 
 
-def beam_search(ends: Ends, length: int, size: int, unigram_weight: float) -> list[tuple[int, Pieces]]:
+def beam_search(ends: Ends, length: int, size: int, unigram_weight: float) -> list[tuple[int, WrittenIds]]:
     """(gap's number, pieces in text order): at most `size` fillings of each gap, in no order."""
     left = _Memory(ends.ahead)
     right = _Memory(partial(ends.behind, length=length))
@@ -207,7 +207,7 @@ def beam_search(ends: Ends, length: int, size: int, unigram_weight: float) -> li
     right.prepare((gap, hypothesis[1]) for gap, beam in enumerate(beams) for hypothesis in beam)
     fillings = []
     for gap, beam in enumerate(beams):
-        closed: dict[Pieces, float] = {}
+        closed: dict[WrittenIds, float] = {}
         for (before, after), score in beam.items():
             both = left[gap, before] + right[gap, after] - unigram_weight * ends.pair.unigram
             for piece, log_prob in _likeliest(both, size):
@@ -229,7 +229,7 @@ class _Memory:
             log_probs = self._predict([written for _, written in new], [gap for gap, _ in new])
             self._known.update(zip(new, log_probs, strict=True))
 
-    def __getitem__(self, key: tuple[int, Pieces]) -> Tensor:
+    def __getitem__(self, key: tuple[int, WrittenIds]) -> Tensor:
         return self._known[key]
 
 
