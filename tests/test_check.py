@@ -228,7 +228,7 @@ def test_names_that_look_forgotten_are_listed_where_they_are_asked_for(file, cap
         in capsys.readouterr().out
     )
     assert main(["check", file("words", "Ada NOUN\nleft VERB\n"), "--scheme", "labels", "--forgotten"]) == 1
-    assert "leave --forgotten out" in capsys.readouterr().out
+    assert "remove --forgotten" in capsys.readouterr().out
 
 
 def test_texts_without_a_label_are_counted_beside_the_others(tmp_path, capsys):

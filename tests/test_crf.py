@@ -460,7 +460,7 @@ def test_tags_under_a_threshold_are_those_of_probable_entities(scheme):
     ("options", "labels", "said"),
     [
         ({"crf": False}, ("O", "B-X", "I-X"), "threshold is not read where crf is False"),
-        ({}, ("NOUN", "VERB"), "a threshold needs a CRF over the tags of entities; leave --threshold "),
+        ({}, ("NOUN", "VERB"), "a threshold needs a CRF over the tags of entities; remove --threshold"),
     ],
 )
 def test_a_threshold_needs_a_crf_over_entities(options, labels, said):

@@ -249,7 +249,7 @@ def test_a_table_with_other_names_says_which_it_has(write):
 def test_the_options_belong_to_texts(write):
     with pytest.raises(OptionError, match="--text-column and --label-column are for labelled texts and pairs"):
         load_data(write("a.conll", "Ada B-PER\n"), named_columns("a"))
-    with pytest.raises(OptionError, match="--scheme, --word-column and --tag-column are for tags; leave them out"):
+    with pytest.raises(OptionError, match="--scheme, --word-column and --tag-column are for tags; remove them"):
         read_counted(Classifier, write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
 
 

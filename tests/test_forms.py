@@ -49,7 +49,7 @@ def test_a_gguf_file_has_an_identity_and_an_exact_spec_and_writes(packed):
 
 
 def test_what_a_gguf_file_cannot_do_is_said(packed, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"weights of a \.gguf file are unpacked; leave out --quantise"):
+    with pytest.raises(ValueError, match=r"weights of a \.gguf file are unpacked; remove --quantise"):
         load_encoder(str(packed), quantise="int8")
     for name in ("a", "b"):
         (tmp_path / f"{name}.gguf").write_bytes(b"GGUF")

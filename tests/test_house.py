@@ -1,6 +1,7 @@
-"""The vocabulary of the house: one name for one thing, docstrings that are statements, and names in them that resolve.
+"""The vocabulary of the house: one name for one thing, docstrings that are statements, and names in them that resolve;
+and sizes.
 
-`ATTRIBUTES` counts what is not mended yet: it may only get smaller.
+`ATTRIBUTES` counts what is not mended yet, and `STANDING` names it: both may only get smaller.
 """
 
 import ast
@@ -9,7 +10,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ OTHERS = {"write_parquet", "ProxyLogging", "async_data_generator", "SentenceTran
 OTHERS |= {"from_json", "Choices", "HyperTextLabels", "hypertextlabels", "save_to_disk", "pyarrow.RecordBatch"}
 OTHERS |= {"pyarrow.Schema", "able", "boustro.integrations.litellm", "boustro.integrations.spacy"}
 """Names of other libraries, of an example, and of modules that stand elsewhere (`boustro/integrations.py`)."""
+
+
+MOST_LINES = {"modules": 500, "functions": 60, "classes": 350}
+STANDING: dict[str, str] = {}
 
 
 class Module(NamedTuple):
@@ -76,13 +81,122 @@ def homes(wanted: Any) -> dict[str, list[str]]:
     return {name: sorted(where) for name, where in found.items()}
 
 
-def test_no_class_name_is_defined_twice():
-    found = homes(lambda node: [node.name] if isinstance(node, ast.ClassDef) else [])
-    assert not {name: where for name, where in found.items() if len(where) > 1}
+def is_function(node: ast.AST) -> bool:
+    return isinstance(node, DEFINITIONS) and not isinstance(node, ast.ClassDef)
+
+
+def functions(node: ast.stmt) -> list[str]:
+    return [node.name] if is_function(node) and not node.name.startswith("_") else []  # type: ignore[attr-defined]
+
+
+def constants(node: ast.stmt) -> list[str]:
+    return [name for name in targets(node) if name.isupper() and len(name) > 1]
+
+
+def types(node: ast.stmt) -> list[str]:
+    """Classes, and types that are given a name (`Form = Literal[...]`); variables of types are of their file."""
+    if isinstance(getattr(node, "value", None), ast.Call):
+        return []
+    return (
+        [node.name] if isinstance(node, ast.ClassDef) else [n for n in targets(node) if n[:1].isupper() > n.isupper()]
+    )
+
+
+def with_two_homes(wanted: Any) -> dict[str, list[str]]:
+    return {name: where for name, where in homes(wanted).items() if len(where) > 1}
+
+
+def aliases() -> dict[str, str]:
+    """Names of ours that are given another name: `from a import b as c`, and `c = b` for a name that has a home."""
+    found = {}
+    for module in modules().values():
+        ours = {node.name for node in module.tree.body if isinstance(node, DEFINITIONS)}
+        for node in ast.walk(module.tree):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [(one, getattr(node, "module", None) or one.name) for one in node.names]
+                renamed = [(one, source) for one, source in names if source.split(".")[0] == "boustro"]
+                ours |= {one.asname or one.name for one, _ in renamed}
+                found |= {f"{module.name}:{one.asname}": one.name for one, _ in renamed if one.asname}
+        for node in module.tree.body:
+            value = getattr(node, "value", None) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+            while isinstance(value, ast.Attribute):
+                value = value.value
+            if isinstance(value, ast.Name) and value.id in ours:
+                found |= {f"{module.name}:{name}": value.id for name in targets(node)}
+    return found
+
+
+def meetings() -> dict[str, set[str]]:
+    """Constants of two homes that one module has from both."""
+    twice, found = with_two_homes(constants), {}
+    for module in modules().values():
+        homes_of = defaultdict(set)
+        for name in {name for node in module.tree.body for name in targets(node)} & {*twice}:
+            homes_of[name].add(module.name)
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ImportFrom):
+                for one in node.names:
+                    if node.module in twice.get(one.name, ()):
+                        homes_of[one.name].add(node.module)
+        found |= {f"{module.name}:{name}": where for name, where in homes_of.items() if len(where) > 1}
+    return found
+
+
+def longer(kind: str) -> dict[str, int]:
+    """Modules, functions or classes of more lines than `MOST_LINES`."""
+    sizes = {}
+    for module in modules().values():
+        if kind == "modules":
+            sizes[module.name] = len(module.path.read_text("utf-8").splitlines())
+        for node in ast.walk(module.tree):
+            if is_function(node) if kind == "functions" else kind == "classes" and isinstance(node, ast.ClassDef):
+                sizes[f"{module.name}:{node.name}"] = node.end_lineno - node.lineno + 1  # type: ignore[attr-defined]
+    return {name: size for name, size in sizes.items() if size > MOST_LINES[kind]}
+
+
+def unknown_in_examples() -> set[str]:
+    """Classes and functions that the examples of docstrings call, and nothing defines or imports."""
+    known = {*dir(builtins), *OTHERS}
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            known |= {*targets(node)} | ({node.name} if isinstance(node, DEFINITIONS) else set())
+            known |= {node.arg} if isinstance(node, ast.arg) else set()
+            if isinstance(node, ast.ImportFrom):
+                known |= {one.asname or one.name for one in node.names if f"{node.module}.{one.name}" not in modules()}
+    return {
+        f"{module.name}:{name}"
+        for module in modules().values()
+        for _, text in docstrings(module)
+        for line in re.findall(r"^    +(\S.*)", text, re.MULTILINE)
+        for name in re.findall(r"(?<![\w.$\"'/-])([A-Z][a-z]\w*)\(|^(?:\w+ = )?([a-z_]\w*)\(", line)
+        for name in name
+        if name and name not in known
+    }
+
+
+COUNTS = {
+    "names given another name": aliases,
+    "functions with two homes": lambda: with_two_homes(functions),
+    "constants with two homes": lambda: with_two_homes(constants),
+    "constants of two homes that meet in one file": meetings,
+    "types with two homes": lambda: with_two_homes(types),
+    "names in examples that nothing defines": unknown_in_examples,
+    **{f"{kind} over {most} lines": partial(longer, kind) for kind, most in MOST_LINES.items()},
+}
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_no_more_of_what_is_to_get_less(kind):
+    found, listed = COUNTS[kind](), {*STANDING.get(kind, "").split()}
+    names = {name.removeprefix("boustro."): name for name in found}
+    assert not names.keys() - listed, f"new {kind}: " + str(
+        {n: found[f] if isinstance(found, dict) else "" for n, f in names.items() if n not in listed}
+    )
+    assert not listed - names.keys(), f"mended, so take these out of STANDING: {sorted(listed - names.keys())}"
 
 
 def test_no_constant_is_defined_in_three_modules():
-    found = homes(lambda node: [name for name in targets(node) if name.isupper() and len(name) > 1])
+    found = homes(constants)
     assert not {name: where for name, where in found.items() if len(where) > MOST_MODULES}
 
 

@@ -316,7 +316,7 @@ def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     for given in (None, lm):
         source = make_source(given, started, DEFAULT_RUN)
         assert source.encoder == lm and source.spelling
-    with pytest.raises(OptionError, match="leave --encoder out"):
+    with pytest.raises(OptionError, match="remove --encoder"):
         make_source("starter", started, DEFAULT_RUN)
 
 

@@ -220,7 +220,7 @@ def test_a_tagger_remembers_its_quantisation(model, tmp_path):
 
 @needs_torchao
 def test_a_model_whose_layers_cannot_be_quantised_says_so(model):
-    with pytest.raises(ValueError, match=r"none of its layers .gpt2. can have int8 weights; leave out --quantise"):
+    with pytest.raises(ValueError, match=r"none of its layers .gpt2. can have int8 weights; remove --quantise"):
         open_exact(model("gpt2"), "1", quantise="int8")
 
 

@@ -308,7 +308,7 @@ def test_the_constant_text_is_the_most_typical():
         (["a"], [], "1 texts, but references of 0"),
         ([], [], "there must be a text"),
         (["a"], [[]], "every text needs at least one reference"),
-        (["a", "b"], ["a", ["b", " "]], "text 2 has an empty reference; leave the reference out"),
+        (["a", "b"], ["a", ["b", " "]], "text 2 has an empty reference; remove the reference"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(predicted, references, message):

@@ -185,7 +185,7 @@ def test_options_have_ranges():
     [
         ("Ada left.\n\nIt rained.", [], "no document is long enough to be split in two: --least-pieces is 12"),
         ("Ada left. " * 30, ["--segment-length", "8"], "and a segment 8; lower it"),
-        ("Ada left. " * 30, ["--hide", "word"], "hides runs of single pieces; leave out --hide word"),
+        ("Ada left. " * 30, ["--hide", "word"], "hides runs of single pieces; remove --hide word"),
         ("Ada left. " * 30, ["--preset", "tiny-llama"], "unknown masked preset 'tiny-llama'"),
     ],
 )

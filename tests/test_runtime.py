@@ -122,8 +122,8 @@ def test_commands_take_an_exported_folder(exported, tagger_folder, tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--encoder", "starter"], "has its encoder with it; leave --encoder out"),
-        (["--device", "cuda"], "runs on the processor; leave --device out"),
+        (["--encoder", "starter"], "has its encoder with it; remove --encoder"),
+        (["--device", "cuda"], "runs on the processor; remove --device"),
         (["--explain"], "does not say what decided its answers"),
     ],
 )

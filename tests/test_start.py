@@ -244,7 +244,7 @@ def test_a_masked_lm_that_writes_takes_none_either(tiny_tokenizer, tmp_path):
     path = str(write_masked_lm(tmp_path / "lm", tiny_tokenizer))
     for load in (Writer, PromptClassifier):
         given = {"template": "sentiment"} if load is PromptClassifier else {}
-        with pytest.raises(ValueError, match="is a masked LM, which has no start piece; leave out --start-piece bos"):
+        with pytest.raises(ValueError, match="is a masked LM, which has no start piece; remove --start-piece bos"):
             load(path, **given, start_piece="bos")
 
 

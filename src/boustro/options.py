@@ -144,7 +144,7 @@ def check_options(given: Any, values: Mapping[str, Any] | None = None) -> None:
             raise OptionError(f"{name} must be {problem}, not {shorten(values[name])}")
     if isinstance(owner, type):
         for name, other in unread(owner, values).items():
-            raise OptionError(f"{name} is not read where {other} is {values[other]}; leave one of them out")
+            raise OptionError(f"{name} is not read where {other} is {values[other]}; remove one of them")
 
 
 def unread(options: type, values: Mapping[str, Any]) -> dict[str, str]:

@@ -25,7 +25,7 @@ elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
 
-    Spec.parse("gpt2+backward:a/lm@v1").parts    (Part("gpt2", …), Part("backward:a/lm@v1", "backward:", "a/lm", "v1"))
+    Spec.parse("gpt2+backward:a/lm@v1").parts[1]      SpecPart("backward:a/lm@v1", "backward:", "a/lm", "v1")
 """
 
 import re

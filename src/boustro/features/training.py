@@ -141,7 +141,7 @@ def refuse_uncut(encoder: Encoder, context: str) -> None:
     if not RowVectors(encoder, WordBuffer(), context == "sentence").can_be_cut:
         raise ValueError(
             f"{encoder.spec}: live cuts what a backward LM has read, and this encoder has none that reads on its own; "
-            "leave --live out (the tagger streams without it)"
+            "remove --live (the tagger streams without it)"
         )
 
 

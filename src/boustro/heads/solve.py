@@ -1,7 +1,7 @@
 """Train heads: one entry for one head and for thirty.
 
-    solve(HeadShape("mlp", streams, labels), inputs, targets, [Run(options, seed=1), Run(options, seed=2), …])
-    solve_many(Job(shape, inputs, targets, run) for …)      the same, where runs have inputs of their own
+    train_heads(HeadShape("mlp", streams, labels), inputs, targets, [HeadRun(options, seed=1), …])
+    train_many(TrainingJob(shape, inputs, targets, run) for …)      the same, where runs have inputs of their own
 
 Every run gives the head that it gives alone. Where runs ask for nothing but steps over mixed vectors of words, and the
 body consists of affine maps, their heads take the steps together (`heads.lockstep`), which is many times as fast and

@@ -37,7 +37,7 @@ class TaggingHead(Head):
         entities."""
         super().__init__(*given)
         if self.options.threshold is not None and "O" not in self.labels:
-            raise ValueError("a threshold needs a CRF over the tags of entities; leave --threshold out")
+            raise ValueError("a threshold needs a CRF over the tags of entities; remove --threshold")
         self.crf = CRF(self.labels) if self.options.crf is not False else None
 
     def scores(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "N C"]:

@@ -142,6 +142,24 @@ def _kernel(x: Any, v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return lambda shares: x @ (turned @ shares) + v @ (v.T @ shares)
 
 
+def _inner(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.dot(one[0].ravel(), other[1].ravel()))
+
+
+def _way_down(slope: np.ndarray, memory: Sequence[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
+    """Where L-BFGS goes: the slope times the inverse curvature that the remembered steps show."""
+    way, shares = -slope, []
+    for step, change, bend in reversed(memory):
+        shares.append(_inner(step, way) / bend)
+        way -= shares[-1] * change
+    if memory:
+        step, change, bend = memory[-1]
+        way *= bend / _inner(change, change)
+    for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
+        way += (share - _inner(change, way) / bend) * step
+    return way
+
+
 def descend(
     product: Callable[[np.ndarray], np.ndarray],
     own: np.ndarray,
@@ -168,9 +186,6 @@ def descend(
     def both(shares: np.ndarray) -> np.ndarray:
         return np.stack([shares, np.concatenate([product(shares[:-1]), shares[-1:]])])
 
-    def inner(one: np.ndarray, other: np.ndarray) -> float:
-        return float(np.dot(one[0].ravel(), other[1].ravel()))
-
     def answer(scores: np.ndarray) -> tuple[np.ndarray, float]:
         scores = scores - scores.max(1, keepdims=True)
         chances = np.exp(scores)
@@ -185,17 +200,9 @@ def descend(
         slope = both(np.concatenate([residual + penalty * point[0, :-1], constant * residual.sum(0, keepdims=True)]))
         if step is not None:
             change = slope - before
-            memory.append((step, change, inner(step, change)))
-        way, shares = -slope, []
-        for step, change, bend in reversed(memory):
-            shares.append(inner(step, way) / bend)
-            way -= shares[-1] * change
-        if memory:
-            step, change, bend = memory[-1]
-            way *= bend / inner(change, change)
-        for (step, change, bend), share in zip(memory, reversed(shares), strict=True):
-            way += (share - inner(change, way) / bend) * step
-        fall = -inner(slope, way)
+            memory.append((step, change, _inner(step, change)))
+        way = _way_down(slope, memory)
+        fall = -_inner(slope, way)
         if fall < tolerance:
             break
         up = way[1, :-1] + way[1, -1]

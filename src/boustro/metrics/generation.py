@@ -57,7 +57,7 @@ def score_texts(predicted: Sequence[str], references: Sequence[str | Sequence[st
     if not golds or not all(golds):
         raise ValueError("every text needs at least one reference, and there must be a text")
     if empty := next((n for n, given in enumerate(golds, 1) if not all(gold.strip() for gold in given)), None):
-        raise ValueError(f"text {empty:,} has an empty reference; leave the reference out")
+        raise ValueError(f"text {empty:,} has an empty reference; remove the reference")
     rouge = [_rouge(text, given) for text, given in zip(predicted, golds, strict=True)]
     words = [split_words(text) for text in predicted]
     return TextScore(

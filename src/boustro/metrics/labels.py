@@ -22,14 +22,14 @@ from boustro.given import as_tags
 from boustro.metrics.score import ShownScore
 from boustro.metrics.spans import SpanCounts, total_counts
 
-CountedUnit = Literal["words", "texts"]
+Unit = Literal["words", "texts"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LabelScore(ShownScore):
     """Accuracy and scores per label over words or texts; `signature` describes the metric and the data."""
 
-    unit: CountedUnit
+    unit: Unit
     """What has a label and is counted."""
     num_labelled: int
     num_sentences: int
@@ -162,7 +162,7 @@ def score_label_sets(
     return LabelSetScore(len(pairs), exact, per_label, {"metric": "micro F1 over labels", **(signature or {})})
 
 
-def _per_label(counts: Mapping[str, SpanCounts], unit: CountedUnit) -> dict[str, dict[str, Any]]:
+def _per_label(counts: Mapping[str, SpanCounts], unit: Unit) -> dict[str, dict[str, Any]]:
     return {label: label_counts.to_dict(f"num_{unit}") for label, label_counts in counts.items()}
 
 
@@ -171,11 +171,7 @@ def _macro_f1(counts: Mapping[str, SpanCounts]) -> float:
 
 
 def _score(
-    unit: CountedUnit,
-    num_sentences: int,
-    gold: Sequence[str],
-    predicted: Sequence[str],
-    signature: dict[str, str] | None,
+    unit: Unit, num_sentences: int, gold: Sequence[str], predicted: Sequence[str], signature: dict[str, str] | None
 ) -> LabelScore:
     wanted, got = Counter(gold), Counter(predicted)
     both = Counter(zip(gold, predicted, strict=True))

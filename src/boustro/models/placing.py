@@ -62,7 +62,7 @@ def load_placed(
     """
     if quantise and (name_or_path.endswith(".gguf") or is_packed(name_or_path)):
         kind = "a .gguf file" if name_or_path.endswith(".gguf") else "a packed folder"
-        raise ValueError(f"{name_or_path}: the weights of {kind} are unpacked; leave out --quantise")
+        raise ValueError(f"{name_or_path}: the weights of {kind} are unpacked; remove --quantise")
     if quantise:
         options["quantization_config"] = quantisation_config(quantise, device, dtype)
         options["device_map"] = {"": device}  # quantised where it is used
@@ -78,13 +78,13 @@ def load_placed(
         ) from error
     if quantise and not is_quantised(model):
         raise ValueError(
-            f"{name_or_path}: none of its layers ({model.config.model_type}) can have {quantise} weights; leave out "
-            "--quantise"
+            f"{name_or_path}: none of its layers ({model.config.model_type}) can have {quantise} weights; "
+            "remove --quantise"
         )
     if quantise and "disk" in (getattr(model, "hf_device_map", None) or {}).values():
         raise ValueError(
             f"{name_or_path}: with {quantise} weights it does not fit into memory, and quantised weights cannot stay "
-            f"on disk; read fewer layers (--layers), or leave out --quantise"
+            f"on disk; read fewer layers (--layers), or remove --quantise"
         )
     if "device_map" not in options:
         model = model.to(device)
@@ -163,7 +163,7 @@ def quantisation_config(name: str, device: torch.device, compute: torch.dtype) -
     chosen = choose(name, QUANTISATIONS, "quantisation")
     if device.type not in chosen.devices:
         others = [other for other, q in QUANTISATIONS.items() if device.type in q.devices]
-        instead = f"use {' or '.join(others)} there" if others else "leave out --quantise there"
+        instead = f"use {' or '.join(others)} there" if others else "remove --quantise there"
         where = " or ".join(chosen.devices)
         raise ValueError(
             f"{name} weights ({chosen.package}) are computed with on {where}, not on {device.type}; {instead}"

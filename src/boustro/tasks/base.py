@@ -298,16 +298,12 @@ class Task(Contract[Input, Result]):
             X: Labelled examples, in any form that `read` takes, or texts, whose labels are `y`. A tagger's may have
                 sentences without labels: the context of the others in their document. Of a dict of data sets, such as
                 a `DatasetDict`, `train` is learned from, and `validation` or `dev` is the development set.
-            y: The labels of `X`, one for each text; for a tagger each is a list of entities. After examples that have
-                their labels, the development set.
-            dev: A development set, in any form that `X` has; `(texts, labels)` is one too. Without it the last epoch
-                is kept.
+            y: Labels of `X`, one for each text, a tagger's a list of entities; with labelled `X` the development set.
+            dev: A development set, in any form that `X` has, or `(texts, labels)`; without it the last epoch is kept.
             seed: Of the head's weights, the order of examples and dropout.
-            weak: Examples with silver labels, in any form that `X` has, which the head learns from before the training
-                set.
+            weak: Examples with silver labels, in any form that `X` has, learned before the training set.
             weak_weight: How much their loss counts; by default chosen on parts of the training set left out.
-            cross_validate: Seconds that `tasks.estimate` may take, which says in the record how good the head is. Which
-                kind of head is chosen does not depend on it.
+            cross_validate: Seconds for `tasks.estimate`, which records how good the head is; chooses no kind of head.
             reading: Options of `read`, such as scheme.
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
@@ -320,7 +316,7 @@ class Task(Contract[Input, Result]):
         if weak_weight is not None and weak is None:
             raise OptionError("weak_weight is not read without weak examples; remove it")
         if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
-            raise ValueError("X is a table; give the column of its texts, or leave y out and name its columns")
+            raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
         if y is not None and not are_inputs(X, y, self.in_documents):
             if dev is not None:
                 raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")

@@ -190,7 +190,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.live and self.memory:
-            raise OptionError("live is not for taggers with memory; leave one of them out")
+            raise OptionError("live is not for taggers with memory; remove one of them")
 
     def widening(self) -> Widening:
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
@@ -249,9 +249,9 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
         if self.words and self.calibrate:
             raise OptionError("calibrate is not for --words, whose weights are chosen on parts left out already")
         if self.none and (self.words or self.calibrate):
-            raise OptionError(f"none is not for --{'words' if self.words else 'calibrate'}; leave one of them out")
+            raise OptionError(f"none is not for --{'words' if self.words else 'calibrate'}; remove one of them")
         if not all(name.strip() for name in self.types):
-            raise OptionError("types has a label without a name; leave it out")
+            raise OptionError("types has a label without a name; remove it")
         if self.describe is not None:
             from boustro.tasks.data.texts import read_meanings
 

@@ -342,7 +342,7 @@ def _refuse_weak(plan: Plan[Any]) -> None:
     for other in plan.companions:
         if not other.takes_weak:
             raise ValueError(
-                f"weak labels are not for --{other.name}, whose part would take them for gold; leave one of them out"
+                f"weak labels are not for --{other.name}, whose part would take them for gold; remove one of them"
             )
 
 

@@ -16,7 +16,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.pairs import OFFSETS, PAIR_KEYS, TextPair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.texts import Gold
+from boustro.tasks.data.texts import GoldKind
 from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
@@ -43,7 +43,7 @@ class PairTask(Task[Texts, Result]):
     offsets = OFFSETS
     example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
-    gold: ClassVar[Gold]
+    gold: ClassVar[GoldKind]
     texts, text_keys = PAIR_KEYS[0], PAIR_KEYS
 
     @classmethod

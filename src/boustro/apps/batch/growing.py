@@ -156,8 +156,7 @@ def grow(
         errors: Where problems are written. A resumed run must have the same, unless there was none.
         resume: Go on where an unfinished run was, if there is one.
         overwrite: Replace an existing file, and an unfinished one unless `resume`.
-        table: Makes a table of what was written: called with the file, and the one to write. It may be a folder, whose
-            files then get their names in the folder `out`.
+        table: Called with what was written and where to make a table of it; files of a folder there go to `out`.
         end: What stands at the end of the file.
         kept, again: What messages say of the rows that are done, and how to start again.
 
@@ -182,9 +181,8 @@ def grow(
         if left and left.rows:
             state = _continued(left, state, files, again)
         _write_state(progress, state)
-        growing = Growing(
-            [_open(file, size) for file, size in zip(files, state.bytes, strict=True)], progress, state, again
-        )
+        opened = [_open(file, size) for file, size in zip(files, state.bytes, strict=True)]
+        growing = Growing(opened, progress, state, again)
         with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else "", ValueError):
             try:
                 yield growing

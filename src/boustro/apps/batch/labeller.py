@@ -1,6 +1,6 @@
 """Callables that answer rows with a trained folder, here or in processes of its own.
 
-    labeller = Labeller(Opened(Path("ner")), Shown("jsonl"))
+    labeller = Labeller(OpenedFolder(Path("ner")), AnswerForm("jsonl"))
     labeller(rows).shown        # ['{"text": "Ada left.", "entities": […]}', …]: for files
     predictor = Predictor("ner")
     predictor({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}

@@ -19,7 +19,7 @@ from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.labeller import TABULAR, AnswerForm, Labeller, OpenedFolder, label_batches, model_fingerprint
 from boustro.apps.batch.rows import FORMS, PLACE, Columns, FileRow, RowForm, in_batches, read_rows
-from boustro.apps.batch.table import AnswerTable, Output, can_read_again, look
+from boustro.apps.batch.table import ROWS, AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
 from boustro.output import (
     RunOptions,
@@ -42,7 +42,6 @@ from boustro.text.documents import OPENERS, check_input, is_stream, open_binary
 from boustro.text.files import KEYS, open_rows
 from boustro.text.kinds import EXCEL
 
-ROWS = 1024
 BINARY = (".parquet", ".arrow", ".feather", ".xlsx")
 """Files that are made of JSON lines in the end."""
 OUT: dict[str, str] = {

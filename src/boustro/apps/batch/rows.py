@@ -26,7 +26,7 @@ from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
-from boustro.tasks.data.units import Offsets, Unit
+from boustro.tasks.data.units import Offsets, OffsetUnit
 from boustro.tasks.sense.data import corpus_records
 from boustro.text import files
 from boustro.text.columns import COMMENTS, ColumnReader
@@ -171,7 +171,7 @@ class FileRow(NamedTuple):
     form: RowForm
     problem: str = ""
     opens: bool = False
-    unit: Unit | None = None
+    unit: OffsetUnit | None = None
     given: Mapping[str, Any] | None = None
     is_empty: bool = False
     number: int = 0

@@ -33,7 +33,7 @@ GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
 """What examples say of the reference, each task one or two of these."""
 WITHOUT_LABEL = "without a label, beside these"
 ExampleWords = tuple[tuple[str, ...], ...]
-KnownExamples = dict[tuple[ExampleWords, Any], tuple[str, Any]]
+Earlier = dict[tuple[ExampleWords, Any], tuple[str, Any]]
 """Examples by the words of their parts and their marks: the first file with them, and the example there."""
 
 
@@ -92,7 +92,7 @@ def report_files(
     data: Sequence[Path], options: DataOptions = DEFAULT_OPTIONS, task: str = DEFAULT_TASK, forgotten: bool = False
 ) -> list[DataReport]:
     """One report per file, in order; each file is searched for duplicates within it and in earlier files."""
-    known: KnownExamples = {}
+    known: Earlier = {}
     texts: dict[tuple[str, ...], str] = {}
     reports = []
     for path in data:
@@ -145,9 +145,7 @@ def _labels(example: Any, scheme: Scheme | None) -> Iterable[str]:
     return [example.label] if getattr(example, "label", None) is not None else []
 
 
-def _compare(
-    report: DataReport, examples: Sequence[Any], known: KnownExamples, texts: dict[tuple[str, ...], str]
-) -> None:
+def _compare(report: DataReport, examples: Sequence[Any], known: Earlier, texts: dict[tuple[str, ...], str]) -> None:
     """Count examples and words, and find what is empty or occurs earlier."""
     earlier: Counter[str] = Counter()
     shared: Counter[str] = Counter()
@@ -175,7 +173,7 @@ def forgotten_names(report: DataReport, sentences: Sequence[Sentence]) -> list[s
     Two names are alike by the cosine of the mean of what the network of the package says of their words.
     """
     if not report.scheme or report.scheme in WHOLE_WORDS:
-        raise ValueError("names can be forgotten in data with entities, and these have none; leave --forgotten out")
+        raise ValueError("names can be forgotten in data with entities, and these have none; remove --forgotten")
     from boustro.apps.runtime import load
     from boustro.names import SHIPPED_TAGGER
 

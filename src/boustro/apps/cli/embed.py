@@ -123,7 +123,7 @@ def _open(
     from boustro.tasks.embed.data import read_rows
 
     if model is not None and (options != DEFAULT_VECTORS or fit is not None):
-        raise OptionError("a --model has its own options and statistics; leave out the others, or --model")
+        raise OptionError("a --model has its own options and statistics; remove the others, or --model")
     notes: list[Note] = []
     kept = kept_columns(model).get("text_column", ()) if model else ()
     if not (texts := list(read_rows(file, column, notes, kept))):  # said before torch is imported

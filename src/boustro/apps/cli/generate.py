@@ -80,9 +80,7 @@ def score(
     check_options(score, locals())
     if model is not None:
         if targets != DEFAULT_TARGETS:
-            raise OptionError(
-                "--target-key, --train, --by and --json are for scores against targets; leave out --model"
-            )
+            raise OptionError("--target-key, --train, --by and --json are for scores against targets; remove --model")
         keys = (prompt_key, text_key)
         _run(file, keys, "scoring", run.quiet, lambda: _open(model, scoring, dtype, run), lambda writer: writer.score)
         return

@@ -63,14 +63,14 @@ class BoustroGuardrail(CustomGuardrail):
     Args:
         tagger: A tagger's folder, or its name on the Hub, or from Python a `Tagger`. By default that of the package,
             which knows names without any label.
-        labels: Labels of the entities that are left out; by default those of `Redactor`.
+        labels: Labels of the entities that are removed; by default those of `Redactor`.
         write: mask ([PER_1]) or label ([PER], which cannot be put back).
         delay: Words after an entity of a streamed answer that are read before it is released.
         put_back: Whether the names of a prompt stand in its answer again.
         seconds: How long one piece of text may take the tagger, with its waiting.
         most_characters: Text of a request, and text of a streamed answer that waits.
         pass_fields: Fields of requests that pass unread although they are not known here.
-        threshold: See `Redactor`: how probable it is at least that a word is in an entity, for it to be left out.
+        threshold: See `Redactor`: how probable it is at least that a word is in an entity, for it to be removed.
         live: From Python, see `Redactor`.
         litellm: What LiteLLM gives to every guardrail.
 

@@ -411,7 +411,7 @@ def held_task(out: Path) -> tuple[str | None, bool]:
 
 
 def manner_of(task: str, several: bool, out: Path) -> LabelMode:
-    """The manner of a task, and of the answers that are in the file already.
+    """The mode of a task, and of the answers that are in the file already.
 
     Raises `ValueError` for a task that has no page, and where the file holds answers of another one, `OptionError` for
     several labels of one that has no texts.

@@ -406,7 +406,7 @@ def make_source(
         return SessionSource(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
     if encoder not in (None, tagger.encoder_spec):
-        raise OptionError("--tagger has an encoder of its own; leave --encoder out")
+        raise OptionError("--tagger has an encoder of its own; remove --encoder")
     if tagger.labelling is None or not tagger.labelling.units.has_spans:
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
     kept = {

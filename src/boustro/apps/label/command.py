@@ -120,7 +120,7 @@ def _serve(
     run: RunOptions,
     held: contextlib.ExitStack,
 ) -> None:
-    from boustro.apps.serve.http import HttpOptions, address_of, listen, require_serve
+    from boustro.apps.serve.http import HttpOptions, listen, require_serve
 
     require_serve("boustro label")
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -133,17 +133,8 @@ def _serve(
     examples = manner.examples(options.train, reading) if options.train else ()
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     file.read()
-    from boustro.apps.label.app import LabellingApp, new_token
-    from boustro.apps.label.background import (
-        Background,
-        allows_nested,
-        make_source,
-        next_command,
-        offered_labels,
-        starting_labels,
-    )
+    from boustro.apps.label.background import Background, allows_nested, make_source, offered_labels, starting_labels
     from boustro.apps.label.session import LabellingSession
-    from boustro.apps.serve import http
     from boustro.names import is_shipped
     from boustro.tasks.label_names import cut_names, parse_labels
     from boustro.text.languages import foreign_note
@@ -167,20 +158,31 @@ def _serve(
         file=sys.stderr,
     )
     with Background(session, source, reading.text_column) as work:
-        token = new_token()
-        page = f"{address_of(listener)}/#{token}"
-        app = LabellingApp(session, work, options.out_tagger).make(listening, token)
-        if options.browser:
-            webbrowser.open(page)
-        http.run_app(app, listening, listener, address=f"label at {page}")
-        print(f"{out}: {len(session.answers):,} answers", file=sys.stderr)
-        if session.answers:
-            if options.out_tagger:
-                _save(work, options.out_tagger)
-            done = work.finished
-            if done and done.sentences == len(session.answers):
-                print(f"on the page: {manner.metric} {done.f1}", file=sys.stderr)
-            print(f"next: {next_command(texts, options, reading, session, work)}", file=sys.stderr)
+        _run_page(work, texts, out, options, reading, listening, listener)
+
+
+def _run_page(
+    work: Any, texts: Path, out: Path, options: LabellingOptions, reading: DataOptions, listening: Any, listener: Any
+) -> None:
+    """Serve the page until it ends; then print how far it came, and how to go on."""
+    from boustro.apps.label.app import LabellingApp, new_token
+    from boustro.apps.label.background import next_command
+    from boustro.apps.serve import http
+
+    session, token = work.session, new_token()
+    page = f"{http.address_of(listener)}/#{token}"
+    app = LabellingApp(session, work, options.out_tagger).make(listening, token)
+    if options.browser:
+        webbrowser.open(page)
+    http.run_app(app, listening, listener, address=f"label at {page}")
+    print(f"{out}: {len(session.answers):,} answers", file=sys.stderr)
+    if session.answers:
+        if options.out_tagger:
+            _save(work, options.out_tagger)
+        done = work.finished
+        if done and done.sentences == len(session.answers):
+            print(f"on the page: {session.manner.metric} {done.f1}", file=sys.stderr)
+        print(f"next: {next_command(texts, options, reading, session, work)}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Names of all texts in groups, each of which a person gives one label; without HTTP.
 
-    group_names(found)                 [Group(["Ghent", "Utrecht"], 5, "PLACE"), …], the largest first
-    told = Told((("PLACE", ("Ghent",)),))
-    told.apply(words, entities)        "Ghent" is a PLACE wherever it stands; what is told no name ("") is none
+    group_names(found)             [NameGroup(["Ghent", "Utrecht"], 5, "PLACE"), …], the largest first
+    told = GroupLabels((("PLACE", ("Ghent",)),))
+    told.apply(words, entities)    "Ghent" is a PLACE wherever it stands; what is told no name ("") is none
 
 A name is its words as they are written, with a space between them; its vector is the mean of its mentions'. The most
 frequent name begins a group, and every other one joins the group whose mean is the nearest, if that is near enough,

@@ -1,6 +1,6 @@
 """A labelling session: the sentence that is shown, what was answered, and what the tagger makes of it; without HTTP.
 
-    session = Session(texts, file, labels=["PER", "LOC"])
+    session = LabellingSession(texts, file, labels=["PER", "LOC"])
     session.attach(numbers, vectors)      sentences that have been encoded: the first one is shown
     session.view()                        the sentence on the screen, with suggestions
     session.answer(number, entities)      on the disk, learned; the next one is shown
@@ -65,7 +65,7 @@ class LabellingSession:
         note: str = "",
         english: bool = False,
     ) -> None:
-        """Goes on where the file ends, whose form is that of the manner; raises as `AnswerFile.read`.
+        """Goes on where the file ends, whose form is that of the mode; raises as `AnswerFile.read`.
 
         `unit` is what the page calls what is labelled: texts or sentences. `offered` are the labels where there are no
         others. `note` says that some of the texts are in a language that the encoder does not read. `english`:

@@ -4,7 +4,7 @@
 
 Λ is diagonal: strength, and for the constant so many examples as it is to be worth, if that is more.
 
-    ridge = UpdatedRidge(width=4, outputs=2, strength=1.0)
+    ridge = OnlineRidge(width=4, outputs=2, strength=1.0)
     ridge.add(x, y)              the same W as from solving for all examples together, up to rounding
     ridge.remove(x, y)           as if they had never been there
     times(x, ridge.leave_out(x, y))     what the others say of them

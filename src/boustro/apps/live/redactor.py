@@ -7,7 +7,7 @@
 
 Text is released up to where a `Live` promises that no other entity will begin or end (`live.safe`), and an entity
 only once it is final, as a whole, as what is written in its place. Where the tagger breaks its promise, `Contradiction`
-is raised and no more is released. A redactor errs on the safe side: it leaves out every word that is in an entity with
+is raised and no more is released. A redactor errs on the safe side: it removes every word that is in an entity with
 a low probability, besides what the tagger finds (`THRESHOLD`). What passes that is released. `Masks` give the same name
 the same mask in a whole conversation, and `restore` and `Restorer` put names back.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from boustro.choose import suggestion
+from boustro.choose import lazy, suggestion
 from boustro.names import NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError
 from boustro.store import MANIFEST
@@ -41,7 +41,7 @@ NAME_KINDS = {
 OF_NAMES = frozenset(label for labels in (*NAME_KINDS.values(), "MISC OTHER NAME") for label in labels.split())
 """Labels of what has a letter; letters' case does not count. Others may be of numbers."""
 ON_REQUEST = frozenset(["OTHER"])
-"""Labels of the package's tagger that are left out of a text only where they are asked for: what has such a name, a
+"""Labels of the package's tagger that are removed from a text only where they are asked for: what has such a name, a
 work, an event or a product, is seldom what a text must not say."""
 HTML_TAGS = (
     "a|abbr|article|b|big|blockquote|body|br|button|caption|center|cite|code|col|dd|del|div|dl|dt|em|figure|font|footer|"
@@ -62,7 +62,7 @@ Written = Literal["mask", "label", "event"]
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """An entity that was left out: where in the text that was released, in characters, and what stands there now."""
+    """An entity that was removed: where in the text that was released, in characters, and what stands there now."""
 
     label: str
     at: int
@@ -72,7 +72,7 @@ class Redaction:
 
 @dataclass(frozen=True, slots=True)
 class WordCount:
-    """How many words a text had, and how many of them were left out; words are runs of letters and digits."""
+    """How many words a text had, and how many of them were removed; words are runs of letters and digits."""
 
     words: int = 0
     masked: int = 0
@@ -82,7 +82,7 @@ class WordCount:
 
     @property
     def share(self) -> float:
-        """Of the words that were left out, from 0 to 1."""
+        """Of the words that were removed, from 0 to 1."""
         return self.masked / self.words if self.words else 0.0
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class WordCount:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Text that may be seen, and what was left out of it."""
+    """Text that may be seen, and what was removed from it."""
 
     text: str = ""
     redactions: tuple[Redaction, ...] = ()
@@ -295,16 +295,16 @@ class Redactor:
         tagger: A `Tagger`, or anything with `types` that `live` takes; or a folder, which is opened once in a process.
             By default that of the package, which knows names without any label.
         delay: Words after an entity that are read before it is final; `None` waits for the end.
-        labels: Labels of the entities that are left out. By default all that the tagger has; of that of the package
+        labels: Labels of the entities that are removed. By default all that the tagger has; of that of the package
             PERSON, PLACE and ORGANISATION, and not OTHER.
         write: mask ([PER_1]), label ([PER]) or event (nothing; `Released.redactions` tells of it).
         masks: Those of the conversation, where others of its texts have been masked.
         live: Begins to read a text, by the tagger and the delay; by default `Live`.
-        threshold: How probable it is at least that a word is in an entity, for it to be left out; 1 leaves out what the
+        threshold: How probable it is at least that a word is in an entity, for it to be removed; 1 removes what the
             tagger finds and no more. By default `THRESHOLD`, where the tagger's words have probabilities.
 
     Attributes:
-        counted: The words of the text that was released, and those that were left out.
+        counted: The words of the text that was released, and those that were removed.
 
     Raises `OptionError` for a label that the tagger does not have.
     """
@@ -320,16 +320,12 @@ class Redactor:
         live: Callable[[Any, int | None], StreamTagger] | None = None,
         threshold: float | None = None,
     ) -> None:
-        if live is None:
-            from boustro.apps.live.stream import Live
-
-            live = Live
         tagger = open_tagger(tagger, labels, threshold)
         self.counted = WordCount()
         self.labels = check_labels(labels, tagger)
         self.masks = masks or Masks(tagger.types)
         self.write: Written = write
-        self._live = live(tagger, delay)
+        self._live = (live or lazy("boustro.apps.live.stream:Live"))(tagger, delay)
         self._text, self._at = "", 0  # what is not released, and where it begins
         self._surrogate = ""
         self._found: list[Region] = []
@@ -413,7 +409,7 @@ def rewrite(
 
     Args:
         text: Characters from `start` of a longer text, of which regions count the characters.
-        regions: What to leave out.
+        regions: What to remove.
         masks: Those of the conversation.
         write: What to write instead.
         start: See `text`.

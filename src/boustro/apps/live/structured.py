@@ -1,6 +1,6 @@
 """Redaction of structures, such as JSON and the bodies of requests: from a body to the texts in it, and back.
 
-    reading = Reading()
+    reading = BodyTexts()
     tree = record({"model": plain, "prompt": text})({"model": "m", "prompt": "Ada left."}, reading, "")
     Checker(tagger).fill(reading.slots, masks)     # a slot for every text; the checker gives each its `result`
     filled(tree)                                   # {"model": "m", "prompt": "[PER_1] left."}
@@ -72,7 +72,7 @@ class Slot:
     place: str
     key: str = ""
     number: int | float | None = None
-    """The number that the text stands for; it stays one unless something of it is left out."""
+    """The number that the text stands for; it stays one unless something is removed from it."""
     result: Any = None
     redactions: tuple[Redaction, ...] = ()
 
@@ -344,7 +344,7 @@ class Checker:
         threshold: See `Redactor`.
 
     Attributes:
-        counted: The words of all texts that were filled, and those that were left out.
+        counted: The words of all texts that were filled, and those that were removed.
 
     Raises `OptionError` for a label that the tagger does not have.
     """

@@ -239,7 +239,7 @@ class GenerationRun(StoppingCriteria):
 
     def _of_prompt(self, ids: list[int], begin: int, states: Tensor) -> list[Entity]:
         if len(states) != len(ids):
-            raise ValueError("the beginning of the prompt was read before, so it cannot be tagged; leave out prompt")
+            raise ValueError("the beginning of the prompt was read before, so it cannot be tagged; remove prompt")
         pieces, tagger = PieceStates(self._lm, states[begin - 1] if begin else None), self._watch._tagger
         text = pieces.add(ids[begin:], states[begin:]) + pieces.end()
         return tagger.result(answer_vectors(tagger, text, word_vectors(tagger, pieces, text)))
@@ -306,9 +306,9 @@ def refuse_unfollowed(model: Any, named: dict[str, Any]) -> None:
     if (setting(model, named, "num_beams") or 1) > 1:
         raise ValueError("beams take back what they have written, so a tagger cannot watch them; take num_beams=1")
     if named.get("assistant_model") is not None or setting(model, named, "prompt_lookup_num_tokens"):
-        raise ValueError("assisted generation takes back what it has written; leave the assistant out to watch it")
+        raise ValueError("assisted generation takes back what it has written; remove the assistant to watch it")
     if setting(model, named, "cache_implementation") in STATIC:
-        raise ValueError("a static cache is compiled, and cannot be watched; leave cache_implementation out")
+        raise ValueError("a static cache is compiled, and cannot be watched; remove cache_implementation")
     if named.get("inputs_embeds") is not None or named.get("custom_generate") is not None:
         raise ValueError("to be watched, generate must be given pieces (input_ids), and generate by itself")
 

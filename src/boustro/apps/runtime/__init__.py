@@ -93,9 +93,9 @@ def load(
     kind = kind_of(path)
     if kind == EXPORT:
         if encoder is not None:
-            raise ValueError(f"{folder}: an exported folder has its encoder with it; leave --encoder out")
+            raise ValueError(f"{folder}: an exported folder has its encoder with it; remove --encoder")
         if device not in (None, "cpu", "auto"):
-            raise ValueError(f"{folder}: an exported folder runs on the processor; leave --device out")
+            raise ValueError(f"{folder}: an exported folder runs on the processor; remove --device")
         return load_exported(path)
     if kind is not None and kind not in {NAMES, *(entry.folder for entry in TASKS.values())}:
         raise ValueError(f"{folder}: a folder of the kind {kind}, which boustro fit did not write; it cannot predict")

@@ -147,6 +147,31 @@ def require_serve(what: str) -> None:
         raise ImportError(f"{what} needs {error.name}; install it with: pip install 'boustro[serve]'") from error
 
 
+def _strict_route() -> Any:
+    """FastAPI's route, for bodies that `read_body` reads."""
+    from fastapi.routing import APIRoute
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+
+    class StrictRequest(Request):
+        async def json(self) -> Any:
+            try:
+                return read_body(await self.body())
+            except Refused as error:  # FastAPI lets no other exception through
+                raise HTTPException(error.status, str(error)) from None
+
+    class StrictRoute(APIRoute):
+        def get_route_handler(self) -> Any:
+            handler = super().get_route_handler()
+
+            async def handle(request: Request) -> Any:
+                return await handler(StrictRequest(request.scope, request.receive))
+
+            return handle
+
+    return StrictRoute
+
+
 def make_app(
     title: str,
     http: HttpOptions,
@@ -168,30 +193,12 @@ def make_app(
     require_serve(title)
     from fastapi import FastAPI
     from fastapi.exceptions import RequestValidationError
-    from fastapi.routing import APIRoute
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
-    from starlette.requests import Request
-
-    class StrictRequest(Request):
-        async def json(self) -> Any:
-            try:
-                return read_body(await self.body())
-            except Refused as error:  # FastAPI lets no other exception through
-                raise HTTPException(error.status, str(error)) from None
-
-    class StrictRoute(APIRoute):
-        def get_route_handler(self) -> Any:
-            handler = super().get_route_handler()
-
-            async def handle(request: Request) -> Any:
-                return await handler(StrictRequest(request.scope, request.receive))
-
-            return handle
 
     # FastAPI's own page of documentation loads scripts from another address.
     app = FastAPI(title=title, docs_url=None, redoc_url=None, **options)
-    app.router.route_class = StrictRoute
+    app.router.route_class = _strict_route()
 
     async def refused(_: Any, error: Any) -> "Response":
         return error.response()

@@ -111,12 +111,12 @@ def _weights(config: PackConfig, path: str, revision: str | None, known: Any) ->
     depth, before = known.get_text_config().num_hidden_layers, getattr(known, "packed", None) or {}
     blocks = config.blocks or depth
     if blocks > depth:
-        raise ValueError(f"--blocks {blocks}: {config.model} has {depth} blocks; leave out --blocks to keep them all")
+        raise ValueError(f"--blocks {blocks}: {config.model} has {depth} blocks; remove --blocks to keep them all")
     short = shortened(known, blocks)
     if blocks < depth and short is None:
         raise ValueError(
             f"{config.model} is {describe(known)}, of which it is not known whether its first blocks compute the same "
-            "without the others; leave out --blocks, which packs all of it"
+            "without the others; remove --blocks, which packs all of it"
         )
     is_causal, names = architecture_kind(known) == "causal", getattr(known, "architectures", None) or []
     make: Any = transformers.AutoModel
@@ -183,7 +183,7 @@ def without_scale(model: nn.Module, path: str) -> None:
         # what gives any state the length 1 is the norm without its scale
         if (norm(states).square().mean(1).sqrt() - 1).abs().max() < 1e-2:
             return
-    raise ValueError(f"{path}: its final norm ({type(norm).__name__}) is not known here; leave out --blocks")
+    raise ValueError(f"{path}: its final norm ({type(norm).__name__}) is not known here; remove --blocks")
 
 
 def _source(path: str, revision: str | None) -> Path:

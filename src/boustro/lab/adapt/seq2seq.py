@@ -46,6 +46,7 @@ from boustro.lab.pretrain.batches import Batches
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
 from boustro.lab.pretrain.distributed import say
+from boustro.lab.pretrain.run import MODEL_KIND
 from boustro.models.loss import find_finish, lm_loss
 from boustro.output import as_json
 from boustro.store import check_file, fingerprint, write_file
@@ -240,7 +241,6 @@ def _by_task(pairs: Sequence[PromptPair]) -> dict[str, list[PromptPair]]:
     return by_task
 
 
-MODEL_KIND = "model"
 LENGTH_WEIGHT = 0.1
 """Of the loss of the target's length, which a masked LM with the prefix mask learns too."""
 SEQ2SEQ_FACTS = ("model", "epochs", "batch_pairs", "prompt_pieces")

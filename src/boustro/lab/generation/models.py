@@ -191,7 +191,7 @@ def open_lm(
         raise ValueError(f"{spec} is a backward LM, which cannot continue a text; name a forward or a masked LM")
     refuse_cut(spec, config)
     if kind == "masked" and start_piece != AUTO:
-        raise ValueError(f"{spec} is a masked LM, which has no start piece; leave out --start-piece {start_piece}")
+        raise ValueError(f"{spec} is a masked LM, which has no start piece; remove --start-piece {start_piece}")
     make: Any = AutoModelForMaskedLM if kind == "masked" else causal_class(config)
     target = find_device(device)
     lm = load_pretrained(make, path, config=config, revision=revision, dtype=getattr(torch, dtype))

@@ -22,7 +22,7 @@ from boustro.lab.generation.canvas import SuffixReader
 from boustro.lab.generation.draws import Draws, in_order
 from boustro.lab.generation.options import ScoreConfig
 
-GoldIds = Int[Tensor, "B S"]
+Gold = Int[Tensor, "B S"]
 """The pieces of the texts."""
 Preference = Callable[[Float[Tensor, "B K V"], Int[Tensor, "B K"]], Float[Tensor, "B K"]]
 """Of the hidden places, log-probabilities and the text's pieces → what decides the next place, the highest first."""
@@ -36,7 +36,7 @@ class Total(NamedTuple):
     """How often the LM read them."""
 
 
-def duel(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig, draws: Draws) -> Total:
+def duel(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """The likelihood of writing in the order of confidence: next is the place where the LM is surest of some piece.
 
     The order follows from what was read, never from the piece to come, so it is a likelihood.
@@ -44,12 +44,12 @@ def duel(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig,
     return _revealed(read, gold, blank, lambda log_probs, gold: log_probs.amax(-1))
 
 
-def left_to_right(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig, draws: Draws) -> Total:
+def left_to_right(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """The likelihood of writing from left to right."""
     return _revealed(read, gold, blank, lambda log_probs, gold: torch.zeros_like(log_probs[..., 0]))
 
 
-def gold_order(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig, draws: Draws) -> Total:
+def gold_order(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """The score along the order in which the text is easiest: next is the place where *its* piece is likeliest.
 
     The order looks at the answer, so the probabilities of all texts sum to more than 1.
@@ -57,7 +57,7 @@ def gold_order(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreC
     return _revealed(read, gold, blank, _log_probs_of)
 
 
-def _revealed(read: SuffixReader, gold: GoldIds, blank: GoldIds, prefer: Preference) -> Total:
+def _revealed(read: SuffixReader, gold: Gold, blank: Gold, prefer: Preference) -> Total:
     """Place after place is revealed, and each piece scored when it is; of equal places the first is next."""
     pieces, total = blank, torch.zeros(len(gold), device=gold.device)
     hidden = torch.arange(gold.shape[1], device=gold.device).expand(gold.shape)  # (B, K), from left to right
@@ -71,7 +71,7 @@ def _revealed(read: SuffixReader, gold: GoldIds, blank: GoldIds, prefer: Prefere
     return Total(total, gold.shape[1])
 
 
-def one_shot(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig, draws: Draws) -> Total:
+def one_shot(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """Σ log p(y_i | x): every piece from the prompt alone, all places hidden.
 
     It is the likelihood of a model that writes all places at once, far below that of better writers. It is cheap and,
@@ -80,9 +80,7 @@ def one_shot(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreCon
     return Total(_log_probs_of(read(blank), gold).sum(1), 1)
 
 
-def pseudo_log_likelihood(
-    read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig, draws: Draws
-) -> Total:
+def pseudo_log_likelihood(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """Σ log p(y_i | x, y without i).
 
     It is no likelihood: every piece sees the pieces after it, and pieces of one word give each other away.
@@ -95,7 +93,7 @@ def pseudo_log_likelihood(
     return Total(total, gold.shape[1])
 
 
-def bound(read: SuffixReader, gold: GoldIds, blank: GoldIds, config: ScoreConfig, draws: Draws) -> Total:
+def bound(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """A bound below the log-likelihood: the mean over random orders of writing, from random sets of hidden pieces.
 
         log p(y | x)  ≥  E_σ Σ_t log p(y_σ(t) | x, y_σ(<t))  =  E_k E_H  N/k · Σ_(i in H) log p(y_i | x, y without H)

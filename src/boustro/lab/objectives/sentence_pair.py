@@ -133,7 +133,7 @@ class PairPlan:
     example, each alone at the end of its document.
 
         PairPlan([5, 3], room=2)    chunks of 2 + 2 (1 is left out) and 2 (1 is left out): 3 examples
-        plan.draw(1, rng)           Chunk(document=0, start=2, stop=4), Chunk(document=1, start=0, stop=2)
+        plan.draw(1, rng)           DocumentChunk(0, start=2, stop=4), DocumentChunk(1, start=0, stop=2)
 
     `lengths` are the documents' pieces without end-of-text pieces; `room` is `Frame.room`. Raises `ValueError` for
     fewer than two documents with a chunk.

@@ -180,6 +180,6 @@ def check_objective(
             f"(objectives that do not need it: {', '.join(without)})"
         )
     if hide not in recipe.units:
-        raise ValueError(f"objective {name!r} hides runs of single pieces; leave out --hide {hide}")
+        raise ValueError(f"objective {name!r} hides runs of single pieces; remove --hide {hide}")
     if hide == "word" and recipe.kind == "masked":
         word_starts(tokenizer)  # raises where words cannot be found

@@ -16,7 +16,7 @@ from boustro.errors import shorten
 from boustro.given import as_text, plain_value
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
-from boustro.tasks.data.texts import SCORE_KEY, Gold, as_score, is_label, tidy_label, whole_text
+from boustro.tasks.data.texts import SCORE_KEY, GoldKind, as_score, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, Span
 from boustro.types import Sentence, TypedLabel
 
@@ -87,7 +87,7 @@ def suits_texts(record: Mapping[str, Any]) -> bool:
 
 
 def read_pairs(
-    data: Any, gold: Gold, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
+    data: Any, gold: GoldKind, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
 ) -> list[TextPair]:
     """Pairs of a JSON lines, CSV or TSV file, of (text, text, label or score) triples, or of dicts.
 
@@ -153,7 +153,7 @@ def _moved(record: Mapping[str, Any], number: int, span: Span) -> Mapping[str, A
 OFFSETS = Offsets(_marked, _moved)
 
 
-def _pair(record: Any, where: str, gold: Gold, notes: list[Note]) -> TextPair:
+def _pair(record: Any, where: str, gold: GoldKind, notes: list[Note]) -> TextPair:
     if isinstance(record, TextPair):  # read before
         return record
     if isinstance(record, (list, tuple)) and len(record) == 3:

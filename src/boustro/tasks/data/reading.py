@@ -154,7 +154,7 @@ def refuse_delimiter(options: DataOptions, data: Any) -> None:
 def _refuse(options: DataOptions, names: Sequence[str], why: str) -> None:
     if any(getattr(options, name) != getattr(DEFAULT_OPTIONS, name) for name in names):
         *flags, last = [f"--{name.replace('_', '-')}" for name in names]
-        raise OptionError(f"{', '.join(flags)} and {last} {why}; leave them out")
+        raise OptionError(f"{', '.join(flags)} and {last} {why}; remove them")
 
 
 def missing_file(path: Path, expected: str) -> FileNotFoundError:

@@ -35,8 +35,8 @@ from boustro.given import as_list, refuse_no_texts
 from boustro.tasks.data.annotations import note_address, plain_records
 from boustro.tasks.data.reading import DataOptions, Note, RawData, accepted, note_unread, unread_fields
 from boustro.tasks.data.units import (
+    OffsetUnit,
     Span,
-    Unit,
     as_rows,
     convert,
     distinct,
@@ -129,7 +129,7 @@ def _given_text(record: Mapping[str, Any], options: DataOptions) -> str | None:
 
 
 def _sentences(
-    record: Mapping[str, Any], where: str, document: str, options: DataOptions, unit: Unit, notes: list[Note]
+    record: Mapping[str, Any], where: str, document: str, options: DataOptions, unit: OffsetUnit, notes: list[Note]
 ) -> tuple[str, list[Sentence]]:
     """The key of the labels, and the sentences of the record's words or text."""
     chosen = None if options.word_column is None else str(options.word_column)
@@ -166,7 +166,7 @@ def _sentences(
 
 
 def _words_sentence(
-    record: Mapping[str, Any], words_key: str, key: str, are_tags: bool, where: str, unit: Unit, notes: list[Note]
+    record: Mapping[str, Any], words_key: str, key: str, are_tags: bool, where: str, unit: OffsetUnit, notes: list[Note]
 ) -> Sentence:
     text = _text(record, TEXT_KEY)
     words, places = _words(record[words_key], text, where)

@@ -19,7 +19,7 @@ from boustro.given import as_text
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of
 from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text_once
-from boustro.tasks.data.units import Offsets, Span, Unit, convert, to_words
+from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
@@ -120,7 +120,7 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
         raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {keys})")
     text = as_text(record[RELATION_KEYS[0]], f"{where}: the text")
     spans, placed = [_span(record, key, where) for key in PLACES], whole_text_once(text, document_of(record))
-    head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, Unit(), where, []))
+    head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, OffsetUnit(), where, []))
     if head == tail:
         shown = shorten(" ".join(placed.sentence.words[slice(*head)]))
         raise ValueError(f"{where}: head and tail are the same words, {shown}; a relation is between two places")

@@ -39,7 +39,7 @@ WORDLESS_TEXTS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
 LIKE_IDS = 10  # fewer may be one example each of what is labelled from now on
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
-Gold = Literal["label", "score"]
+GoldKind = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 
@@ -70,7 +70,7 @@ def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
 
 def read_texts(
     data: TextData,
-    gold: Gold = "label",
+    gold: GoldKind = "label",
     notes: list[Note] | None = None,
     options: DataOptions = DEFAULT_OPTIONS,
 ) -> list[Sentence]:
@@ -225,7 +225,7 @@ def as_score(value: Any, where: str) -> float:
     return number
 
 
-def _sentence(record: Any, where: str, gold: Gold, notes: list[Note]) -> Sentence:
+def _sentence(record: Any, where: str, gold: GoldKind, notes: list[Note]) -> Sentence:
     if isinstance(record, Sentence):  # read before
         if not record.is_labelled and not _unlabelled.get():
             raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")

@@ -47,7 +47,7 @@ class Span(NamedTuple):
     text: str | None = None
 
 
-class Unit(NamedTuple):
+class OffsetUnit(NamedTuple):
     """The unit of a file, and the others that as many of its entities fit."""
 
     name: str = CODE_POINTS
@@ -70,13 +70,13 @@ class Offsets:
     find: Callable[[Any], Mapping[Any, tuple[str, Span]]]
     move: Callable[[Mapping[str, Any], Any, Span], Mapping[str, Any]]
 
-    def unit(self, records: Iterable[Any]) -> Unit:
+    def unit(self, records: Iterable[Any]) -> OffsetUnit:
         """The unit of these records together; code points where all are converted already."""
         given = (record for record in records if not isinstance(record, InCodePoints))
         places = (place for record in given for place in self.find(record).values())
         return find_unit((text, [span]) for text, span in places if not text.isascii())  # there all units are equal
 
-    def convert(self, record: Any, unit: Unit, where: str, notes: list[Note]) -> Any:
+    def convert(self, record: Any, unit: OffsetUnit, where: str, notes: list[Note]) -> Any:
         """The record with its places in code points; what is no place stays, and is refused later."""
         places = {} if isinstance(record, InCodePoints) else self.find(record)
         for name, (text, span) in places.items():
@@ -92,14 +92,14 @@ class Offsets:
         return [(where, self.convert(record, unit, where, notes)) for where, record in records]
 
 
-def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> Unit:
+def find_unit(given: Iterable[tuple[str, Sequence[Span]]]) -> OffsetUnit:
     """The unit of a file, by all its texts with their entities."""
     votes = Counter(unit for text, spans in given for span in spans for unit in fitting(span, text))
     name = max(CODECS, key=lambda unit: votes[unit])  # the first of several
-    return Unit(name, frozenset(unit for unit in CODECS if unit != name and votes[unit] == votes[name]))
+    return OffsetUnit(name, frozenset(unit for unit in CODECS if unit != name and votes[unit] == votes[name]))
 
 
-def convert(spans: Sequence[Span], text: str, unit: Unit, where: str, notes: list[Note]) -> list[Span]:
+def convert(spans: Sequence[Span], text: str, unit: OffsetUnit, where: str, notes: list[Note]) -> list[Span]:
     """Convert entities to code points; `ValueError`, with the place, for one that is in no text."""
     return [_convert(span, text, unit, where, notes) for span in spans]
 
@@ -135,7 +135,7 @@ def _units(text: str) -> Iterable[str]:
     return (CODE_POINTS,) if text.isascii() else CODECS
 
 
-def _convert(span: Span, text: str, unit: Unit, where: str, notes: list[Note]) -> Span:
+def _convert(span: Span, text: str, unit: OffsetUnit, where: str, notes: list[Note]) -> Span:
     units = fitting(span, text)
     place = units.get(unit.name) or (_place(span, text, unit.name) if span.text is None else None)
     read = unit.name

@@ -76,7 +76,7 @@ def train_student(
     student = _student(teacher, encoder, options, cache)
     labelling = copy.deepcopy(teacher.fitted.labelling)  # the student chooses thresholds of its own
     if unknown := labelling.unknown(train):
-        raise ValueError(f"the teacher cannot teach {next(iter(unknown)).partition(': ')[2]}; leave these labels out")
+        raise ValueError(f"the teacher cannot teach {next(iter(unknown)).partition(': ')[2]}; remove these labels")
     apart = max(1, len(examples) // COMPARED_PART)
     learned, compared = examples[:-apart], examples[-apart:]
     soft, split = _soft_targets(teacher, learned), len(learned)

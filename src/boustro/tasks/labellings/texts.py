@@ -176,7 +176,7 @@ class LabelSetLabelling(TextLabelling):
 
     def for_config(self, config: Any) -> Self:
         if getattr(config, "none", 0):
-            raise ValueError("none is not for texts with several labels, which may have none anyway; leave it out")
+            raise ValueError("none is not for texts with several labels, which may have none anyway; remove it")
         return self
 
     def to_dict(self) -> dict[str, Any]:
