@@ -27,12 +27,48 @@ ATTRIBUTES = 111
 """Docstrings of attributes that begin with a clause; help texts of options are among them."""
 OTHERS = {"write_parquet", "ProxyLogging", "async_data_generator", "SentenceTransformer", "dataset.records.to_json"}
 OTHERS |= {"from_json", "Choices", "HyperTextLabels", "hypertextlabels", "save_to_disk", "pyarrow.RecordBatch"}
+OTHERS |= {"AnalyzerEngine", "LinearDiscriminantAnalysis", "LayerNorm", "ReLU", "Transformer", "Huber", "s_k"}
 OTHERS |= {"pyarrow.Schema", "able", "boustro.integrations.litellm", "boustro.integrations.spacy"}
-"""Names of other libraries, of an example, and of modules that stand elsewhere (`boustro/integrations.py`)."""
-
-
+"""Names of other libraries, of formulas and an example, and of modules made by `boustro/integrations.py`."""
 MOST_LINES = {"modules": 500, "functions": 60, "classes": 350}
-STANDING: dict[str, str] = {}
+STANDING = {
+    "names given another name": "__main__:run models.fusion:FUSION_KIND",
+    "functions with two homes": """
+        above as_text begin calibration carry check_labels check_model compare compared confident_mistakes
+        convert decoded describe describe_plan distinct encode entity_types f1 facts_of filled finish fit gap
+        holds interval join join_sentences label lead left_to_right like locate main make_chain make_plan
+        make_source measure messages next_command number open_lm pack pad page pool_mean pretrain read
+        read_pairs read_raw read_rows read_spans read_words refuse_long restore rows score_table shorten spell
+        spread suggest suits_labels suits_scores summarise text text_of unit unread weight_shapes weights_of
+        write_card
+    """,
+    "constants with two homes": """
+        ABSENT ADDRESSES ADVICE ALIKE ALL ALONE ANSWER ARRAYS AUTO BATCH BATCH_PIECES BATCH_ROWS BATCH_TEXTS
+        BATCH_WORDS BESIDE BEST BROKEN BYTES BY_NAME CAUSAL CHOICE CLOSERS COLUMNS CONTROLS CONVERT COPIES
+        COUNTS DATA DELTA DRAWS EMPTY ENDERS END_OF_TEXT ENOUGH ERRORS EXPECTED EXPLAINED FILES FOLDER FORMAT
+        FORMS GAP GRID GROUPS HEAD HEAD_WIDTH HELD_OUT HIGH HOW HUB_NAME IGNORED INPUTS JOINED KEPT KEPT_WORDS
+        KEY KEYS KNOWN LABEL_KEYS LARGE LEARNED LEAST LEAST_DIVISOR LEAST_WORDS LETTER LETTERS LINES LLAMA LM
+        LONGEST_PART LONGEST_SPAN LONG_WORDS LOOKED_AT LOWEST MANY MANY_LABELS MARGIN MARK MARKED MARKS MARKUP
+        MAX_WORDS MEANT MEASURED MOST MOST_LETTERS MOST_MISTAKES MOST_TEXTS MOST_WORDS NAME NAMED NAMES
+        NAME_COUNT NEAR NEGLIGIBLE NEIGHBOURS NORM NO_ANSWER NO_GOLD NO_KEY NO_LABEL NO_TEXT OFFSETS OPENERS
+        OPEN_PATHS OTHER OTHERS OVERLAPPING PACKAGES PADDING PART PASSES PIECES PLACES PLAIN PLAIN_TEXT POOLED
+        PROBED_WORDS PROBLEMS RARE ROLES RUN SCALE SCALE_DOUBT SENTENCES SEVERAL SHARE SHORT SHOWN SIZES SMALL
+        SMOOTHING SPACE SPARE SPELLINGS SPLIT SPOKEN START STEPS STYLE TABLE TABULAR TAKEN TENSORS TEXTS
+        THRESHOLD TOOLS TOO_LONG TYPE TYPES UNANSWERED UNKNOWN UNLABELLED UNLIKE UNREAD UNSPACED UNSURE UNTYPED
+        UPPER VECTORS WHOLE_WORDS WIDTH WORD WORDS_FILE WORTH _SAID
+    """,
+    "types with two homes": "Reader Writer",
+    "modules over 500 lines": """
+        apps.label.incremental apps.live.redactor apps.serve.app tasks.base text.columns text.files
+    """,
+    "functions over 60 lines": """
+        apps.batch.predict:predict_files apps.batch.redact:redact apps.cli.commands:fit
+        apps.cli.commands:predict encoders.spec:load_encoder heads.training:train_head
+        tasks.distill.training:train_student
+    """,
+    "classes over 350 lines": "apps.label.session:LabellingSession tasks.base:Task",
+}
+"""Names that are to be mended, by the keys of `COUNTS`: a new one fails, and so does one that is mended."""
 
 
 class Module(NamedTuple):
@@ -97,9 +133,8 @@ def types(node: ast.stmt) -> list[str]:
     """Classes, and types that are given a name (`Form = Literal[...]`); variables of types are of their file."""
     if isinstance(getattr(node, "value", None), ast.Call):
         return []
-    return (
-        [node.name] if isinstance(node, ast.ClassDef) else [n for n in targets(node) if n[:1].isupper() > n.isupper()]
-    )
+    names = [node.name] if isinstance(node, ast.ClassDef) else targets(node)
+    return [name for name in names if name[:1].isupper() and not name.isupper()]
 
 
 def with_two_homes(wanted: Any) -> dict[str, list[str]]:
@@ -113,10 +148,10 @@ def aliases() -> dict[str, str]:
         ours = {node.name for node in module.tree.body if isinstance(node, DEFINITIONS)}
         for node in ast.walk(module.tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
-                names = [(one, getattr(node, "module", None) or one.name) for one in node.names]
-                renamed = [(one, source) for one, source in names if source.split(".")[0] == "boustro"]
-                ours |= {one.asname or one.name for one, _ in renamed}
-                found |= {f"{module.name}:{one.asname}": one.name for one, _ in renamed if one.asname}
+                for one in node.names:
+                    if (getattr(node, "module", None) or one.name).split(".")[0] == "boustro":
+                        ours.add(one.asname or one.name)
+                        found |= {f"{module.name}:{one.asname}": one.name} if one.asname not in (None, one.name) else {}
         for node in module.tree.body:
             value = getattr(node, "value", None) if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
             while isinstance(value, ast.Attribute):
@@ -154,8 +189,8 @@ def longer(kind: str) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size > MOST_LINES[kind]}
 
 
-def unknown_in_examples() -> set[str]:
-    """Classes and functions that the examples of docstrings call, and nothing defines or imports."""
+def unknown_in_examples() -> dict[str, int]:
+    """Classes and functions that the examples of docstrings call, and nothing defines or imports: their lines."""
     known = {*dir(builtins), *OTHERS}
     for module in modules().values():
         for node in ast.walk(module.tree):
@@ -164,12 +199,12 @@ def unknown_in_examples() -> set[str]:
             if isinstance(node, ast.ImportFrom):
                 known |= {one.asname or one.name for one in node.names if f"{node.module}.{one.name}" not in modules()}
     return {
-        f"{module.name}:{name}"
+        f"{module.name}:{name}": start
         for module in modules().values()
-        for _, text in docstrings(module)
+        for start, text in docstrings(module)
         for line in re.findall(r"^    +(\S.*)", text, re.MULTILINE)
-        for name in re.findall(r"(?<![\w.$\"'/-])([A-Z][a-z]\w*)\(|^(?:\w+ = )?([a-z_]\w*)\(", line)
-        for name in name
+        for found in re.findall(r"(?<![\w.$\"'/-])([A-Z][a-z]\w*)\(|^(?:\w+ = )?([a-z_]\w*)\(", line)
+        for name in found
         if name and name not in known
     }
 
@@ -186,13 +221,12 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("kind", COUNTS)
-def test_no_more_of_what_is_to_get_less(kind):
-    found, listed = COUNTS[kind](), {*STANDING.get(kind, "").split()}
-    names = {name.removeprefix("boustro."): name for name in found}
-    assert not names.keys() - listed, f"new {kind}: " + str(
-        {n: found[f] if isinstance(found, dict) else "" for n, f in names.items() if n not in listed}
-    )
-    assert not listed - names.keys(), f"mended, so take these out of STANDING: {sorted(listed - names.keys())}"
+def test_nothing_joins_what_is_to_be_mended(kind):
+    found = {name.removeprefix("boustro."): where for name, where in COUNTS[kind]().items()}
+    listed = {*STANDING.get(kind, "").split()}
+    new = {name: where for name, where in found.items() if name not in listed}
+    assert not new, f"{kind}: rename, split or import these: {new}"
+    assert not listed - found.keys(), f"{kind}: mended, so take these out of STANDING: {sorted(listed - found.keys())}"
 
 
 def test_no_constant_is_defined_in_three_modules():
