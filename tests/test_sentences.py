@@ -10,13 +10,15 @@ from sklearn.linear_model import LogisticRegression
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.encoders import lm, sentences
+from boustro.encoders import lm, sentences, transformer
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.sentences import CUT_TEXTS
-from boustro.encoders.spec import Spec, load_encoder, open_encoder
+from boustro.encoders.spec import Spec, load_encoder, open_encoder, with_cache
 from boustro.heads.lda_pool import _logistic
 from boustro.heads.options import TextOptions
 from boustro.heads.registry import make_head
+from boustro.models.bert import BertStates
+from boustro.models.products import INT8, works
 from boustro.tasks.data.texts import whole_text
 
 TEXTS = [
@@ -313,6 +315,30 @@ def test_doctor_says_how_a_text_is_read(folder, capsys):
     assert main(["doctor", "--encoder", str(folder)]) == 0
     said = capsys.readouterr().out
     assert "Transformer → Pooling (mean) → Normalize" in said and "[CLS] [SEP]" in said
+
+
+@pytest.mark.skipif(not works(), reason="products in int8 are not right here")
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_text_is_read_once_where_its_words_have_its_pieces(tmp_path, monkeypatch, cached):
+    """A piece that frames a text is letters in a word; of a text 256 pieces are read, of words 510."""
+    for module in (sentences, transformer):
+        monkeypatch.setattr(module, "compute_type", lambda *given, **named: INT8)
+    others = ["[SEP] Ada", "in " * 300]
+    words = [whole_text(text).sentence for text in (*TEXTS, TEXTS[0], *others)]
+    how = ReadingOptions(layers="0,last")
+    (alone,) = open_encoder("starter-texts", how, reads="text").read_all(words).streams
+    encoder, read = open_encoder("starter-texts", how, reads="both"), []
+    encoder.identity()  # looks at states, too
+    encoder = with_cache(encoder, tmp_path) if cached else encoder
+    forward = BertStates.__call__
+    monkeypatch.setattr(
+        BertStates, "__call__", lambda self, **rows: read.extend(rows["input_ids"]) or forward(self, **rows)
+    )
+    for _ in range(1 if cached else 2):
+        read.clear()
+        _, vectors = encoder.read_all(words).streams
+        np.testing.assert_array_equal(vectors, alone)
+        assert len(read) == len(TEXTS) + 2 * len(others)
 
 
 @pytest.mark.parametrize("reads", ["words", "text", "both"])

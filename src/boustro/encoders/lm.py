@@ -23,7 +23,7 @@ piece on the left, which here knows the word as well; it helps all the same (doc
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -272,6 +272,8 @@ class MaskedEncoder(TransformerEncoder):
     default_pooling = "exit+before"
     sees_both_sides = True
     _plain_states = BertStates
+    observe: Callable[[Tensor, Sequence[int], Tensor], None] | None = None
+    """Is given the ids, the lengths and the last states of all that is read without transformers."""
 
     def _plain_config(self, path: str) -> PlainConfig | None:
         return bert_config(path)
@@ -289,4 +291,7 @@ class MaskedEncoder(TransformerEncoder):
         return frame_of(self.tokenizer, self.tokenizer.mask_token)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
-        return self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths))
+        states = self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths))
+        if self.observe and self.plain:
+            self.observe(ids, lengths, states[-1])
+        return states

@@ -69,6 +69,20 @@ def check_model(name_or_path: str, revision: str | None) -> None:
         load_config(name_or_path, revision)
 
 
+def find_file(place: str, name: str, revision: str | None) -> Path | None:
+    """A file of a folder or of a model of the Hub; `FileNotFoundError` where the Hub has no such model."""
+    if Path(place).is_dir():
+        path = Path(place) / name
+        return path if path.is_file() else None
+    from transformers.utils.hub import cached_file
+
+    try:
+        found = cached_file(place, name, revision=revision, _raise_exceptions_for_missing_entries=False)
+    except OSError as error:
+        raise FileNotFoundError(f"{place}: no model could be loaded from this path or name: {reason(error)}") from error
+    return None if found is None else Path(found)
+
+
 def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) -> Any:
     """The model's tokenizer, or `fallback` if it has none."""
     try:

@@ -12,7 +12,7 @@ The words have states, too: those of the Transformer, which is a masked or a cau
 
     words    one stream with the states of the words, in windows, as `masked:` reads
     text     one stream with one layer: each word has the vector of its text
-    both     both streams, of one LM
+    both     both streams, of one LM, which in int8 reads a text once where its words have the same pieces
 """
 
 from collections import Counter
@@ -31,6 +31,7 @@ from boustro.encoders.base import ConcatEncoder, Encoder, Identity, Stream
 from boustro.encoders.lm import LMEncoder, MaskedEncoder
 from boustro.encoders.loading import (
     exact_revision,
+    find_file,
     load_config,
     load_tokenizer_of,
     vocabulary_fingerprint,
@@ -59,7 +60,7 @@ TRANSFORMER_CONFIGS = tuple(
     f"sentence_{kind}_config.json"
     for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
-POOLINGS = {
+POOLINGS = {  # by their names in files before version 6, in the order in which several are joined
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -67,11 +68,10 @@ POOLINGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""What files before version 6 call them, in the order in which several are joined."""
-VECTOR = "sentence_embedding"
-"""What the library calls the vector that modules behind the pooling read and write."""
+VECTOR = "sentence_embedding"  # the library's name of what modules behind the pooling read and write
 MODULE_WEIGHTS = "model.safetensors"
 WHOLE = "whole text"
+KEPT_VECTORS = 1 << 15  # of texts whose words were read: a twentieth of what the states of the words take
 CUT_TEXTS = "texts longer than the folder's max_seq_length, whose vector is that of their beginning"
 
 
@@ -114,20 +114,6 @@ class SentenceFolder:
         return fingerprint(weights, body, [file and hash_file(file) for file in files])
 
 
-def find_file(place: str, name: str, revision: str | None) -> Path | None:
-    """A file of a folder or of a model of the Hub; `FileNotFoundError` where the Hub has no such model."""
-    if Path(place).is_dir():
-        path = Path(place) / name
-        return path if path.is_file() else None
-    from transformers.utils.hub import cached_file
-
-    try:
-        found = cached_file(place, name, revision=revision, _raise_exceptions_for_missing_entries=False)
-    except OSError as error:
-        raise FileNotFoundError(f"{place}: no model could be loaded from this path or name: {reason(error)}") from error
-    return None if found is None else Path(found)
-
-
 def read_modules(place: str, revision: str | None = None) -> SentenceFolder:
     """The modules of a folder; `ValueError`, with the module, for what is not read as it was made."""
     listed = find_file(place, MODULES, revision)
@@ -141,9 +127,8 @@ def read_modules(place: str, revision: str | None = None) -> SentenceFolder:
         return {} if found is None else _object(read_json(found), found)
 
     modules = read_json(listed)
-    if not isinstance(modules, list) or not all(
-        isinstance(m, dict) and isinstance(m.get("type"), str) for m in modules
-    ):
+    known = isinstance(modules, list) and all(isinstance(m, dict) and isinstance(m.get("type"), str) for m in modules)
+    if not known:
         raise ValueError(f"{listed}: expected a list of modules, each with its type")
     kinds = [
         module["type"].rpartition(".")[2] if module["type"].startswith(LIBRARY) else module["type"]
@@ -337,8 +322,11 @@ class TextVectors(Encoder):
             limits.append(positions - first_position(config))
         self.longest = folder.longest or min(limits)
         self._first = 0 if folder.pools_prompt or not folder.prompt else self._prompt_length()
+        self._kept: dict[tuple[int, ...], np.ndarray] = {}
         if words and (words.plain is None or words.is_whole):
             self.body = words.plain or words.model
+            if self._compute == INT8 and not folder.prompt:  # in another type a state depends on its batch
+                words.observe = self._keep
         elif isinstance(config, PlainConfig):
             self.body = BertStates(folder.body, config, config.num_hidden_layers, self._compute, self.device)
         else:
@@ -367,7 +355,7 @@ class TextVectors(Encoder):
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         for chunk in chunk_by_size(sentences, len, CHUNK_WORDS):
             texts = {text: n for n, text in enumerate(dict.fromkeys(map(_text, chunk)))}
-            vectors = self._vectors(list(texts)).astype(self.dtype)
+            vectors = self._vectors(list(texts))
             for sentence in chunk:
                 yield (np.repeat(vectors[[texts[_text(sentence)]]][:, None], len(sentence), 0),)
 
@@ -382,7 +370,7 @@ class TextVectors(Encoder):
 
     def _last_states(self, ids: Tensor, mask: Tensor) -> Tensor:
         if isinstance(self.body, BertStates):
-            return self.body(ids, mask)[-1]
+            return self.body(input_ids=ids, attention_mask=mask)[-1]
         return self.body(input_ids=ids, attention_mask=mask).last_hidden_state
 
     def _prompt_length(self) -> int:
@@ -390,25 +378,37 @@ class TextVectors(Encoder):
         ids = self.tokenizer(self.folder.prompt)["input_ids"]
         return len(ids) - (ids[-1] in self.tokenizer.all_special_ids)
 
+    def _keep(self, ids: Tensor, lengths: Sequence[int], states: Tensor) -> None:
+        """Keep the vectors of texts with these pieces (B, P), whose words were read: their last states are given."""
+        rows, vectors = ids.tolist(), self._pooled(states, lengths).astype(self.dtype)
+        self._kept.update((tuple(row[:n]), vector) for row, n, vector in zip(rows, lengths, vectors, strict=True))
+        for row in list(self._kept)[:-KEPT_VECTORS]:  # where nobody asks for them
+            self._kept.pop(row, None)
+
+    def _pooled(self, states: Tensor, lengths: Sequence[int]) -> np.ndarray:
+        """(B, D) float32 of the last states."""
+        states = states.double() if self._compute == INT8 else states.float()  # sums that do not depend on padding
+        ends = torch.tensor(lengths, device=states.device)
+        pooled = torch.cat([pool(states, ends, self._first, mode) for mode in self.folder.poolings], 1)
+        return self.layers(pooled.float().cpu()).numpy()
+
     @torch.inference_mode()
     def _vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """(S, D) float32."""
+        """(S, D) in the type of the arrays."""
         given = [self.folder.prompt + text for text in texts]
         rows = self.tokenizer(given, verbose=False)["input_ids"]
         long = [n for n, row in enumerate(rows) if len(row) > self.longest]
         self.counts[CUT_TEXTS] += len(long)
         for n in long:
             rows[n] = self.tokenizer(given[n], truncation=True, max_length=self.longest)["input_ids"]
-        parts, order, most = [], [], DEVICE_PIECES.get(self.device.type, BATCH_PIECES)
-        for batch in batch_by_length(range(len(rows)), lambda n: len(rows[n]), most):
-            lengths = torch.tensor([len(rows[n]) for n in batch], device=self.device)
+        made = {n: vector for n, row in enumerate(rows) if (vector := self._kept.pop(tuple(row), None)) is not None}
+        unread, most = [n for n in range(len(rows)) if n not in made], DEVICE_PIECES.get(self.device.type, BATCH_PIECES)
+        for batch in batch_by_length(unread, lambda n: len(rows[n]), most):
+            lengths = [len(rows[n]) for n in batch]
             ids = torch.from_numpy(pad_rows([rows[n] for n in batch], self.tokenizer.pad_token_id or 0)).to(self.device)
-            states = self._last_states(ids, padding_mask(ids, lengths.tolist()))
-            states = states.double() if self._compute == INT8 else states.float()  # sums that do not depend on padding
-            pooled = torch.cat([pool(states, lengths, self._first, mode) for mode in self.folder.poolings], 1)
-            parts.append(self.layers(pooled.float().cpu()).numpy())
-            order += batch
-        return np.concatenate(parts)[np.argsort(order)]
+            states = self._last_states(ids, padding_mask(ids, lengths))
+            made.update(zip(batch, self._pooled(states, lengths).astype(self.dtype), strict=True))
+        return np.stack([made[n] for n in range(len(rows))])
 
 
 def _text(sentence: Sentence) -> str:

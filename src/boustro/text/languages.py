@@ -251,7 +251,7 @@ def _is_german_by_parts(words: Sequence[str]) -> bool:
 def _evidence(words: Sequence[str], name: str) -> tuple[int, int, int]:
     """How many different words only this language has, how many may be of it, by their letters and endings too, and how
     many of all words these are."""
-    letters, endings = LETTERS.get(name, ""), WORD_ENDINGS.get(name, ())
+    letters, endings = frozenset(LETTERS.get(name, "")), WORD_ENDINGS.get(name, ())
     strong, others = set[str](), set[str]()
     count = 0
     for given in words:
@@ -259,8 +259,7 @@ def _evidence(words: Sequence[str], name: str) -> tuple[int, int, int]:
         if word in STRONG[name]:
             strong.add(word)
         elif word in OWN[name] or (
-            given == word
-            and (any(c in letters for c in word) or (len(word) >= LONG_LETTERS and word.endswith(endings)))
+            given == word and (not letters.isdisjoint(word) or (len(word) >= LONG_LETTERS and word.endswith(endings)))
         ):
             others.add(word)
         else:
