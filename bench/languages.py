@@ -1,8 +1,17 @@
-"""A language's pair beside controls that are made from scratch on the same machine: a masked LM, and a CRF without LMs.
+"""Topics in other languages than English; and a language's pair beside controls that are made on the same machine.
+
+    pip install 'boustro[languages]'
+    git clone https://github.com/dadelani/sib-200
+    python bench/languages.py topics --data sib-200/data/annotated
+
+The sentence encoders on the German messages beside this script, seventy-two of our own in six topics, by English names
+and German ones and after twenty English messages; on the English ones of `messages.jsonl`; and, with `--data`, on
+SIB-200 (Adelani et al. 2024; CC BY-SA 4.0; 204 sentences in seven topics, of FLORES-200): the English names alone and
+with K sentences a topic of the language, drawn at random.
 
     pip install sklearn-crfsuite
     boustro language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
-    python bench/languages.py --folder swahili --train train.conll --dev dev.conll
+    python bench/languages.py pair --folder swahili --train train.conll --dev dev.conll
 
 `--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, without and with the memory of its
 text, a masked LM (EuroBERT's body of the same size as one half) that reads as many pieces as both LMs together, all
@@ -14,12 +23,15 @@ taggers that it has are not trained again.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import sklearn_crfsuite
+import numpy as np
 import tyro
 
+from boustro import Classifier
+from boustro.metrics.score import reliability
 from boustro.metrics.spans import score_entities
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities, tags_to_entities
@@ -27,9 +39,100 @@ from boustro.types import Sentence
 from gpt2_pair import boustro
 
 LONGEST, AROUND = 4, (-2, -1, 1, 2)
+GERMAN_NAMES = {
+    "delivery": "Lieferung",
+    "payment": "Zahlung",
+    "defect": "Defekt",
+    "account": "Konto",
+    "return": "Rückgabe",
+    "praise": "Lob",
+}
+LANGUAGES = {
+    "German": "deu_Latn",
+    "Spanish": "spa_Latn",
+    "French": "fra_Latn",
+    "Hungarian": "hun_Latn",
+    "Ukrainian": "ukr_Cyrl",
+    "Turkish": "tur_Latn",
+    "Swahili": "swh_Latn",
+    "Arabic": "arb_Arab",
+    "Hindi": "hin_Deva",
+    "Chinese": "zho_Hans",
+    "English": "eng_Latn",
+}
+Rows = Sequence[tuple[str, str]]
 
 
-def main(
+def topics(
+    data: Path | None = None,
+    encoders: tuple[str, ...] = ("starter-texts", "languages"),
+    languages: tuple[str, ...] = tuple(LANGUAGES),
+    shots: tuple[int, ...] = (1, 4, 16),
+    draws: int = 3,
+) -> None:
+    """Print accuracy and calibration error of topics.
+
+    Args:
+        data: The folder of SIB-200 with a folder of each language.
+        encoders: Encoders that are compared.
+        languages: Languages of SIB-200.
+        shots: Sentences a topic.
+        draws: Sets that are drawn of each size.
+    """
+    rows = [json.loads(line) for line in Path(__file__).with_name("german.jsonl").read_text("utf-8").splitlines()]
+    own = {name: [(r["text"], r["label"]) for r in rows if r["language"] == name] for name in ("German", "English")}
+    german, english = own["German"], own["English"]
+    lines = Path(__file__).with_name("messages.jsonl").read_text("utf-8").splitlines()
+    messages = [(row["text"], row["label"]) for row in map(json.loads, lines)]
+    for encoder in encoders:
+        told = [(text, GERMAN_NAMES[label]) for text, label in german]
+        for what, asked in (("English names", german), ("German names", told), ("English messages", messages)):
+            print(f"{encoder:14} {what:28} {by_name(encoder, asked)}", flush=True)
+        model = Classifier(encoder, cache=False).fit(*zip(*english, strict=True), cross_validate=0)
+        print(f"{encoder:14} {'20 English labels, German':28} {judged(model, german)}", flush=True)
+        for language in languages if data else ():
+            train, test = (sib(data, LANGUAGES[language], part) for part in ("train", "test"))
+            line = [by_name(encoder, test), *(few(encoder, train, test, count, draws) for count in shots)]
+            print(f"{encoder:14} {language:10} {'   '.join(line)}", flush=True)
+
+
+def sib(data: Path, code: str, part: str) -> Rows:
+    """Sentences of SIB-200, and their topics."""
+    lines = (data / code / f"{part}.tsv").read_text("utf-8").split("\n")
+    cells = (line.split("\t") for line in lines[1:] if line)
+    return [(text.strip('"'), topic) for _, topic, text in cells]
+
+
+def by_name(encoder: str, rows: Rows) -> str:
+    """Of topics that are known by their names, and of texts without labels, those that are asked."""
+    names = sorted({label for _, label in rows})
+    return judged(Classifier.from_labels(names, [text for text, _ in rows], none=0, encoder=encoder), rows)
+
+
+def few(encoder: str, train: Rows, test: Rows, count: int, draws: int) -> str:
+    """Mean of some draws of so many sentences a topic."""
+    scores = []
+    for seed in range(draws):
+        order = [train[n] for n in np.random.default_rng(seed).permutation(len(train))]
+        by_topic = {topic: [row for row in order if row[1] == topic][:count] for _, topic in train}
+        texts, labels = zip(*(row for some in by_topic.values() for row in some), strict=True)
+        model = Classifier(encoder, cache=False).fit(texts, labels, seed=seed, cross_validate=0)
+        scores.append(accuracy(model, test))
+    return f"K={count}: {np.mean(scores):5.1f} ± {np.std(scores):3.1f}"
+
+
+def accuracy(model: Any, rows: Rows) -> float:
+    answers = model.predict([text for text, _ in rows])
+    return 100 * float(np.mean([answer.label == label for answer, (_, label) in zip(answers, rows, strict=True)]))
+
+
+def judged(model: Any, rows: Rows) -> str:
+    answers = model.predict([text for text, _ in rows])
+    right = [answer.label == label for answer, (_, label) in zip(answers, rows, strict=True)]
+    return f"{100 * np.mean(right):5.1f} ECE {100 * reliability([a.score for a in answers], right).error:4.1f}"
+
+
+def pair(
     folder: Path,
     train: Path,
     dev: Path,
@@ -76,6 +179,8 @@ def main(
 
 def crf_f1(train: list[Sentence], dev: list[Sentence]) -> float:
     """Entity F1 of a CRF without a language model."""
+    import sklearn_crfsuite
+
     crf = sklearn_crfsuite.CRF(algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True)
     tags = [entities_to_bio(gold_entities(s), len(s.words)) for s in train]
     crf.fit([list(features(s)) for s in train], tags)
@@ -107,4 +212,4 @@ def shape(word: str) -> str:
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    tyro.extras.subcommand_cli_from_dict({"topics": topics, "pair": pair})

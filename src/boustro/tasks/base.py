@@ -333,7 +333,12 @@ class Task(Contract[Input, Result]):
             weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
             weight=weak_weight,
         )
-        self.fitted = fit_best(plans_to_choose(self._asked, self._params["head"]), examples, seed, cross_validate)
+        asked = self._asked
+        if self._params["encoder"] is None:
+            asked, note = asked.for_languages_of(self.running_texts(examples.train), named=False)
+            if asked is not self._asked:
+                warnings.warn(note, stacklevel=2)
+        self.fitted = fit_best(plans_to_choose(asked, self._params["head"]), examples, seed, cross_validate)
         self.keep_columns(reading, X)
         return self
 

@@ -26,13 +26,13 @@ from boustro.given import as_list, as_text, iterate, refuse_half_characters, ref
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
-from boustro.names import SHIPPED_SENTENCES, is_shipped
+from boustro.names import is_shipped
 from boustro.tasks.data.texts import is_label, refuse_long, tidy_label
 from boustro.tasks.folds import firsts
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
-from boustro.text.languages import language_of_words
+from boustro.text.languages import language_of_words, sentence_encoder
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -159,7 +159,10 @@ def from_labels(
     silent = sorted(means.keys() - spoken(means).keys())
     if len(silent) > len(means) - (2 - several):
         raise ValueError(f"the names {', '.join(silent)} say nothing of what they mean; describe them: {DESCRIBED}")
-    plan = make_plan(kind, SHIPPED_SENTENCES if encoder is None else encoder, NEAREST, words=False, device=device)
+    noticed: dict[str, int] = {}
+    if encoder is None:
+        encoder, noticed = sentence_encoder(given)
+    plan = make_plan(kind, encoder, NEAREST, words=False, device=device)
     made = kind.of(plan)
     told = [(text, getattr(name, "value", name)) for name, text in spoken(means).items()]
     named = made.read([(text, [label] if several else label) for text, label in told])
@@ -171,7 +174,8 @@ def from_labels(
     read = [asked[n] for n in islice(firsts(asked, itself), MOST_TEXTS)]
     read = readable_texts(read) if english else read
     inputs = fitted.inputs(read) if read else None
-    notices = dict(fitted.record["notices"]) | ({SILENT.format(", ".join(silent)): len(silent)} if silent else {})
+    notices = dict(fitted.record["notices"]) | ({} if english else noticed)
+    notices |= {SILENT.format(", ".join(silent)): len(silent)} if silent else {}
     least = LEAST_COSINE / TEMPERATURE if none else None
     if inputs is not None:
         adapted = head.adapt(pool_all(head, inputs))

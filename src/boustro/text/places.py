@@ -18,6 +18,7 @@ from typing import Annotated
 
 from boustro.choose import nearest
 from boustro.names import (
+    LANGUAGES,
     NAMES,
     SHIPPED_TAGGER,
     expand_home,
@@ -147,7 +148,8 @@ def _check_on_hub(part: str) -> None:
     kind, _, named = part.rpartition(":")
     bare, _, revision = named.partition("@")
     is_lm = kind.partition(":")[0] in ("", "lm", "masked", "backward", "unmasked", "repeated", "sentences")
-    if not is_lm or not bare.strip() or is_shipped(part) or Path(part).exists() or Path(expand_home(bare)).exists():
+    is_ours = bare == LANGUAGES or is_shipped(part)
+    if not is_lm or not bare.strip() or is_ours or Path(part).exists() or Path(expand_home(bare)).exists():
         return
     if not HUB_NAME.fullmatch(bare):
         raise missing(part, "folder", "a model is expected here", bare)

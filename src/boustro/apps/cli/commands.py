@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
 from boustro.heads.options import HeadOptions
-from boustro.names import FAST, LARGE, is_shipped
+from boustro.names import FAST, LARGE
 from boustro.options import (
     Instead,
     OptionError,
@@ -45,7 +45,6 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, Data
 from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
 from boustro.text.documents import is_stream, read_documents
-from boustro.text.languages import foreign_note
 from boustro.text.places import LM, DataPlace, Model, TextSource
 from boustro.text.words import split_text, word_rule
 from boustro.types import Sentence
@@ -114,8 +113,10 @@ def fit(
         from boustro.encoders.spec import Spec
         from boustro.tasks.plan import plan_of
 
-        model = kind.of(plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device))
-        if is_shipped(model.encoder_spec) and (note := foreign_note(kind.running_texts(sentences))):
+        plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
+        plan, note = plan.for_languages_of(kind.running_texts(sentences), named=encoder is not None)
+        model = kind.of(plan)
+        if note:
             print(note, file=sys.stderr)
         if encoder is None and model.encoder_spec == LARGE:
             print(f"note: --encoder {FAST} reads five times as fast as {LARGE}, and finds less", file=sys.stderr)

@@ -137,11 +137,14 @@ def _serve(
     from boustro.apps.label.session import LabellingSession
     from boustro.names import is_shipped
     from boustro.tasks.label_names import cut_names, parse_labels
-    from boustro.text.languages import foreign_note
+    from boustro.text.languages import foreign_note, said, sentence_encoder
 
     nested = options.head is not None and allows_nested(options.head)
     means = parse_labels(options.labels) if manner.whole and options.labels else {}
     print_notices(Counter(cut_names(means)))
+    noticed: dict[str, int] = {}
+    if manner.whole and encoder is None:
+        encoder, noticed = sentence_encoder(text.written for text in loaded)
     source = make_source(encoder, options, run, manner, examples, means)
     labels = starting_labels(means or options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
@@ -149,8 +152,8 @@ def _serve(
     english = is_shipped(source.encoder)
     note = foreign_note(text.written for text in loaded) if english else ""
     session = LabellingSession(loaded, file, labels, options.order, nested, manner, unit, offered, note, english)
-    if note:
-        print(note, file=sys.stderr)
+    if note or noticed:
+        print(note or said(noticed), file=sys.stderr)
     print(
         f"{texts}: {len(loaded):,} {unit}; {out}: "
         f"{session.resumed['answers']:,} answers so far"
