@@ -94,11 +94,15 @@ class Stream:
     """Of the principal components of the vectors, how many say anything, where they are fewer than the width."""
     whole: bool = False
     """Whether every word of a text has the same vector, which is that of the text."""
+    tells: tuple[tuple[str, int], ...] = ()
+    """Of O and of kinds of names, which value of the vector is the probability that the word is one."""
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The layers and the width, the components where there are fewer, and whether it is whole: what a head needs
-        to know."""
+        """The layers and the width, the components where there are fewer, whether it is whole, and what it tells: what
+        a head needs to know."""
+        if self.tells:
+            return (self.num_layers, self.width, self.components, self.whole, self.tells)
         if self.whole:
             return (self.num_layers, self.width, self.components, True)
         return (self.num_layers, self.width, *([] if self.components is None else [self.components]))

@@ -380,6 +380,11 @@ class NamesNetwork:
         """Of its stream."""
         return COPIES * len(self.leave) + NUM_PLACES + self.num_kinds
 
+    def tells(self, kinds: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """Which values of its stream are the probabilities of O and of the kinds."""
+        first = len(self.leave) - self.num_kinds
+        return ("O", first - NUM_PLACES), *((kind, first + number) for number, kind in enumerate(kinds))
+
     def read(self, vectors: np.ndarray) -> np.ndarray:
         """From vectors (W, D) the vector, the probabilities of outside, begins and goes on, and those of the kinds, the
         first and the last times that of not outside, four times; then the logarithms of the probabilities."""
@@ -419,9 +424,10 @@ class NamesEncoder(ExtendedEncoder):
         said = "has names of {}", "its network was trained on {}", "train it anew with boustro names"
         base = _open_base(path, config, reading, device, *said)
         within: Context = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
-        super().__init__(base, [Stream(NAMES, 1, self.network.width)], within)
+        self.kinds = list[str](config["kinds"])
+        super().__init__(base, [Stream(NAMES, 1, self.network.width, tells=self.network.tells(self.kinds))], within)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
-        self.num_read, self.kinds = len(base.streams), list[str](config["kinds"])
+        self.num_read = len(base.streams)
         if sum(stream.width for stream in base.streams) != len(self.network.mean):
             raise ValueError(f"{path}: damaged (vectors of another width); write the names folder again")
 

@@ -2,7 +2,7 @@
 
 The result depends on no order of sentences, seed or number of epochs; the only hyper-parameter is the strength.
 
-    ridge      least squares on one-hot tags         + strength · ‖W‖²       (no penalty on the bias)
+    ridge      least squares on one-hot tags         + strength · ‖W - share · W₀‖²    (no penalty on the bias)
     lda        Gaussian classes with one covariance, (1 - strength) · within + strength · mean variance · I
 
 Both are invariant to rotation, so they are solved in principal axes:
@@ -12,6 +12,11 @@ Both are invariant to rotation, so they are solved in principal axes:
 Without a development set, ridge chooses its strength by leaving out each group S of sentences in turn, such as those of
 a document (`heads.inputs.Kinship`). One solution gives all held-out residuals exactly: (I - H_SS)⁻¹ · residual, with
 the hat matrix H; where a group has more words than r + 1, the sums without it are solved instead, which are smaller.
+
+W₀ is what is known before any example, such as the network of names (`LabelledWords.start`), by default 0. The share of
+each tag has the least squared error on the groups left out, where one more example counts in which W₀ is right: it
+begins at 1, and is 0 where W₀ does harm. What is linear in the targets is so in the residuals: two solutions, one for
+the tags and one for W₀'s scores, give all shares.
 
 Sources: Hastie, Tibshirani and Friedman, chapters 3, 4 and 7; Woodbury's identity for the residual of a block.
 Letters: N words, d width, r rank, C tags, S strengths.
@@ -44,11 +49,17 @@ class LabelledWords:
     """Vectors of words and their tags; the principal axes are computed once for all heads and strengths."""
 
     def __init__(
-        self, vectors: np.ndarray, tags: np.ndarray, num_tags: int, starts: np.ndarray, kin: Kinship | None = None
+        self,
+        vectors: np.ndarray,
+        tags: np.ndarray,
+        num_tags: int,
+        starts: np.ndarray,
+        kin: Kinship | None = None,
+        start: LinearSolution | None = None,
     ) -> None:
         """`vectors` (N, d), `tags` (N,) ids, `starts` (sentences + 1,); `ValueError` where they disagree.
 
-        `kin` says which sentences are left out together; by default each is by itself.
+        `kin` says which sentences are left out together; by default each is by itself. `start` is W₀.
         """
         if not len(vectors) == len(tags) == starts[-1] or not len(tags):
             raise ValueError(
@@ -60,6 +71,8 @@ class LabelledWords:
         self.mean = vectors.mean(0, dtype=np.float64)
         self.centred = vectors - self.mean
         self.onehot = np.eye(num_tags)[tags]  # (N, C)
+        self.start = start
+        self.told = None if start is None else vectors @ start.weight.T + start.bias  # (N, C)
 
     @cached_property
     def parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -101,20 +114,45 @@ def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution
         errors = [np.square(scores - words.onehot).sum() for scores in ridge_held_out(words, tried)]
         strength = tried[-1 - int(np.argmin(errors[::-1]))]  # the strongest of equally good ones
     values, z, axes = words.principal
-    weight = z.T @ words.onehot / (values + strength)[:, None]
-    return words.solution(weight.T @ axes, words.onehot.mean(0), strength)
+    targets, share = words.onehot, np.zeros(words.num_tags)
+    if words.start is not None and words.told is not None:
+        share = _shares(words, [strength])[0] if len(words.parts) > 1 else np.ones(words.num_tags)
+        targets = targets - share * words.told
+    weight = (z.T @ targets / (values + strength)[:, None]).T @ axes
+    learned = words.solution(weight, targets.mean(0), strength)
+    if words.start is None:
+        return learned
+    both = learned.weight + share[:, None] * words.start.weight, learned.bias + share * words.start.bias
+    return LinearSolution(both[0].astype(np.float32), both[1].astype(np.float32), strength)
 
 
 def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
-    """(S, N, C): the scores of each word, from training without its group of sentences. Exact."""
+    """(S, N, C): the scores of each word, from training without its group of sentences. Exact, but that the shares of
+    the start are those of all groups."""
+    held_out = _held_out(words, words.onehot, strengths)
+    if words.told is None:
+        return held_out
+    return held_out + _shares(words, strengths)[:, None] * (words.told - _held_out(words, words.told, strengths))
+
+
+def _shares(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
+    """(S, C): how much of the start each tag has, 0 to 1."""
+    assert words.told is not None
+    wanted = words.onehot - _held_out(words, words.onehot, strengths)
+    known = words.told - _held_out(words, words.told, strengths)
+    return ((1 + (wanted * known).sum(1)) / (1 + np.square(known).sum(1))).clip(0, 1)  # 1: the example that trusts it
+
+
+def _held_out(words: LabelledWords, targets: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
+    """(S, N, C): the same for any targets (N, C), from W₀ = 0."""
     values, z, _ = words.principal
     shrink = 1 / (values + np.asarray(strengths)[:, None])  # (S, r)
-    mean, moments = words.onehot.mean(0), z.T @ words.onehot
-    held_out = np.empty((len(strengths), *words.onehot.shape))
+    mean, moments = targets.mean(0), z.T @ targets
+    held_out = np.empty((len(strengths), *targets.shape))
     for rows, left in words.parts:
-        vectors, wanted = z[left], words.onehot[left]
+        vectors, wanted = z[left], targets[left]
         if len(left) > len(values) + 1:
-            held_out[:, rows] = _without(words, strengths, rows, left)
+            held_out[:, rows] = _without(words, targets, strengths, rows, left)
             continue
         residual = wanted - mean - vectors @ (shrink[:, :, None] * moments)
         hat = (vectors * shrink[:, None]) @ vectors.T + 1 / words.num_words
@@ -123,12 +161,14 @@ def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarr
     return held_out
 
 
-def _without(words: LabelledWords, strengths: Sequence[float], rows: np.ndarray, left: np.ndarray) -> np.ndarray:
+def _without(
+    words: LabelledWords, targets: np.ndarray, strengths: Sequence[float], rows: np.ndarray, left: np.ndarray
+) -> np.ndarray:
     """(S, n, C): the scores of the words of `rows` without the many of `left`, from sums with a constant behind z."""
     values, z, _ = words.principal
     others = np.delete(np.column_stack([z, np.ones(len(z))]), left, axis=0)
-    gram, moments = others.T @ others, others.T @ np.delete(words.onehot, left, axis=0)
-    held_out = np.empty((len(strengths), len(rows), words.num_tags))
+    gram, moments = others.T @ others, others.T @ np.delete(targets, left, axis=0)
+    held_out = np.empty((len(strengths), len(rows), targets.shape[1]))
     for found, strength in zip(held_out, strengths, strict=True):
         # the constant is not shrunk; it needs some penalty only so that the system can be solved
         penalty = np.append(np.full(len(values), strength), 1e-9)

@@ -94,6 +94,20 @@ def read_runs(
     return per_sentence(lengths, ids, chosen, *(words.beside(own, ids, labels) if words else ()))
 
 
+ALIASES = (
+    ("PERSON", "PERSONS", "PEOPLE", "PER", "PERS"),
+    ("PLACE", "PLACES", "LOCATION", "LOCATIONS", "LOC", "GPE"),
+    ("ORGANISATION", "ORGANISATIONS", "ORGANIZATION", "ORGANIZATIONS", "ORG", "COMPANY", "COMPANIES"),
+    ("OTHER", "OTHERS", "MISC", "MISCELLANEOUS"),
+)
+"""What labels of a kind of name are called."""
+
+
+def aliases(label: str) -> tuple[str, ...]:
+    """The names of the kind that a label is called by, or its own alone."""
+    return next((names for names in ALIASES if label.upper() in names), (label,))
+
+
 def factored_tags(types: list[str]) -> list[str]:
     """Outside, then every type as B- and as I-."""
     return ["O", *(f"B-{t}" for t in types), *(f"I-{t}" for t in types)]

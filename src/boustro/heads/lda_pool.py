@@ -195,7 +195,7 @@ class PooledLDA(Head):
     @property
     def whole(self) -> Bool[Tensor, " d"]:
         """Which of the columns of h are those of v."""
-        return torch.tensor([bool(shape[3:]) for shape in self.streams]).repeat_interleave(torch.tensor(self.widths))
+        return torch.tensor([any(shape[3:4]) for shape in self.streams]).repeat_interleave(torch.tensor(self.widths))
 
     def _measure(self, pooled: Float[Tensor, "S e"]) -> None:
         """Set what x is measured by: each block of h is centred and gets its length, v gets the mean length 1."""
@@ -204,7 +204,7 @@ class PooledLDA(Head):
         lengths = torch.tensor(BLOCK_LENGTHS, device=pooled.device).repeat_interleave(len(whole))
         body.mean.copy_(pooled.mean(0))
         body.scale.copy_(torch.where(spread > 0, 1 / spread, 1.0) * lengths / math.sqrt(max(1, int((~whole).sum()))))
-        mixes = [mix for mix, shape in zip(self.mixes, self.streams, strict=True) if shape[3:]]
+        mixes = [mix for mix, shape in zip(self.mixes, self.streams, strict=True) if any(shape[3:4])]
         if mixes:
             scale, mean = (torch.cat([getattr(mix, name).flatten() for mix in mixes]) for name in ("scale", "mean"))
             length = (pooled[:, : len(whole)][:, whole] / scale + mean).square().sum(1).mean().sqrt()

@@ -7,9 +7,13 @@ Neighbouring words inside are one entity, so two entities that touch become one 
 A word has the probability of being outside, or that of being inside times that of the entity's type; both are softmax
 of scores times a scale, which has the least cross-entropy on sentences left out. The layers are averaged.
 
+Where a stream has the probabilities of kinds of names (`encoders.base.Stream`), both begin there: a word is inside, and an
+entity has the type that is called as a kind is, with those probabilities, as far as sentences left out bear it out.
+
 Sources: `heads.closed_form`, `heads.factored`. N words, S sentences, E entities, T types, d width.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +22,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
-from boustro.heads.crf.tags import entity_forms
-from boustro.heads.factored import Runs, find_runs, mean_vectors, read_runs
+from boustro.heads.closed_form import LabelledWords, LinearSolution, ridge, ridge_scale
+from boustro.heads.crf.tags import entity_forms, entity_types
+from boustro.heads.factored import Runs, aliases, find_runs, mean_vectors, read_runs
 from boustro.heads.inputs import Kinship, sentence_starts
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
@@ -83,11 +87,34 @@ class RidgeTagger(Head):
         """Train on words."""
         x, starts = pooled.cpu().numpy(), sentence_starts(lengths.cpu().numpy())
         kinds, runs = self._entities(targets.cpu().numpy(), starts)
-        self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts, kin))
+        known = self._start(x.shape[1])
+        self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts, kin, known[INSIDE]))
         if not len(runs.first):  # a part of a small training set: no word is inside, so no type is asked for
             return
         means, entity_starts = mean_vectors(x, runs), runs.per_sentence(starts)
-        self.body.learn(TYPE, LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts, kin))
+        types = LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts, kin, known[TYPE])
+        self.body.learn(TYPE, types)
+
+    def _start(self, width: int) -> tuple[LinearSolution | None, LinearSolution | None]:
+        """The probabilities of outside and inside, and those of the types, as maps of a word's vector; of a type that
+        is called as no kind is, 0."""
+        at = next((n for n, shape in enumerate(self.streams) if shape[4:]), None)
+        if at is None:
+            return None, None
+        mix, places, first = list(self.mixes)[at], dict(self.streams[at][4]), sum(self.widths[:at])
+
+        def maps(labels: Sequence[str | None], signs: Sequence[int], constants: Sequence[int]) -> LinearSolution:
+            """Of each label sign · its probability + constant."""
+            weight, bias = np.zeros((len(labels), width), np.float32), np.array(constants, np.float32)
+            for row, (label, sign) in enumerate(zip(labels, signs, strict=True)):
+                if label is not None:
+                    weight[row, first + places[label]] = sign / float(mix.scale[0, places[label]])
+                    bias[row] += sign * float(mix.mean[0, places[label]])
+            return LinearSolution(weight, bias, 0.0)
+
+        called = [next((k for k in places if k in aliases(name)), None) for name in entity_types(self.labels)]
+        ones, zeros = [1] * len(called), [0] * len(called)
+        return maps(["O", "O"], [1, -1], [0, 1]), maps(called, ones, zeros)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """None: its entities have no probabilities that a promise about recall could rest on."""

@@ -21,11 +21,11 @@ import numpy as np
 
 from boustro.apps.label.incremental import STRENGTH
 from boustro.apps.label.updated_ridge import OnlineRidge, times
-from boustro.apps.label.vectors import Start, WordVectors, aliases
+from boustro.apps.label.vectors import Start, WordVectors
 from boustro.encoders.base import Encoder
 from boustro.encoders.extended import log_softmax
 from boustro.encoders.spec import load_encoder
-from boustro.heads.factored import find_runs, mean_vectors
+from boustro.heads.factored import aliases, find_runs, mean_vectors
 from boustro.names import SHIPPED_SENTENCES
 from boustro.tasks.labellings import readable, says_nothing
 from boustro.types import Sentence

@@ -21,22 +21,11 @@ from boustro.encoders.extended import NUM_PLACES, find_names
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Reads, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
+from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, sentence_rows
 from boustro.heads.mix import LayerMix
 
 READ_WORDS = 8192  # half-precision rows become float32 for the product: this bounds the copy
-ALIASES = (
-    ("PERSON", "PERSONS", "PEOPLE", "PER", "PERS"),
-    ("PLACE", "PLACES", "LOCATION", "LOCATIONS", "LOC", "GPE"),
-    ("ORGANISATION", "ORGANISATIONS", "ORGANIZATION", "ORGANIZATIONS", "ORG", "COMPANY", "COMPANIES"),
-    ("OTHER", "OTHERS", "MISC", "MISCELLANEOUS"),
-)
-"""What labels of a kind of name are called."""
-
-
-def aliases(label: str) -> tuple[str, ...]:
-    """The names of the kind that a label is called by, or its own alone."""
-    return next((names for names in ALIASES if label.upper() in names), (label,))
 
 
 @dataclass(frozen=True, slots=True)
