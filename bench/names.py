@@ -3,6 +3,7 @@
     python bench/names.py data --sources NAMES --wikipedia-folder WIKIPEDIA --held-out dev.txt … --out names
     boustro names names/*.jsonl --kinds names/kinds.json --epochs 2 --out my-names
     python bench/names.py measure --train train.txt --dev dev.txt --few starter-memory starter-names
+    python bench/names.py few --sets wnut=train.txt,dev.txt everyday=bench/everyday.txt
     python bench/names.py keys --texts messages.jsonl --encoders starter-memory starter-names
 
 `data` reads `SOURCE/train.jsonl.xz` (`text`, tokens joined by spaces, and `entities`) and `*.jsonl.bz2` of articles
@@ -11,9 +12,10 @@ it is: the last noun of "… was a Norwegian chemist" in the title's own article
 network in the package had longer lists of nouns, and lists of countries, states, cities and demonyms besides.
 
 `measure` gives recall and precision of the spans that the tagger `names` finds, whatever their type, and F1 of a
-`ridge` head trained on K sentences of each type. `keys` counts what a person presses on the labelling page who answers
-with the labels of a file: a key to go on, one for a suggestion that is wrong, a label that is wrong or a `name?`, two
-for a name that is not suggested.
+`ridge` head trained on K sentences of each type. `few` gives F1 of what `boustro fit` makes of sentences drawn at
+random, beside what the tagger `names` finds without any; a file alone is halved. `keys` counts what a person presses on
+the labelling page who answers with the labels of a file: a key to go on, one for a suggestion that is wrong, a label
+that is wrong or a `name?`, two for a name that is not suggested.
 """
 
 import bz2
@@ -41,6 +43,7 @@ from boustro.apps.label.taggers import measure as measure_live
 from boustro.apps.label.texts import read_to_label
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.core.draws import draw_all
+from boustro.heads.factored import aliases
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.text.words import split_text
@@ -75,6 +78,7 @@ INSTITUTIONS = frozenset(
 """What a name goes on behind with "of" or "for"."""
 ORDINARY, SURELY = 0.12, 0.8
 """Shares of the mentions of a word with a capital: below the first it is no name, from the second on it is one."""
+MARK = r"\{([A-Z]+) ([^}]*)\}"
 ODD = r"^[A-Z@#]|\d[A-Za-z]|[A-Za-z]\d|_"
 FIRST, WIDE = 600, 8
 
@@ -276,6 +280,69 @@ def measure(
             )
 
 
+def marked(path: Path) -> list[Sentence]:
+    """Sentences of a labelled file, or of lines of text such as "{PERSON Ada Brandt} left."."""
+    lines = [line for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    if not any(re.search(MARK, line) for line in lines):
+        return boustro.read_data(path)
+    found = list[Sentence]()
+    for line in lines:
+        text, at, spans = "", 0, list[tuple[int, int, str]]()
+        for mark in re.finditer(MARK, line):
+            text += line[at : mark.start()]
+            spans.append((len(text), len(text) + len(mark[2]), mark[1]))
+            text, at = text + mark[2], mark.end()
+        for part in split_text(text + line[at:], "text"):
+            tags, places = ["O"] * len(part.sentence.words), part.places
+            for start, stop, label in spans:
+                inside = [n for n, (first, last) in enumerate(places) if first < stop and last > start]
+                if inside:  # else it stands in another sentence of the line
+                    tags[inside[0] : inside[-1] + 1] = [f"B-{label}", *[f"I-{label}"] * (len(inside) - 1)]
+            found.append(replace(part.sentence, tags=tuple(tags)))
+    return found
+
+
+def labels_of(sentence: Sentence) -> set[str]:
+    """The types of its entities."""
+    return {e.label for e in extract_spans(sentence.tags or ())}
+
+
+def few(
+    sets: tuple[str, ...],
+    encoders: tuple[str, ...] = ("starter-memory", "starter-names", "starter-large"),
+    sizes: tuple[int, ...] = (10, 20, 50),
+    draws: int = 5,
+    sentences: int = 400,
+) -> None:
+    """Print F1 for each set, NAME=TRAIN,DEV, of so many sentences of DEV, taken evenly."""
+    for one in sets:
+        name, _, files = one.partition("=")
+        pool, *dev = [marked(Path(file)) for file in files.split(",")]
+        gold = dev[0] if dev else pool[len(pool) // 2 :]
+        gold = gold[:: max(1, len(gold) // sentences)][:sentences]
+        kinds = {label: next(k for k in (*KINDS, label) if k in aliases(label)) for s in gold for label in labels_of(s)}
+        told = boustro.load("starter-names").tag(gold)
+        wanted, given = (
+            {
+                (n, e.start, e.end, kinds.get(e.label, e.label))
+                for n, tags in enumerate(some)
+                for e in extract_spans(tags)
+            }
+            for some in ([s.tags or () for s in gold], told)
+        )
+        given = {own for own in given if own[-1] in kinds.values()}
+        print(f"{name}, names alone: {200 * len(wanted & given) / (len(wanted) + len(given)):.1f}", flush=True)
+        pool = pool if dev else pool[: len(pool) // 2]
+        for size in sizes:
+            drawn = [np.random.default_rng(draw).permutation(len(pool))[:size] for draw in range(draws)]
+            for encoder in encoders:
+                found = []
+                for some in drawn:
+                    tagger = boustro.Tagger(encoder)
+                    found.append(tagger.fit([pool[n] for n in some]).evaluate(gold).value)
+                print(f"{name}, {size}, {encoder}: {np.mean(found):.1f} ± {np.std(found):.1f}", flush=True)
+
+
 def redact(sets: tuple[Path, ...], names: str = "starter-names", floor: float = 60.0, sentences: int = 100_000) -> None:
     """Print what a redactor covers at thresholds, by words: names covered / of what is marked (share that is marked);
     and the lowest in steps of 0.005 at which the mean of the second is at least `floor`, for `live.redactor.THRESHOLD`.
@@ -359,4 +426,4 @@ def tell(session: LabellingSession, gold: Sequence[Sequence[Entity]]) -> int:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure, "redact": redact, "keys": keys})
+    tyro.extras.subcommand_cli_from_dict({"data": data, "measure": measure, "few": few, "redact": redact, "keys": keys})

@@ -7,6 +7,8 @@ from sklearn.linear_model import Ridge
 
 from boustro.heads.closed_form import (
     RIDGE_STRENGTHS,
+    TRUST,
+    KnownMaps,
     LabelledWords,
     LinearSolution,
     lda,
@@ -93,26 +95,26 @@ def test_the_strength_is_the_one_that_left_out_sentences_favour(data):
 
 
 @pytest.mark.parametrize("sign", [1, -1], ids=["right", "wrong"])
-def test_a_start_counts_as_far_as_left_out_sentences_bear_it_out(data, sign):
+def test_a_map_is_followed_as_far_as_left_out_sentences_bear_it_out(data, sign):
     vectors, tags, plain = data
-    weight = np.zeros((NUM_TAGS, vectors.shape[1]))
-    weight[np.arange(NUM_TAGS), np.arange(NUM_TAGS)] = sign * 0.5
-    start = LinearSolution(weight, -weight @ vectors.mean(0), 0.0)
-    words, strength = LabelledWords(vectors, tags, NUM_TAGS, STARTS, start=start), 5.0
-    told, onehot = scores(start, vectors), np.eye(NUM_TAGS)[tags]
-    without = np.zeros((2, 40, NUM_TAGS))
-    for rows, left in plain.parts:
-        others = np.setdiff1d(np.arange(40), left)
-        for found, targets in zip(without, (onehot, told), strict=True):
-            found[rows] = Ridge(alpha=strength).fit(vectors[others], targets[others]).predict(vectors[rows])
-    wanted, known = onehot - without[0], told - without[1]
-    share = np.clip((1 + (wanted * known).sum(0)) / (1 + np.square(known).sum(0)), 0, 1)
-    assert share.mean() > 0.5 if sign > 0 else share.mean() < 0.5
-    np.testing.assert_allclose(ridge_held_out(words, [strength])[0], without[0] + share * known, atol=1e-8)
-    rest = Ridge(alpha=strength).fit(vectors, onehot - share * told)
-    np.testing.assert_allclose(scores(ridge(words, strength), vectors), rest.predict(vectors) + share * told, atol=1e-4)
-    one = ridge(LabelledWords(vectors[:1], tags[:1], NUM_TAGS, np.array([0, 1]), start=start))
-    np.testing.assert_allclose(one.weight, weight)  # nothing can be left out: the start is trusted
+    weight, strength = np.zeros((2, vectors.shape[1])), 5.0
+    weight[[0, 1], [0, 1]] = sign * 0.5
+    known = KnownMaps(weight, -weight @ vectors.mean(0), np.eye(NUM_TAGS)[:, :2])
+    words = LabelledWords(vectors, tags, NUM_TAGS, STARTS, known=known)
+    onehot, told = np.eye(NUM_TAGS)[tags], vectors @ weight.T + known.bias
+    left_out = onehot.copy(), told.copy()
+    for targets, found in zip((onehot, told), left_out, strict=True):
+        for rows, left in plain.parts:
+            others = np.setdiff1d(np.arange(40), left)
+            found[rows] -= Ridge(alpha=strength).fit(vectors[others], targets[others]).predict(vectors[rows])
+    wanted, rest = left_out
+    follow = np.linalg.solve(rest.T @ rest + TRUST * np.eye(2), rest.T @ wanted + TRUST * known.trust.T).clip(-1, 1)
+    assert (follow.diagonal().mean() > 0.75) == (sign > 0)
+    np.testing.assert_allclose(ridge_held_out(words, [strength])[0], onehot - wanted + rest @ follow, atol=1e-8)
+    learned = Ridge(alpha=strength).fit(vectors, onehot - told @ follow).predict(vectors)
+    np.testing.assert_allclose(scores(ridge(words, strength), vectors), learned + told @ follow, atol=1e-4)
+    one = ridge(LabelledWords(vectors[:1], tags[:1], NUM_TAGS, np.array([0, 1]), known=known))
+    np.testing.assert_allclose(one.weight[:2], weight)  # nothing can be left out: it is trusted
 
 
 def test_words_without_tags_are_refused():

@@ -31,9 +31,11 @@ LARGE, FAST = "starter-large", "starter-memory"
 """The default encoder of taggers, and theirs of text that arrives."""
 JOINED = {
     "starter": "starter-forward+starter-backward",
-    LARGE: f"starter-lm+starter-texts+{FAST}",
+    LARGE: "starter-lm+starter-texts+starter-names",
 }
 """Names of several models of the package side by side."""
+LARGE_WITHOUT_NAMES = f"starter-lm+starter-texts+{FAST}"
+"""Encoder that older folders call by the name of `LARGE`."""
 EXTENDED = {
     FAST: ("memory", "starter/memory"),
     "starter-names": ("names", "starter/names"),

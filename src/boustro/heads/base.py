@@ -45,6 +45,8 @@ class Head(nn.Module, ABC):
     """Whether a model of words stands beside it only where that is asked for."""
     takes_names: ClassVar[bool] = False
     """Whether `solve` also learns what the labels are called, from `named`, where a stream has vectors of texts."""
+    knows_kinds: ClassVar[bool] = False
+    """Whether it answers types without an example that are called as kinds of names are, where a stream tells these."""
     has_temperature: ClassVar[bool] = False
     """Whether `temperature` has an effect: it changes probabilities and no answer."""
     mixed_precision: ClassVar[bool] = False

@@ -7,13 +7,12 @@ Neighbouring words inside are one entity, so two entities that touch become one 
 A word has the probability of being outside, or that of being inside times that of the entity's type; both are softmax
 of scores times a scale, which has the least cross-entropy on sentences left out. The layers are averaged.
 
-Where a stream has the probabilities of kinds of names (`encoders.base.Stream`), both begin there: a word is inside, and an
-entity has the type that is called as a kind is, with those probabilities, as far as sentences left out bear it out.
+Where a stream has the probabilities of kinds of names (`encoders.base.Stream`), both begin there: a word is inside, and
+an entity has the type that is called as a kind is, with those probabilities, as far as sentences left out bear it out.
 
 Sources: `heads.closed_form`, `heads.factored`. N words, S sentences, E entities, T types, d width.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import LabelledWords, LinearSolution, ridge, ridge_scale
+from boustro.heads.closed_form import (
+    KNOWN_SCALE,
+    KnownMaps,
+    LabelledWords,
+    LinearSolution,
+    ridge,
+    ridge_scale,
+)
 from boustro.heads.crf.tags import entity_forms, entity_types
 from boustro.heads.factored import Runs, aliases, find_runs, mean_vectors, read_runs
 from boustro.heads.inputs import Kinship, sentence_starts
@@ -43,14 +49,19 @@ class TwoRidges(nn.Module):
         self.register_buffer("scales", torch.ones(2))
         self.requires_grad_(False)
 
-    @torch.no_grad()
     def learn(self, which: int, words: LabelledWords) -> None:
         """Set one of them."""
-        solution, layer = ridge(words), self.maps[which]
+        solution = ridge(words)
+        self.fill(which, solution, ridge_scale(words, solution.strength))
+
+    @torch.no_grad()
+    def fill(self, which: int, solution: LinearSolution, scale: float) -> None:
+        """Set one of them to a solution for the first tags."""
+        layer, count = self.maps[which], len(solution.bias)
         assert isinstance(layer, nn.Linear)
-        layer.weight.zero_()[: words.num_tags].copy_(torch.from_numpy(solution.weight))
-        layer.bias.fill_(-torch.inf)[: words.num_tags].copy_(torch.from_numpy(solution.bias))
-        self.scales[which] = ridge_scale(words, solution.strength)
+        layer.weight.zero_()[:count].copy_(torch.from_numpy(solution.weight))
+        layer.bias.fill_(-torch.inf)[:count].copy_(torch.from_numpy(solution.bias))
+        self.scales[which] = scale
 
     def scores(self, which: int, x: Float[Tensor, "N d"]) -> Float[Tensor, "N C"]:
         """Of outside and inside, or of the types."""
@@ -65,7 +76,7 @@ class RidgeTagger(Head):
     """A tagger of two ridge regressions. Targets are tag ids (N,); the prediction for a sentence is (tag ids (W,),
     probabilities (W,))."""
 
-    closed_form = True
+    closed_form = knows_kinds = True
     has_likely_words = True
     body: TwoRidges
 
@@ -87,34 +98,30 @@ class RidgeTagger(Head):
         """Train on words."""
         x, starts = pooled.cpu().numpy(), sentence_starts(lengths.cpu().numpy())
         kinds, runs = self._entities(targets.cpu().numpy(), starts)
-        known = self._start(x.shape[1])
+        known = self._known(x.shape[1])
         self.body.learn(INSIDE, LabelledWords(x, (kinds >= 0).astype(np.int64), 2, starts, kin, known[INSIDE]))
-        if not len(runs.first):  # a part of a small training set: no word is inside, so no type is asked for
-            return
+        if not len(runs.first):  # such as a part of a small training set
+            if (alone := known[TYPE]) is not None:
+                self.body.fill(TYPE, alone.solution, KNOWN_SCALE)
+            return  # else no word is inside, so no type is asked for
         means, entity_starts = mean_vectors(x, runs), runs.per_sentence(starts)
         types = LabelledWords(means, kinds[runs.first], len(self.forms), entity_starts, kin, known[TYPE])
         self.body.learn(TYPE, types)
 
-    def _start(self, width: int) -> tuple[LinearSolution | None, LinearSolution | None]:
-        """The probabilities of outside and inside, and those of the types, as maps of a word's vector; of a type that
-        is called as no kind is, 0."""
+    def _known(self, width: int) -> tuple[KnownMaps | None, KnownMaps | None]:
+        """The probabilities of the kinds of names, for inside and for types: a type is trusted to be the kind that it
+        is called as, and a word to be inside by the kinds of all types."""
         at = next((n for n, shape in enumerate(self.streams) if shape[4:]), None)
         if at is None:
             return None, None
-        mix, places, first = list(self.mixes)[at], dict(self.streams[at][4]), sum(self.widths[:at])
-
-        def maps(labels: Sequence[str | None], signs: Sequence[int], constants: Sequence[int]) -> LinearSolution:
-            """Of each label sign · its probability + constant."""
-            weight, bias = np.zeros((len(labels), width), np.float32), np.array(constants, np.float32)
-            for row, (label, sign) in enumerate(zip(labels, signs, strict=True)):
-                if label is not None:
-                    weight[row, first + places[label]] = sign / float(mix.scale[0, places[label]])
-                    bias[row] += sign * float(mix.mean[0, places[label]])
-            return LinearSolution(weight, bias, 0.0)
-
-        called = [next((k for k in places if k in aliases(name)), None) for name in entity_types(self.labels)]
-        ones, zeros = [1] * len(called), [0] * len(called)
-        return maps(["O", "O"], [1, -1], [0, 1]), maps(called, ones, zeros)
+        mix, first = list(self.mixes)[at], sum(self.widths[:at])
+        kinds = {kind: place for kind, place in self.streams[at][4] if kind != "O"}
+        weight, places = np.zeros((len(kinds), width), np.float32), [*kinds.values()]
+        weight[np.arange(len(kinds)), first + np.array(places)] = 1 / mix.scale[0, places].cpu().numpy()
+        bias = mix.mean[0, places].cpu().numpy()
+        called = np.array([[kind in aliases(name) for kind in kinds] for name in entity_types(self.labels)], float)
+        inside = called.any(0) * 1.0
+        return KnownMaps(weight, bias, np.stack([-inside, inside])), KnownMaps(weight, bias, called)
 
     def candidates(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         """None: its entities have no probabilities that a promise about recall could rest on."""

@@ -168,6 +168,9 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
     live: bool = False
     """Train for text that arrives: in training a backward LM reads only some of the words behind each word, and the
     head is told how many, so that one tagger serves every delay (see: boustro help streaming)."""
+    types: tuple[str, ...] = ()
+    """Types besides those of the training sentences, for a ridge head over an encoder with names (starter-large): such
+    as person, place or organisation, which are known from other people's labels."""
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         **TaskConfig.presets,
@@ -189,6 +192,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _refuse_blank(self.types)
         if self.live and self.memory:
             raise OptionError("live is not for taggers with memory; remove one of them")
 
@@ -250,8 +254,7 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
             raise OptionError("calibrate is not for --words, whose weights are chosen on parts left out already")
         if self.none and (self.words or self.calibrate):
             raise OptionError(f"none is not for --{'words' if self.words else 'calibrate'}; remove one of them")
-        if not all(name.strip() for name in self.types):
-            raise OptionError("types has a label without a name; remove it")
+        _refuse_blank(self.types)
         if self.describe is not None:
             from boustro.tasks.data.texts import read_meanings
 
@@ -372,3 +375,9 @@ class EmbedConfig(TextReading, TaskConfig):
     def default_encoder(self) -> str:
         """The table of words of the package."""
         return SHIPPED_TABLE
+
+
+def _refuse_blank(types: Sequence[str]) -> None:
+    """`OptionError` for a type without a name."""
+    if not all(name.strip() for name in types):
+        raise OptionError("types has a label without a name; remove it")

@@ -18,6 +18,7 @@ Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -190,13 +191,20 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     """Choose one of the plans by five parts left out in turn.
 
     Those that are solved at once are tried first, and another one while there is time for it; of fewer than
-    `LEAST_LABELS` only where those do not answer `WELL`. The plan is the first, and there is nothing to say, where
-    there are `FEW_EXAMPLES` different examples or more, or fewer than `FEWEST`.
+    `LEAST_LABELS` only where those do not answer `WELL`. There is nothing to say where there are `FEW_EXAMPLES`
+    different examples or more, of which the first plan learns, or fewer than `FEWEST`, of which one does that is solved
+    at once, if these examples suit it.
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
     if len(plans) < 2 or given.dev or given.weak:
         return HeadChoice(plans[0])
-    if not FEWEST <= num_different(train, plans[0].task.parts, FEW_EXAMPLES) < FEW_EXAMPLES:
+    different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
+    plans_at_once = [plan for plan in plans if head_class(plan.head_kind).closed_form]
+    if different < FEWEST and plans_at_once:
+        begun, data = begin(plans[0], given, seed)
+        with suppress(ValueError):
+            return HeadChoice(with_head(begun, plans_at_once[0], data).plan)
+    if not FEWEST <= different < FEW_EXAMPLES:
         return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()

@@ -28,6 +28,7 @@ from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader
 from boustro.heads.base import Head
+from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW_EXAMPLES, HeadOptions
@@ -286,7 +287,9 @@ def read_names(
     """
     means: Mapping[str, str] = getattr(plan.config, "describe", None) or {}
     seen = {*labelling.gold_labels(train)} if (types := getattr(plan.config, "types", ())) else set()
-    unseen = [str(label) for label in types if label not in seen]
+    kinds = {kind for stream in reader.encoder(cached=True).streams for kind, _ in stream.tells}
+    known = kinds if head_class(plan.head_kind).knows_kinds else set[str]()
+    unseen = [str(label) for label in types if label not in seen and known.isdisjoint(aliases(label))]
     if not head_class(plan.head_kind).takes_names or not any(s.whole for s in reader.encoder(cached=True).streams):
         if means:
             raise ValueError(

@@ -8,6 +8,7 @@ memory.safetensors   of a tagger with --memory: mean vectors of the words of its
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from boustro import __version__
 from boustro.features.reader import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
+from boustro.names import LARGE, LARGE_WITHOUT_NAMES
 from boustro.store import read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.hub import write_card
@@ -50,6 +52,12 @@ def save_fitted(fitted: Fitted, path: str | Path) -> None:
         write_card(folder, Path(path).resolve().name)
 
 
+def _encoder_of(saved: Mapping[str, Any]) -> str:
+    """The spec of a folder's encoder; that of an older one whose `starter-large` had no network of names."""
+    older = saved["encoder"] == LARGE and not any(stream[4:] for stream in saved["streams"])
+    return LARGE_WITHOUT_NAMES if older else saved["encoder"]
+
+
 def load_fitted(
     task: Any,
     path: Path,
@@ -70,7 +78,7 @@ def load_fitted(
         saved = read_json(path / "config.json")
         kind = TASKS[task.name].config.check_head(saved["head"])
         options = TASKS[task.name].config.make(**saved["config"]), kind.options(**saved["head_options"])
-        plan = plan_of(task, encoder or saved["encoder"], saved["head"], *options, cache=cache, device=device)
+        plan = plan_of(task, encoder or _encoder_of(saved), saved["head"], *options, cache=cache, device=device)
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]), words=saved.get("words", 1))
         if given_states:
             plan = replace(plan, reader=plan.reader.with_given_states())

@@ -80,6 +80,10 @@ class Tagger(Task[str, Entities]):
         notes += loaded.notes
         return loaded.sentences
 
+    @staticmethod
+    def named_examples(config: TaggerConfig) -> list[Sentence]:
+        return [Sentence((label, label), (f"B-{label}", f"I-{label}")) for label in config.types]
+
     as_examples = staticmethod(as_sentences)
     labelled = staticmethod(labelled_text)
 
