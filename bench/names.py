@@ -57,7 +57,8 @@ KINDS = {
     "PLACE": "village town city municipality district commune suburb county province state country region island lake "
     "river mountain valley station building church airport stadium road bridge castle LOC Location geographic_poi poi",
     "ORGANISATION": "company band club team organization organisation university school college party institution "
-    "agency newspaper magazine committee league museum bank airline union ORG Organisation Organization",
+    "agency newspaper magazine committee league museum bank airline union ministry department institute academy "
+    "society association federation council bureau commission court office ORG Organisation Organization",
     "OTHER": "album film song single series novel species genus book game show play ship war tournament competition "
     "title Application Library Library_Class Language Operating_System Website Device Algorithm artist playlist "
     "object_name movie_name track album entity_name service Species GENE protein DNA RNA cell_line Protein Nationality",
@@ -123,21 +124,25 @@ def runs(words: Sequence[str], types: dict[str, str], capitals: Capitals) -> Ite
     while start < len(words):
         stop = start
         begins = start == 0 or not words[start - 1][-1:].isalnum()
+        noun = None
         while stop < len(words) and capital[stop]:
             stop += 1
-            joins = words[stop - 1] in INSTITUTIONS and words[stop : stop + 1] in (["of"], ["for"])
-            stop += joins and stop + 1 < len(words) and capital[stop + 1]
+            joins = words[stop - 1] in INSTITUTIONS and "".join(words[stop : stop + 1]) in ("of", "for")
+            if joins and stop + 1 < len(words) and capital[stop + 1]:
+                noun, stop = noun or words[stop - 1].lower(), stop + 1
         if stop == start:
             start += 1
             continue
         name, share = " ".join(words[start:stop]), capitals.share(words[start])
         if begins and (name not in types or capitals.is_ordinary(name)) and (share is None or share < SURELY):
-            if not capitals.is_ordinary(words[start]):
-                yield Entity("?", start, start + 1)
-            start += 1
+            if capitals.is_ordinary(words[start]):
+                start += 1
+            else:  # where a name begins is not known either
+                yield Entity("?", start, stop)
+                start = stop
             continue
-        known = words[stop - 1].lower() in KIND_OF and stop > start + 1
-        label = types.get(name, words[stop - 1].lower() if known else "*")
+        noun = noun or words[stop - 1].lower()
+        label = types.get(name, noun if noun in KIND_OF and stop > start + 1 else "*")
         if label == "*" and stop == start + 1 and share is not None and share < SURELY / 2:
             label = "?"
         yield Entity(label, start, stop)

@@ -21,8 +21,9 @@ from boustro.encoders.spec import load_encoder, with_cache
 from boustro.lab.adapt.names import UNKNOWN, read_file
 from boustro.lab.adapt.options import NamesConfig
 from boustro.names import EXTENDED, JOINED, SHIPPED, locate_extended
+from boustro.tasks.labellings.tags import join_names
 from boustro.text.places import _say_which
-from boustro.types import Sentence
+from boustro.types import Entity, Sentence
 
 KINDS = {"PER": "PERSON", "city": "PLACE", "date": None}
 NEWS = [
@@ -62,6 +63,23 @@ def command(tiny_pair, tmp_path_factory):
 def folder(command):
     assert main(command) == 0
     return Path(command[-1])
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "wanted"),
+    [
+        ("Councillor Amit Rao left .", [(0, 1, "ORG"), (1, 3, "PER")], [(0, 3, "PER")]),
+        ("Then Mr. and Mrs Boyle came .", [(1, 2, "PER"), (3, 5, "PER")], [(1, 5, "PER")]),
+        ("The University of Ibadan pays .", [(1, 2, "ORG"), (3, 4, "LOC")], [(1, 4, "ORG")]),
+        ("The Bank of the Wye and Ada .", [(4, 5, "LOC"), (6, 7, "PER")], [(1, 5, "ORG"), (6, 7, "PER")]),
+        ("Leeds and Hull , a city of Ada .", [(0, 1, "LOC"), (2, 3, "LOC"), (7, 8, "PER")], None),
+        ("", [], None),
+    ],
+)
+def test_titles_and_institutions_are_one_with_their_names(text, given, wanted):
+    entities = [Entity(label, start, stop) for start, stop, label in given]
+    found = join_names(tuple(text.split()), entities, ["LOC", "ORG", "PER"])
+    assert [(e.start, e.end, e.label) for e in found] == (given if wanted is None else wanted)
 
 
 def test_what_a_file_teaches(tmp_path):

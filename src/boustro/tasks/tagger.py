@@ -119,7 +119,7 @@ class Tagger(Task[str, Entities]):
         from boustro.heads.tagging import TaggingHead
         from boustro.heads.training import TrainLog
         from boustro.tasks.fitting import head_facts
-        from boustro.tasks.labellings.tags import TagLabelling
+        from boustro.tasks.labellings.tags import NameLabelling
 
         _, facts = load_names(path)
         if not facts["kinds"]:
@@ -130,7 +130,7 @@ class Tagger(Task[str, Entities]):
         plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
         plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
         reader = plan.reader.encoder()
-        labelling = TagLabelling("bio", factored_tags(facts["kinds"]))
+        labelling = NameLabelling("names", factored_tags(facts["kinds"]))
         streams = [stream.shape for stream in reader.streams]
         head = make_head("linear", plan.head_options, streams, labelling.labels)
         tags, num_kinds = len(labelling.labels), len(facts["kinds"])

@@ -46,6 +46,7 @@ LEARNED = {
 SAVED = {
     **LEARNED,
     **dict.fromkeys(("bio", "io", "bioes"), "tags:TagLabelling"),
+    "names": "tags:NameLabelling",
     "labels": "tags:WordLabelling",
     "label-set": "texts:LabelSetLabelling",
     "marked": "texts:MarkedLabelling",

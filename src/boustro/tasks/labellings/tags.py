@@ -1,10 +1,12 @@
 """Labels of words: BIO, BIOES or IO tags of entities, or one label per word, such as a part of speech."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boustro.heads.factored import aliases
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, TagOptions
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
@@ -87,6 +89,80 @@ def without_numbers(
         for number, of_name in enumerate(of_names)
     ]
     return to_bio(tuple("O" if out else tag for out, tag in zip(gone, tags, strict=True)), "bio")
+
+
+class NameLabelling(TagLabelling):
+    """Names that a network found in English, with what belongs to them: a title before a person's name, and what an
+    institution is of or for."""
+
+    def __init__(self, scheme: str, labels: Sequence[str]) -> None:
+        super().__init__("bio", labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"scheme": "names"}
+
+    def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
+        answer = super().read(output, example)
+        found = join_names(example.words, answer.entities, self.types)
+        if found == list(answer.entities):
+            return answer
+        entities = [replace(e, score=_mean(answer.scores[e.start : e.end])) for e in found]
+        return Answer(encode_tags(entities, len(example), "bio"), answer.scores, tuple(entities))
+
+
+TITLES = frozenset(
+    "Mr Mrs Ms Miss Mx Dr Prof Professor Sir Dame Lord Lady Captain Capt Colonel Major General Sergeant Sgt Lieutenant "
+    "Inspector Detective Constable Officer Judge Justice Father Sister Brother Mother Pastor Reverend Rev Bishop "
+    "Archbishop Cardinal Pope Rabbi Imam Sheikh Councillor Mayor Governor Senator President Chancellor Minister "
+    "Ambassador Secretary Coach Nurse King Queen Prince Princess Duke Duchess Earl Count Countess Baron Baroness "
+    "Grandma Grandpa Granny Aunt Auntie Uncle Saint".split()
+)
+"""Words before a person's name that belong to it."""
+INSTITUTIONS = frozenset(
+    "University Bank Ministry Department Institute College School Society Academy Museum Court House Church Office "
+    "Association Federation Council Board Committee Union Bureau Commission League Chamber Centre Center Agency "
+    "Foundation Faculty Confederation Alliance".split()
+)
+"""Nouns whose names go on behind "of" or "for"."""
+
+
+def join_names(words: Sequence[str], entities: Sequence[Entity], types: Sequence[str]) -> list[Entity]:
+    """Join names of persons with the titles before them, and institutions with what they are of or for.
+
+    [Councillor] [Amit Rao]          →  [Councillor Amit Rao]
+    [University] of [Ibadan]         →  [University of Ibadan]
+    """
+    found = list[Entity]()
+    organisation = next((label for label in types if "ORGANISATION" in aliases(label)), None)
+    for e in entities:
+        start, label = e.start, e.label
+        if "PERSON" in aliases(label):
+            start = _before_titles(words, start)
+        elif organisation and (noun := _institution(words, start)) is not None:
+            start = next((other.start for other in found if other.start <= noun < other.end), noun)
+            label = organisation
+        found = [other for other in found if other.end <= start]
+        found.append(replace(e, start=start, label=label))
+    return found
+
+
+def _before_titles(words: Sequence[str], start: int) -> int:
+    """Where the titles before a word begin: of "Mr and Mrs Boyle" at Mr."""
+    is_title = [word.rstrip(".") in TITLES for word in words[: start + 1]]
+    while start:
+        if is_title[start - 1]:
+            start -= 1
+        elif start > 1 and is_title[start] and is_title[start - 2] and words[start - 1] in ("and", "&"):
+            start -= 2
+        else:
+            break
+    return start
+
+
+def _institution(words: Sequence[str], start: int) -> int | None:
+    """The noun of an institution that a name goes on from: of "Bank of the Wye" Bank, where Wye begins."""
+    before = start - 1 - (words[start - 1 : start] == ("the",))
+    return before - 1 if before > 0 and words[before] in ("of", "for") and words[before - 1] in INSTITUTIONS else None
 
 
 class WordLabelling(TagLabelling):
