@@ -94,7 +94,7 @@ def test_the_strength_is_the_one_that_left_out_sentences_favour(data):
     assert tried[0] < ridge(words).strength
 
 
-@pytest.mark.parametrize("sign", [1, -1], ids=["right", "wrong"])
+@pytest.mark.parametrize("sign", [1, -4], ids=["right", "wrong"])
 def test_a_map_is_followed_as_far_as_left_out_sentences_bear_it_out(data, sign):
     vectors, tags, plain = data
     weight, strength = np.zeros((2, vectors.shape[1])), 5.0
@@ -109,7 +109,7 @@ def test_a_map_is_followed_as_far_as_left_out_sentences_bear_it_out(data, sign):
             found[rows] -= Ridge(alpha=strength).fit(vectors[others], targets[others]).predict(vectors[rows])
     wanted, rest = left_out
     follow = np.linalg.solve(rest.T @ rest + TRUST * np.eye(2), rest.T @ wanted + TRUST * known.trust.T).clip(-1, 1)
-    assert (follow.diagonal().mean() > 0.75) == (sign > 0)
+    assert (follow.diagonal().mean() > 0.5) == (sign > 0)
     np.testing.assert_allclose(ridge_held_out(words, [strength])[0], onehot - wanted + rest @ follow, atol=1e-8)
     learned = Ridge(alpha=strength).fit(vectors, onehot - told @ follow).predict(vectors)
     np.testing.assert_allclose(scores(ridge(words, strength), vectors), learned + told @ follow, atol=1e-4)

@@ -206,7 +206,7 @@ def test_what_is_the_packages_own_never_goes_through_a_folder_of_the_user(tagger
         shutil.copytree(tagger_folder, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     _say_which.cache_clear()
-    assert Redactor().labels == Checker().labels == {"PERSON", "PLACE", "ORGANISATION", "OTHER"}
+    assert Redactor().labels == Checker().labels == {"PERSON", "PLACE", "ORGANISATION"}
     labelled = [Sentence(("Ada", "left", "Oslo"), ("B-PER", "O", "O"), where="a:1")]
     report = DataReport(file="a", scheme="bio")
     assert forgotten_names(report, labelled) == ["a:1: 'Oslo' has no label, and is like 'Ada', PER"]
