@@ -43,6 +43,8 @@ from boustro.apps.label.taggers import measure as measure_live
 from boustro.apps.label.texts import read_to_label
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.core.draws import draw_all
+from boustro.encoders.options import ReadingOptions
+from boustro.encoders.spec import open_encoder
 from boustro.heads.factored import aliases
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
@@ -65,6 +67,11 @@ KINDS = {
 }
 """Some of the types of each kind; a marked type that is in none is no name."""
 KIND_OF = {own: kind for kind, names in KINDS.items() for own in names.split()}
+PERSONAL = frozenset(
+    "PERSON PLACE ORGANISATION PER LOC ORG person location corporation group politician organisation politicalparty "
+    "country researcher scientist university".split()
+)
+"""Types of the sets that are measured on that a redactor leaves out by default."""
 PREPOSITIONS = frozenset("by in of for from on at to as with under near between within about".split())
 ENDS = PREPOSITIONS | frozenset("who which that and or located based born where whose when but formed founded".split())
 NO_NAMES = frozenset(
@@ -348,29 +355,30 @@ def few(
                 print(f"{name}, {size}, {encoder}: {np.mean(found):.1f} ± {np.std(found):.1f}", flush=True)
 
 
-def redact(sets: tuple[Path, ...], names: str = "starter-names", floor: float = 60.0, sentences: int = 100_000) -> None:
-    """Print what a redactor covers at thresholds, by words: names covered / of what is marked (share that is marked);
-    and the lowest in steps of 0.005 at which the mean of the second is at least `floor`, for `live.redactor.THRESHOLD`.
-    """
-    tagger, steps = boustro.load(names), np.arange(100, 0, -1) * 0.005
-    asked, found = [None, *steps], []
+def redact(sets: tuple[Path, ...], cover: float = 96.5, sentences: int = 100_000) -> None:
+    """Print what the package's redactor covers at thresholds, by words: of persons, places and organisations / of what
+    is masked the names of any type (share of the other words that is masked); and the highest in steps of 0.005 at
+    which the mean of the first is at least `cover`, for `live.redactor.THRESHOLD`."""
+    encoder, steps = open_encoder("starter-names", ReadingOptions(layers="last")), np.arange(100, 0, -1) * 0.005
+    found = []
     for path in sets:
-        gold: list[Sentence] = boustro.read_data(path)[:sentences]
-        wanted = np.concatenate([np.array(s.tags) != "O" for s in gold])
-        answers = tagger.answer(gold, cached=True)
-        best = np.concatenate([np.array(answer.tags) != "O" for answer in answers])
-        outside = np.concatenate([answer.scores for answer in answers])  # the probability of O, where that is the best
-        outputs = []
-        for threshold in asked:
-            marked = best if threshold is None else best | (1 - outside >= threshold)
-            both = (marked & wanted).sum()
-            outputs.append((100 * both / wanted.sum(), 100 * both / max(1, marked.sum()), 100 * marked.mean()))
-        found.append(outputs)
+        gold = marked(path)[:sentences]
+        tags, words = [tag for s in gold for tag in s.tags or ()], [word for s in gold for word in s.words]
+        named, wanted = np.array([tag != "O" for tag in tags]), np.array([tag[2:] in PERSONAL for tag in tags])
+        told = encoder.read_all(gold).streams[-1][:, 0].astype(np.float32)
+        outside, *_, other = np.exp(told[:, [-len(KINDS) - 3, *range(-len(KINDS), 0)]]).T
+        lettered = np.array([any(map(str.isalpha, word)) or not any(map(str.isalnum, word)) for word in words])
+        likely, wanted = np.where(lettered, (1 - outside) * (1 - other), 0), wanted & lettered
+        shares = [
+            (100 * (masked & part).sum() / max(1, whole))
+            for masked in (likely >= step for step in steps)
+            for part, whole in ((wanted, wanted.sum()), (named, masked.sum()), (~named, (~named).sum()))
+        ]
+        found.append(np.reshape(shares, (-1, 3)))
     means = np.mean(found, 0)
-    for threshold, own, mean in zip(asked, zip(*found, strict=True), means, strict=True):
-        shown = " | ".join("{:.1f} / {:.1f} ({:.0f})".format(*one) for one in [*own, mean])
-        print(f"{'its best answer' if threshold is None else f'{threshold:.3f}'}: {shown}")
-    print(f"chosen: {min(t for t, mean in zip(steps, means[1:], strict=True) if mean[1] >= floor):.3f}")
+    for step, own, mean in zip(steps, zip(*found, strict=True), means, strict=True):
+        print(f"{step:.3f}: " + " | ".join("{:.1f} / {:.1f} ({:.1f})".format(*one) for one in [*own, mean]))
+    print(f"chosen: {max(step for step, mean in zip(steps, means, strict=True) if mean[0] >= cover):.3f}")
 
 
 def pressed(shown: Sequence[dict[str, Any]], gold: Sequence[Entity]) -> int:

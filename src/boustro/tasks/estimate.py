@@ -199,13 +199,8 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     if len(plans) < 2 or given.dev or given.weak:
         return HeadChoice(plans[0])
     different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
-    plans_at_once = [plan for plan in plans if head_class(plan.head_kind).closed_form]
-    if different < FEWEST and plans_at_once:
-        begun, data = begin(plans[0], given, seed)
-        with suppress(ValueError):
-            return HeadChoice(with_head(begun, plans_at_once[0], data).plan)
     if not FEWEST <= different < FEW_EXAMPLES:
-        return HeadChoice(plans[0])
+        return HeadChoice(_solved_at_once(plans, given, seed) if different < FEWEST else plans[0])
     answered: dict[str, list[Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()
     begun, data = begin(plans[0], given, seed)
@@ -247,6 +242,16 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
     how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
     return HeadChoice(plan, f"head: {plan.head_kind}, {how}; --head takes another", heads)
+
+
+def _solved_at_once(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> Plan[Any]:
+    """The first plan whose head is solved at once and suits the examples; else the first."""
+    begun, data = begin(plans[0], given, seed)
+    for plan in plans:
+        with suppress(ValueError):
+            if head_class(plan.head_kind).closed_form and with_head(begun, plan, data):
+                return plan
+    return plans[0]
 
 
 def fit_best(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> Fitted:
