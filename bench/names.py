@@ -8,8 +8,7 @@
 
 `data` reads `SOURCE/train.jsonl.xz` (`text`, tokens joined by spaces, and `entities`) and `*.jsonl.bz2` of articles
 (`title`, `text`), and writes a file a source. Of Wikipedia a run of capitals is a name, with the type of the title that
-it is: the last noun of "… was a Norwegian chemist" in the title's own article. `?` marks words that may be names. The
-network in the package had longer lists of nouns, and lists of countries, states, cities and demonyms besides.
+it is: the last noun of "… was a Norwegian chemist" in the title's own article. `?` marks words that may be names.
 
 `measure` gives recall and precision of the spans that the tagger `names` finds, whatever their type, and F1 of a
 `ridge` head trained on K sentences of each type. `few` gives F1 of what `boustro fit` makes of sentences drawn at
