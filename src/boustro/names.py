@@ -4,6 +4,7 @@
     starter-lm           the first 12 blocks of SmolLM2-135M-Instruct in four bits
     starter-memory       its memory of words, which belongs to encoders
     starter-names        the same, with what a network learned of names; also the name of the tagger that it is
+    starter-large        half of SmolLM2, MiniLM and starter-memory side by side, with a network of names of its own
     starter-words        a table of words for whole texts, made from a sentence encoder
     starter-texts        a sentence encoder: MiniLM in four bits
     languages            a sentence encoder of many languages, out of another package
@@ -31,7 +32,6 @@ LARGE, FAST = "starter-large", "starter-memory"
 """The default encoder of taggers, and theirs of text that arrives."""
 JOINED = {
     "starter": "starter-forward+starter-backward",
-    LARGE: "starter-lm+starter-texts+starter-names",
 }
 """Names of several models of the package side by side."""
 LARGE_WITHOUT_NAMES = f"starter-lm+starter-texts+{FAST}"
@@ -39,6 +39,7 @@ LARGE_WITHOUT_NAMES = f"starter-lm+starter-texts+{FAST}"
 EXTENDED = {
     FAST: ("memory", "starter/memory"),
     "starter-names": ("names", "starter/names"),
+    LARGE: ("names", "starter/large"),
     "starter-words": ("table", "starter/words"),
     "starter-texts": ("sentences", "starter/texts"),
     LANGUAGES: ("sentences", ""),

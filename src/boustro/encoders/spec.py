@@ -8,7 +8,7 @@ starter             the pair in the package; starter-forward and starter-backwar
 starter-memory      the same with its memory of words, which is in the package too
 starter-names       the same with what a small network learned of names, in the package too
 starter-lm          the first blocks of SmolLM2, in the package in four bits
-starter-large       starter-lm+starter-texts+starter-names
+starter-large       starter-lm+starter-texts+starter-memory, with what such a network learned of names
 masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one

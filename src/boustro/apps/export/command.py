@@ -144,17 +144,26 @@ def refuse_ungraphed(folder: Path, options: ExportOptions) -> None:
 def _without_graph(saved: Mapping[str, Any]) -> str | None:
     """Why a head or an encoder, of a folder's config, has no graph."""
     from boustro.apps.runtime.parts import GRAPHS
+    from boustro.encoders.extended import named_by_folder
     from boustro.encoders.spec import KINDS, Spec
 
     config, kind = TASKS[saved["task"]].config, saved["head"]
     if kind not in GRAPHS:
         return f"a {kind} head compares vectors outside of any graph"
-    parts = Spec.parse(saved["encoder"]).parts
-    for part in parts:
-        if part.kind in (KINDS[MEMORY], KINDS[NAMES]) and len(parts) > 1:
-            return f"{part.path} beside other encoders has no graph"
-        if part.kind is KINDS[SENTENCES] and (head_kind(kind).reads or config.reads) != "words":
-            return f"the vector of a text, of {part.path}, has no graph"
+    specs = [saved["encoder"]]
+    for spec in specs:
+        parts = Spec.parse(spec).parts
+        specs += [
+            inner
+            for part in parts
+            if part.kind in (KINDS[MEMORY], KINDS[NAMES])
+            for inner in named_by_folder(part.place)
+        ]
+        for part in parts:
+            if part.kind in (KINDS[MEMORY], KINDS[NAMES]) and len(parts) > 1:
+                return f"{part.path} beside other encoders has no graph"
+            if part.kind is KINDS[SENTENCES] and (head_kind(kind).reads or config.reads) != "words":
+                return f"the vector of a text, of {part.path}, has no graph"
     return None
 
 
