@@ -79,19 +79,19 @@ def test_any_chunks_give_the_same_text_with_the_same_masks(delay):
 
 def test_without_a_tagger_that_of_the_package_reads():
     redactor = Redactor(labels=["PERSON"])
-    assert redactor.feed("Ada Brandt left Vellmar.").text + redactor.end().text == "[PERSON_1] left Vellmar."
+    assert redactor.feed("Ada Brandt left Leeds.").text + redactor.end().text == "[PERSON_1] left Leeds."
     checker = Checker()
     assert checker.json('{"by": "Ada Brandt"}', Masks(checker.labels)) == '{"by": "[PERSON_1]"}'
 
 
 def test_a_word_that_may_be_in_a_name_is_left_out_whole_or_in_a_stream():
-    text, redactor = "any news from vellmar about the parcel yet?", Redactor()
+    text, redactor = "any news from lisse about the parcel yet?", Redactor()
     assert not boustro.load("starter-names").predict(text)
     streamed = "".join(redactor.feed(letter).text for letter in text) + redactor.end().text
-    assert "vellmar" not in streamed
+    assert "lisse" not in streamed
     slot = BodyTexts().text(text, "")
     (checker := Checker()).fill([slot], Masks(checker.labels))
-    assert "vellmar" not in slot.result
+    assert "lisse" not in slot.result
     for counted in (redactor.counted, checker.counted):
         assert counted.words == 8 and 0.125 <= counted.share < 0.5
     assert str(counted) == f"{counted.masked} of 8 words ({counted.share:.1%}) are masked"

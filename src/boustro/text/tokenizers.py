@@ -135,11 +135,12 @@ class FolderTokenizer:
         """Piece → id, of those that were added to what was learned."""
         return {piece.content: number for number, piece in self.backend_tokenizer.get_added_tokens_decoder().items()}
 
-    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str | None]:
-        """The pieces of ids."""
-        return [*map(self.backend_tokenizer.id_to_token, ids)]
+    def convert_ids_to_tokens(self, ids: int | Sequence[int]) -> Any:
+        """The piece of an id, or those of ids."""
+        piece = self.backend_tokenizer.id_to_token
+        return piece(ids) if isinstance(ids, int) else [*map(piece, ids)]
 
-    def tokenize(self, text: str) -> list[str | None]:
+    def tokenize(self, text: str) -> list[str]:
         """The pieces of a text."""
         return self.convert_ids_to_tokens(self(text, add_special_tokens=False)["input_ids"])
 
