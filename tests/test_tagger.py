@@ -253,7 +253,7 @@ def test_the_paper_preset_is_section_3_2(tiny_lm):
     assert (head.crf, head.decode) == (False, "argmax")
     paper = boustro.Tagger(str(tiny_lm("gpt2")), "mlp", preset="paper", epochs=1).fit(DATA)
     shapes = {name: tuple(p.shape) for name, p in paper.head.named_parameters()}
-    assert shapes == {"body.1.weight": (32, 32), "body.1.bias": (32,), "body.4.weight": (4, 32), "body.4.bias": (4,)}
+    assert shapes == {"body.1.weight": (32, 32), "body.1.bias": (32,), "body.4.weight": (5, 32), "body.4.bias": (5,)}
 
 
 @pytest.mark.parametrize(

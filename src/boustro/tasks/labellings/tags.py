@@ -35,9 +35,11 @@ class TagLabelling(EntityLabelling):
 
     @classmethod
     def learn(cls, sentences: Sequence[Sentence], options: HeadOptions) -> "TagLabelling":
-        """O first, then the tags of the training set in alphabetical order."""
+        """O first, then the tags of the types of the training set in alphabetical order: a name of two words has tags
+        where all that were learned from are of one."""
         assert isinstance(options, TagOptions)
-        tags = {tag for s in sentences for tag in cls.tags(s, options.tag_scheme)}
+        types = {e.label for s in sentences for e in extract_spans(s.tags or ())}
+        tags = {tag for own in types for n in (1, 3) for tag in encode_tags([Entity(own, 0, n)], n, options.tag_scheme)}
         return cls(options.tag_scheme, ["O", *sorted(tags - {"O"})])
 
     @property
