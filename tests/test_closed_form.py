@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 
 from boustro.heads.closed_form import (
     RIDGE_STRENGTHS,
-    TRUST,
+    TRUSTED_EXAMPLES,
     KnownMaps,
     LabelledWords,
     LinearSolution,
@@ -108,7 +108,9 @@ def test_a_map_is_followed_as_far_as_left_out_sentences_bear_it_out(data, sign):
             others = np.setdiff1d(np.arange(40), left)
             found[rows] -= Ridge(alpha=strength).fit(vectors[others], targets[others]).predict(vectors[rows])
     wanted, rest = left_out
-    follow = np.linalg.solve(rest.T @ rest + TRUST * np.eye(2), rest.T @ wanted + TRUST * known.trust.T).clip(-1, 1)
+    follow = np.linalg.solve(
+        rest.T @ rest + TRUSTED_EXAMPLES * np.eye(2), rest.T @ wanted + TRUSTED_EXAMPLES * known.trust.T
+    ).clip(-1, 1)
     assert (follow.diagonal().mean() > 0.5) == (sign > 0)
     np.testing.assert_allclose(ridge_held_out(words, [strength])[0], onehot - wanted + rest @ follow, atol=1e-8)
     learned = Ridge(alpha=strength).fit(vectors, onehot - told @ follow).predict(vectors)

@@ -34,8 +34,8 @@ from boustro.heads.inputs import Kinship, sentence_rows
 RIDGE_STRENGTHS = tuple(float(s) for s in 10.0 ** np.arange(-2, 1.6, 0.25))
 """The strengths that are tried, in units of the mean squared length of the centred vectors."""
 STRENGTH_ALONE = 0.3  # nothing can be left out to choose it by
-TRUST = 5.0
-"""Examples that known maps are trusted like; 1 costs 3 to 14 points on messages with ten or twenty sentences."""
+TRUSTED_EXAMPLES = 5.0
+"""Known maps are trusted as if so many examples had borne them out; 1 costs up to 14 points with twenty tweets."""
 KNOWN_SCALE = 4.0  # a score of 1 beside 0 is then a probability of 98%
 SCALE_GRID = tuple(float(s) for s in 2.0 ** np.arange(0, 7, 0.5))
 
@@ -160,8 +160,8 @@ def _follow(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
         return np.broadcast_to(trust, (len(strengths), *trust.shape))
     wanted = words.onehot - _held_out(words, words.onehot, strengths)
     known = words.told - _held_out(words, words.told, strengths)
-    gram = known.swapaxes(1, 2) @ known + TRUST * np.eye(len(trust))
-    return np.linalg.solve(gram, known.swapaxes(1, 2) @ wanted + TRUST * trust).clip(-1, 1)
+    gram = known.swapaxes(1, 2) @ known + TRUSTED_EXAMPLES * np.eye(len(trust))
+    return np.linalg.solve(gram, known.swapaxes(1, 2) @ wanted + TRUSTED_EXAMPLES * trust).clip(-1, 1)
 
 
 def _held_out(words: LabelledWords, targets: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
