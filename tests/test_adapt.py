@@ -233,7 +233,7 @@ def test_labelled_sentences_lower_the_loss_and_the_own_head_is_scored(adapted_to
     record = training(adapted_to_labels)
     losses = [row["loss"] for row in record["history"] if "loss" in row]
     assert losses[-1] < 0.2 * losses[0] and record["validation_loss"] < 0.1
-    assert record["dev_scores"]["f1"] == 100 and record["labels"] == ["O", "B-LOC", "B-PER", "I-PER"]
+    assert record["dev_scores"]["f1"] == 100 and record["labels"] == ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
     assert find_adaptation(str(adapted_to_labels)).blocks == "2-2"
     assert record["num_parameters"] > sum(
         t.numel() for t in load_file(adapted_to_labels / "adapter_model.safetensors").values()

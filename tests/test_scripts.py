@@ -89,8 +89,8 @@ def test_a_tagger_its_pages_and_its_report(language, tiny_pair, tmp_path, capsys
     monkeypatch.chdir(tmp_path)
     rows = LABELLED[language]
     Path("train.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows * 4), "utf-8")
-    how = ["--encoders", tiny_pair, *"--train train.jsonl --dev train.jsonl --seeds 1 --vary epochs=1,12".split()]
-    assert main(["compare", *how, "--epochs", "12", "--hidden", "32", "--out", "study"]) == 0
+    how = ["--encoders", tiny_pair, *"--train train.jsonl --dev train.jsonl --seeds 1 --vary epochs=1,20".split()]
+    assert main(["compare", *how, "--epochs", "20", "--hidden", "32", "--out", "study"]) == 0
     report = Path("study/report.html").read_text("utf-8")
     assert "<dd dir=auto>" in report and ("艾达" if language == "chinese" else "ليلى") in report.partition("<script")[0]
     cells = sorted(

@@ -52,11 +52,16 @@ class Range:
         return math.isfinite(value) and low and high
 
     def __str__(self) -> str:
-        low = "" if self.low == -math.inf else f"{'above' if self.without_low else 'at least'} {self.low:,}"
-        high = "" if self.high == math.inf else f"{'below' if self.without_high else 'at most'} {self.high:,}"
+        low = "" if self.low == -math.inf else f"{'above' if self.without_low else 'at least'} {_plain(self.low)}"
+        high = "" if self.high == math.inf else f"{'below' if self.without_high else 'at most'} {_plain(self.high)}"
         return " and ".join(end for end in (low, high) if end) or "finite"
 
     __repr__ = __str__  # signatures show it
+
+
+def _plain(bound: float) -> str:
+    """0 for 0.0: equal ranges are one in hints, whichever came first."""
+    return f"{int(bound) if bound == int(bound) else bound:,}"
 
 
 def above(low: float) -> Range:

@@ -121,7 +121,7 @@ def refuse_ungraphed(folder: Path, options: ExportOptions) -> None:
     if kind_of(folder) not in {entry.folder for entry in TASKS.values()}:
         return  # opening it says what it is
     saved = read_json(folder / "config.json")
-    of_page, is_tagger = options.format != "onnx", saved["task"] == "tag"
+    of_page, is_tagger = options.format != "onnx", "tags" in TASKS[saved["task"]].config.labellings
     if of_page and not is_tagger:
         raise ValueError(f"{folder}: a page marks entities that a tagger finds; use --format onnx for this task")
     if missing := _without_graph(saved):
