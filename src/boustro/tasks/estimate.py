@@ -191,9 +191,9 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     """Choose one of the plans by five parts left out in turn.
 
     Those that are solved at once are tried first, and another one while there is time for it; of fewer than
-    `LEAST_LABELS` only where those do not answer `WELL`. There is nothing to say where there are `FEW_EXAMPLES`
-    different examples or more, of which the first plan learns, or fewer than `FEWEST`, of which one does that is solved
-    at once, if these examples suit it.
+    `LEAST_LABELS` only where those do not answer `WELL` and the encoder knows no names. There is nothing to say where
+    there are `FEW_EXAMPLES` different examples or more, of which the first plan learns, or fewer than `FEWEST`, of
+    which one does that is solved at once, if these examples suit it.
     """
     train = [example for example in given.train if plans[0].task.is_labelled(example)]
     if len(plans) < 2 or given.dev or given.weak:
@@ -206,8 +206,9 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     begun, data = begin(plans[0], given, seed)
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
+    knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
     for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
-        if too_few and any(units.score(train, own) >= WELL for own in answered.values()):
+        if too_few and answered and (knows or any(units.score(train, own) >= WELL for own in answered.values())):
             untried[plan.head_kind] = f"fewer than {LEAST_LABELS} labels"
             continue
         try:
