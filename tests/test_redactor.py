@@ -35,7 +35,7 @@ from boustro.apps.live.redactor import (
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
-from boustro.tasks.labellings.tags import without_numbers
+from boustro.tasks.labellings.tags import may_be_name, without_numbers
 from boustro.types import Entity
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
@@ -494,7 +494,7 @@ def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, ca
 
 def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
     checker = Checker(threshold=1e-9)
-    assert checker.json('{"n": 7, "to": "it"}', Masks(checker.labels)).startswith('{"n": 7, "to": "[')
+    assert checker.json('{"n": 7, "to": "box"}', Masks(checker.labels)).startswith('{"n": 7, "to": "[')
 
 
 CALLS = (
@@ -507,7 +507,8 @@ def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters(
     for delay in (0, 3, None):  # of every word that has a letter any probability will do
         redactor = Redactor(threshold=0, delay=delay, write="label")
         text = "".join(redactor.feed(letter).text for letter in CALLS) + redactor.end().text
-        assert re.findall(r"\d+", text) == numbers and not re.search(r"\b(?!PER|PLA|ORG)[a-z]+", text, re.IGNORECASE)
+        left = re.findall(r"\b(?!PER|PLA|ORG)[a-z]+", text, re.IGNORECASE)
+        assert re.findall(r"\d+", text) == numbers and "Please" in left and not any(map(may_be_name, left))
     checker, slot = Checker(threshold=0), BodyTexts().text(CALLS, "")
     checker.fill([slot], Masks(checker.labels))
     assert re.findall(r"\d+", re.sub(r"\[\w+]", "", slot.result)) == numbers and "call" not in slot.result
@@ -646,5 +647,5 @@ def test_numbers_that_stay_let_no_word_with_letters_through_in_a_stream(tagger_f
     for least in (0, 0.05, 0.5):
         text = " ".join(draw.choices(words, k=30))
         every, lettered = marked(text, [], least), marked(text, tagger.types, least)
-        starts = [m.start() for m in re.finditer(r"\S+", text) if any(map(str.isalpha, m[0]))]
+        starts = [m.start() for m in re.finditer(r"\S+", text) if may_be_name(m[0])]
         assert [n in every for n in starts] == [n in lettered for n in starts] and lettered <= every

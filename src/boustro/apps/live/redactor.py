@@ -252,8 +252,8 @@ class Contradiction(RuntimeError):
 
 THRESHOLD = 0.03
 """How probable it is at least that a word is in a name, for a redactor to remove it. The rule: in steps of 0.005 the
-highest at which the package's tagger marks 96.5% of the words of persons, places and organisations, on average over
-five kinds of text (`bench/names.py redact`). There 9% of the other words are marked; at 0.5 it marks 86% and 2%."""
+highest at which the package's tagger marks 97.5% of the words of persons, places and organisations, on average over
+five kinds of text (`bench/names.py redact`). There 7% of the other words are marked; at 0.5 it marks 88% and 2%."""
 _opened: dict[tuple[Path, int], Any] = {}
 _opening = threading.Lock()  # two requests that come first would load the models twice
 

@@ -77,14 +77,28 @@ class TagLabelling(EntityLabelling):
         return to_bio(tuple(self.labels[i] for i in ids), self.scheme)
 
 
+CLOSED_WORDS = frozenset(
+    "the a we us it he she they them i you me my our your his their its this that these those who what which where "
+    "when why how and or but if because although while with from into of for at by as is are was were been being does "
+    "did not nobody somebody everybody anybody nothing something everything anything yes please thanks hello".split()
+)
+"""English words of closed classes, and of greeting, that are no names; without those that some people are called."""
+
+
+def may_be_name(word: str) -> bool:
+    """Whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
+    return any(map(str.isalpha, word)) and (word.lower() not in CLOSED_WORDS or (len(word) > 1 and word.isupper()))
+
+
 def without_numbers(
     tags: Sequence[str], own: Iterable[Entity], of_names: Iterable[bool], words: Sequence[str]
 ) -> tuple[str, ...]:
-    """BIO tags without numbers in names, but where one of the `own` entities has them beside a word with letters.
+    """BIO tags without numbers and function words in names, but where one of the `own` entities has them beside another
+    word with letters.
 
     `20 7946 0112 after`, all of them unlikely persons → `after`; `14 Mill Lane`, a place → `14 Mill Lane`
     """
-    lettered = [any(map(str.isalpha, word)) for word in words]
+    lettered = [may_be_name(word) for word in words]
     beside = {n for entity in own for n in range(entity.start, entity.end) if any(lettered[entity.start : entity.end])}
     gone = [
         of_name and number not in beside and not lettered[number] and any(map(str.isalnum, words[number]))
