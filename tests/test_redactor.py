@@ -35,7 +35,7 @@ from boustro.apps.live.redactor import (
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
-from boustro.tasks.labellings.tags import may_be_name, without_numbers
+from boustro.tasks.labellings.tags import may_be_name, without_lone_words
 from boustro.types import Entity
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
@@ -517,8 +517,8 @@ def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters(
         ([], ("O", "B-LOC", "O", "O", "B-LOC", "O")),
         ([Entity("LOC", 0, 2), Entity("LOC", 5, 6)], ("B-LOC", "I-LOC", "O", "O", "B-LOC", "O")),
     ]:
-        assert without_numbers(tags, own, [True] * 6, words) == left
-        assert without_numbers(tags, own, [False] * 6, words) == tags
+        assert without_lone_words(tags, own, [True] * 6, words) == left
+        assert without_lone_words(tags, own, [False] * 6, words) == tags
 
 
 def test_other_names_are_left_out_where_they_are_asked_for_and_a_label_counts_by_its_own_probability(tagger_folder):

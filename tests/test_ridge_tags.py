@@ -75,6 +75,16 @@ def test_it_begins_at_what_a_stream_tells():
     assert ids.tolist() == [0, 2, 0, 1]
 
 
+def test_a_stream_that_tells_of_no_kind_changes_nothing():
+    rng, tags = np.random.default_rng(0), torch.tensor([0, 2, 0, 1, 0, 2])
+    x = torch.from_numpy(rng.normal(size=(6, 3)).astype(np.float32))
+    made = [make_head("ridge", TagOptions(), (shape,), BIO) for shape in ((1, 3), (1, 3, None, False, (("O", 0),)))]
+    for one in made:
+        one.solve(x, tags, torch.tensor([2, 2, 2]))
+    for plain, told in zip(made[0].body.maps, made[1].body.maps, strict=True):
+        np.testing.assert_array_equal(plain.weight[:2].numpy(), told.weight[:2].numpy())
+
+
 @pytest.mark.parametrize(("labels", "wanted"), [(BIO, [2, 4, 0, 2]), (IO, [2, 2, 0, 2]), (BIOES, [1, 2, 0, 4])])
 def test_answers_are_tags_of_the_scheme(labels, wanted):
     made = head(labels, width=1)

@@ -56,6 +56,11 @@ class KnownMaps(NamedTuple):
     bias: np.ndarray  # (K,)
     trust: np.ndarray  # (C, K)
 
+    @classmethod
+    def none(cls, num_tags: int, width: int) -> "KnownMaps":
+        """No maps: K is 0."""
+        return cls(np.zeros((0, width), np.float32), np.zeros(0, np.float32), np.zeros((num_tags, 0)))
+
     @property
     def solution(self) -> LinearSolution:
         """Scores of the tags from the maps alone."""
@@ -88,8 +93,8 @@ class LabelledWords:
         self.mean = vectors.mean(0, dtype=np.float64)
         self.centred = vectors - self.mean
         self.onehot = np.eye(num_tags)[tags]  # (N, C)
-        self.known = known
-        self.told = None if known is None else vectors @ known.weight.T + known.bias  # (N, K)
+        self.known = KnownMaps.none(num_tags, self.width) if known is None else known
+        self.told = vectors @ self.known.weight.T + self.known.bias  # (N, K)
 
     @cached_property
     def parts(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -124,21 +129,19 @@ def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution
 
     A single group of sentences cannot be left out, and has `STRENGTH_ALONE`.
     """
-    if strength is None and len(words.parts) < 2:
+    known, follow = words.known, words.known.trust.T
+    if len(words.parts) > 1 and (strength is None or len(follow)):
+        tried = [s * words.squared_length for s in RIDGE_STRENGTHS] if strength is None else [strength]
+        held_out, follows = _left_out(words, tried)
+        errors = [np.square(scores - words.onehot).sum() for scores in held_out]
+        best = len(tried) - 1 - int(np.argmin(errors[::-1]))  # the strongest of equally good ones
+        strength, follow = tried[best], follows[best]
+    elif strength is None:
         strength = STRENGTH_ALONE * words.squared_length
-    if strength is None:
-        tried = [s * words.squared_length for s in RIDGE_STRENGTHS]
-        errors = [np.square(scores - words.onehot).sum() for scores in ridge_held_out(words, tried)]
-        strength = tried[-1 - int(np.argmin(errors[::-1]))]  # the strongest of equally good ones
     values, z, axes = words.principal
-    targets, known = words.onehot, words.known
-    follow = None if known is None else _follow(words, [strength])[0]
-    if follow is not None:
-        targets = targets - words.told @ follow
-    weight = (z.T @ targets / (values + strength)[:, None]).T @ axes
-    learned = words.solution(weight, targets.mean(0), strength)
-    if known is None or follow is None:
-        return learned
+    targets = words.onehot - words.told @ follow
+    weight = z.T @ targets / (values + strength)[:, None]
+    learned = words.solution(weight.T @ axes, targets.mean(0), strength)
     weight, bias = learned.weight + follow.T @ known.weight, learned.bias + follow.T @ known.bias
     return LinearSolution(weight.astype(np.float32), bias.astype(np.float32), strength)
 
@@ -146,26 +149,22 @@ def ridge(words: LabelledWords, strength: float | None = None) -> LinearSolution
 def ridge_held_out(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
     """(S, N, C): the scores of each word, from training without its group of sentences. Exact, but that tags follow
     known maps as far as with all groups."""
-    held_out = _held_out(words, words.onehot, strengths)
-    if words.told is None:
-        return held_out
-    return held_out + (words.told - _held_out(words, words.told, strengths)) @ _follow(words, strengths)
+    return _left_out(words, strengths)[0]
 
 
-def _follow(words: LabelledWords, strengths: Sequence[float]) -> np.ndarray:
-    """Aᵀ (S, K, C): how far each tag follows each map, -1 to 1."""
-    assert words.known is not None and words.told is not None
-    trust = words.known.trust.T
-    if len(words.parts) < 2:
-        return np.broadcast_to(trust, (len(strengths), *trust.shape))
-    wanted = words.onehot - _held_out(words, words.onehot, strengths)
-    known = words.told - _held_out(words, words.told, strengths)
-    gram = known.swapaxes(1, 2) @ known + TRUSTED_EXAMPLES * np.eye(len(trust))
-    return np.linalg.solve(gram, known.swapaxes(1, 2) @ wanted + TRUSTED_EXAMPLES * trust).clip(-1, 1)
+def _left_out(words: LabelledWords, strengths: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The result of `ridge_held_out`, and Aᵀ (S, K, C): how far each tag follows each map, -1 to 1."""
+    targets, trust = np.hstack([words.onehot, words.told]), words.known.trust.T
+    wanted, known = np.split(targets - _held_out(words, targets, strengths), [words.num_tags], axis=2)
+    follow = np.broadcast_to(trust, (len(strengths), *trust.shape))
+    if len(words.parts) > 1:
+        gram = known.swapaxes(1, 2) @ known + TRUSTED_EXAMPLES * np.eye(len(trust))
+        follow = np.linalg.solve(gram, known.swapaxes(1, 2) @ wanted + TRUSTED_EXAMPLES * trust).clip(-1, 1)
+    return words.onehot - wanted + known @ follow, follow
 
 
 def _held_out(words: LabelledWords, targets: np.ndarray, strengths: Sequence[float]) -> np.ndarray:
-    """(S, N, C): the same for any targets (N, C), from W₀ = 0."""
+    """(S, N, C): the same for any targets (N, C), from no maps."""
     values, z, _ = words.principal
     shrink = 1 / (values + np.asarray(strengths)[:, None])  # (S, r)
     mean, moments = targets.mean(0), z.T @ targets
@@ -202,7 +201,7 @@ def ridge_scale(words: LabelledWords, strength: float) -> float:
     """The best scale of ridge's scores on sentences left out; for a single group of them 1, or that of known maps."""
     if len(words.parts) > 1:
         return best_scale(ridge_held_out(words, [strength])[0], words.tags)
-    return 1.0 if words.known is None else KNOWN_SCALE
+    return KNOWN_SCALE if len(words.known.weight) else 1.0
 
 
 def best_scale(scores: np.ndarray, ids: np.ndarray, scales: Sequence[float] = SCALE_GRID) -> float:

@@ -43,8 +43,9 @@ LONGEST_SPAN, LEAST_PROBABLE = 12, 1e-5
 @dataclass(frozen=True)
 class LikelyWords:
     """Words that are answered besides those of the best answer: all whose probability of being in an entity with one
-    of the types is at least `least`; without `types`, in any entity. In entities of the types `names` a number is only
-    where the best answer has it, beside a word with letters: an output then has what `labellings.tags` needs for it.
+    of the types is at least `least`; without `types`, in any entity. In entities of the types `names` a number or a
+    function word is only where the best answer has it beside another word: an output then has what `labellings.tags`
+    needs for it.
     """
 
     least: float

@@ -117,7 +117,7 @@ class RidgeTagger(Head):
         mix, first = list(self.mixes)[at], sum(self.widths[:at])
         kinds = {kind: place for kind, place in self.streams[at][4] if kind != "O"}
         weight, places = np.zeros((len(kinds), width), np.float32), [*kinds.values()]
-        weight[np.arange(len(kinds)), first + np.array(places)] = 1 / mix.scale[0, places].cpu().numpy()
+        weight[np.arange(len(kinds)), first + np.array(places, int)] = 1 / mix.scale[0, places].cpu().numpy()
         bias = mix.mean[0, places].cpu().numpy()
         called = np.array([[kind in aliases(name) for kind in kinds] for name in entity_types(self.labels)], float)
         inside = called.any(0) * 1.0

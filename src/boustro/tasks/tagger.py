@@ -192,8 +192,8 @@ class Tagger(Task[str, Entities]):
         Args:
             threshold: The probability, from 0 to 1.
             labels: The entities that count, by default all.
-            names: Those of them in which a number (a word with digits and no letter) is only where the best answer has
-                it there, beside a word with letters.
+            names: Those of them in which a number or a function word is only where the best answer has it there, beside
+                another word.
 
         Raises `ValueError` for a tagger whose words have no such probabilities, and for one that promises a recall.
         """

@@ -17,7 +17,7 @@ import torch
 from boustro.apps.label.texts import whole_sentence
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.encoders.base import Encoder
-from boustro.encoders.extended import NUM_PLACES, find_names
+from boustro.encoders.extended import find_names
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Reads, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
@@ -130,8 +130,7 @@ class VectorReader:
         if (found := find_names(self.encoder)) is None:
             return None
         widths, at = [mix.width for mix in self._mixes], len(found.base.streams)
-        first, mix = sum(widths[:at]), self._mixes[at]
-        outputs, kinds = len(found.network.leave), found.kinds
+        first, mix, tells = sum(widths[:at]), self._mixes[at], dict(found.streams[at].tells)
 
         def weigh(place: int, sign: float = 1.0, constant: float = 0.0) -> np.ndarray:
             """Of `constant` and `sign` times a value of the stream, which is standardised."""
@@ -140,9 +139,8 @@ class VectorReader:
             weights[-1] = (constant + sign * float(mix.mean[0, place])) / BIAS
             return weights
 
-        places = {kind: outputs - len(kinds) + n for n, kind in enumerate(kinds)}
-        outside = outputs - len(kinds) - NUM_PLACES
-        of_kinds = {kind: weigh(place) for kind, place in places.items()}
+        outside = tells.pop("O")
+        of_kinds = {kind: weigh(place) for kind, place in tells.items()}
         return Start(weigh(outside, -1, 1), of_kinds, (first, first + outside))
 
     def read_names(self, means: Mapping[str, str], texts: WordVectors, several: bool) -> dict[str, np.ndarray]:

@@ -262,9 +262,9 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
     """A tagger that errs on the safe side: it finds the likely words with these labels, by default at `THRESHOLD`.
 
     One that is named by its folder, or is that of the package, is opened once in a process. One that has a threshold or
-    promises a recall keeps it, and one whose words have no probabilities gives its best answer. A number is in a name
-    (`OF_NAMES`) only where the best answer has it there, beside a word with letters. Raises as `boustro.load`, and
-    `ValueError` for a given threshold that such a tagger cannot take.
+    promises a recall keeps it, and one whose words have no probabilities gives its best answer. A number or a function
+    word is in a name (`OF_NAMES`) only where the best answer has it there, beside another word. Raises as
+    `boustro.load`, and `ValueError` for a given threshold that such a tagger cannot take.
     """
     if isinstance(tagger, str | Path):
         from boustro.tasks.hub import download

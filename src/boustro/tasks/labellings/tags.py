@@ -69,7 +69,7 @@ class TagLabelling(EntityLabelling):
         tags = self._tags(ids)
         if beside:
             own, of_names = beside
-            tags = without_numbers(tags, extract_spans(self._tags(own)), of_names, example.words)
+            tags = without_lone_words(tags, extract_spans(self._tags(own)), of_names, example.words)
         entities = [Entity(e.label, e.start, e.end, score=_mean(scores[e.start : e.end])) for e in extract_spans(tags)]
         return Answer(tags, scores, tuple(entities))
 
@@ -90,11 +90,11 @@ def may_be_name(word: str) -> bool:
     return any(map(str.isalpha, word)) and (word.lower() not in CLOSED_WORDS or (len(word) > 1 and word.isupper()))
 
 
-def without_numbers(
+def without_lone_words(
     tags: Sequence[str], own: Iterable[Entity], of_names: Iterable[bool], words: Sequence[str]
 ) -> tuple[str, ...]:
-    """BIO tags without numbers and function words in names, but where one of the `own` entities has them beside another
-    word with letters.
+    """BIO tags without words that alone are no names (`may_be_name`), but where one of the `own` entities has them
+    beside a word that may be one.
 
     `20 7946 0112 after`, all of them unlikely persons → `after`; `14 Mill Lane`, a place → `14 Mill Lane`
     """
