@@ -7,15 +7,17 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 import boustro
 from boustro import Classifier, Tagger
 from boustro.apps.cli.main import main
 from boustro.apps.live.redactor import Redactor
-from boustro.encoders import multilingual
+from boustro.encoders import multilingual, precision
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.models.packed import StoredWeights
+from boustro.models.products import INT8, works
 from boustro.store import hash_file
 from boustro.text import languages
 from boustro.text.languages import foreign_note, language_of
@@ -245,7 +247,7 @@ def installed(file_of_languages, tmp_path, monkeypatch):
     return place, path, values
 
 
-def test_the_encoder_of_many_languages_is_what_its_package_has(installed, capsys):
+def test_the_encoder_of_many_languages_is_what_its_package_has(installed, monkeypatch, capsys):
     _, _, values = installed
     encoder = open_encoder("languages", ReadingOptions(dtype="float32"), reads="text")
     assert capsys.readouterr().err.count("unpacked") == 1
@@ -263,8 +265,13 @@ def test_the_encoder_of_many_languages_is_what_its_package_has(installed, capsys
     vectors = encoder._vectors(["ein Paket", "ein"])
     assert vectors.shape == (2, WIDTH) and np.allclose((vectors**2).sum(1), 1, atol=1e-5)
     assert encoder.folder.prompt == "query: " and Spec.parse("languages").is_sentences
-    open_encoder("languages", ReadingOptions(), reads="both")
+    monkeypatch.setattr(precision, "fastest_type", lambda device, packed: INT8 if packed and works() else torch.float32)
+    coded = open_encoder("languages", ReadingOptions(), reads="both")
     assert capsys.readouterr().err == ""  # it is there
+    if works():
+        (near,) = (streams[1] for streams in coded.encode([["ein", "Paket"]]))
+        assert coded.identity().lms[0].rest["dtype"][0] == "torch.int8"
+        assert 0.99 < float(near[0, 0] @ vectors[0]) < 1
 
 
 def test_without_the_package_or_with_another_file_one_sentence_says_what_to_do(installed, tmp_path, capsys):

