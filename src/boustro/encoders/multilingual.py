@@ -189,7 +189,7 @@ def write_packed(data: bytes, folder: Path) -> None:
 
 @torch.inference_mode()
 def _channels(folder: Path, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What `models.products` knows of inputs, from the sentences that `boustro pack` reads for them."""
+    """Find how large inputs of products are, in the sentences that `boustro pack` reads for it."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -49,7 +49,7 @@ PARAGRAPH = (
 
 
 def plain_sentences() -> list[str]:
-    """The same, and short messages."""
+    """Return the paragraph and short messages."""
     return [PARAGRAPH, *files("boustro").joinpath("data/sample/messages.txt").read_text("utf-8").split("\n")]
 
 

@@ -104,7 +104,7 @@ class BertStates:
         return math.prod(self.embeddings.shape) + sum(part.numel() for part in parts) + sizes
 
     def watch(self, record: Callable[[str, Tensor], Any]) -> None:
-        """From now on, give what each product reads to `record`, under the name of its first weight."""
+        """Give what each product reads from now on to `record`, under the name of its first weight."""
 
         def watched(product: Product, name: str) -> Any:
             def read(x: Tensor) -> Tensor:

@@ -192,7 +192,7 @@ class TypicalInputs:
         self._counts[name] += len(rows)
 
     def found(self) -> dict[str, Tensor]:
-        """What `CHANNELS_FILE` has."""
+        """Return what `CHANNELS_FILE` has."""
         return {name: (total / self._counts[name]).sqrt().half() for name, total in self._squares.items()}
 
 
