@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 
 from boustro import Classifier
 from boustro.metrics.score import reliability
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 
 SETS = ("banking77", "clinc150", "agnews", "trec", "sst-sentences")
 FEW, GROUPS = 5, ("card", "transfer", "top_up", "cash", "verify", "exchange")
@@ -50,7 +50,7 @@ MEANS = {
 
 
 def read(path: Path) -> list[tuple[str, str]]:
-    return [(row["text"], str(row["label"])) for _, row in open_rows(path, "json")]
+    return [(row["text"], str(row["label"])) for _, row in DataFile(path).open("json")]
 
 
 def judge(name: str, labels: dict[str, str], texts: list[str], gold: list[str]) -> Any:

@@ -23,7 +23,7 @@ from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.tagger import Tagger
 from boustro.text.columnar import Types, write_columns
 from boustro.text.columns import ColumnReader
-from boustro.text.files import IN_COLUMNS, form_of, open_rows
+from boustro.text.files import IN_COLUMNS, DataFile
 from children import CONTEXT, finish, start
 from served import TAGGED, plain, same
 
@@ -73,12 +73,12 @@ def write_records(path: Path, texts: list[str]) -> Path:
 
 def values(path):
     """The rows of a parquet or Arrow file."""
-    return [dict(value) for _, value in open_rows(path, "columns")]
+    return [dict(value) for _, value in DataFile(path).open("columns")]
 
 
 def test_forms_are_those_of_the_endings(file):
     names = {"a.txt": "text", "a.jsonl": "json", "a.b.CONLL": "conll", "x.conllu": "conllu", "a.TSV": "separated"}
-    assert {name: form_of(file(name, "Ada left. It rained.\n")) for name in names} == names
+    assert {name: DataFile(file(name, "Ada left. It rained.\n")).form() for name in names} == names
 
 
 COLUMNS = {
@@ -100,7 +100,7 @@ def test_columns_of_words_are_read_as_such_under_any_name(name, file, folder, ca
         for content in contents:
             packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
             path = file(name, packed)
-            assert (form_of(path, words=True) in IN_COLUMNS) == (form is not None)
+            assert (DataFile(path).form(words=True) in IN_COLUMNS) == (form is not None)
             if "B-" not in content:
                 continue
             assert main(["predict", str(folder), str(path), "--format", "jsonl"]) == 0

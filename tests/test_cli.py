@@ -26,7 +26,7 @@ from boustro.tasks.data import read_data
 from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
-from boustro.text.files import read_batches
+from boustro.text.files import DataFile
 
 DATA = [
     (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),
@@ -299,16 +299,13 @@ def test_several_files_and_streams_are_read_one_after_the_other(folder, capsys, 
 
 
 def test_files_are_read_in_large_batches_and_a_pipe_as_its_lines_arrive(tmp_path):
-    small = [tmp_path / f"{number}.txt" for number in range(3)]
-    for file in small:
-        file.write_text("one\n" * 200)
-    assert [len(batch) for batch in read_batches([str(file) for file in small])] == [256, 256, 88]
+    (tmp_path / "a.txt").write_text("one\n" * 600)
+    assert [len(batch) for batch in DataFile(tmp_path / "a.txt").batches()] == [256, 256, 88]
     reader, writer = os.pipe()
-    batches = read_batches([str(small[0]), f"/dev/fd/{reader}"])
-    assert len(next(batches)) == 200  # before the stream is waited for
+    batches = DataFile(f"/dev/fd/{reader}").batches()
     for text in (["one"], ["two", "three"]):
         os.write(writer, "".join(f"{line}\n" for line in text).encode())
-        assert [item.value for _, item in next(batches)] == text
+        assert [item.value for item in next(batches)] == text
     os.close(writer)
     assert list(batches) == []
     os.close(reader)

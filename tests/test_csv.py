@@ -21,8 +21,9 @@ from boustro.apps.batch.table import Survey
 from boustro.apps.cli.main import main
 from boustro.output import as_json
 from boustro.tasks.data.texts import read_texts
-from boustro.text.files import free_names, open_rows
+from boustro.text.files import DataFile
 from boustro.text.separated import no_formula
+from boustro.text.tables import free_names
 from boustro.text.workbooks import MORE_SHEETS, UNSTORED
 
 TEXTS = ["Ada\nleft\n\nVellmar.", 'In Vellmar it "rained", twice.', "=1+1", "", "-", "żółw,🐢; x"]
@@ -56,7 +57,7 @@ def read(path, marked=True):
         assert path.read_bytes().startswith(b"\xef\xbb\xbf") == marked
         with path.open(encoding="utf-8-sig", newline="") as file:
             return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
-    return [dict(item.value) for item in open_rows(path).items() if item is not None]
+    return [dict(item.value) for item in DataFile(path).open().items() if item is not None]
 
 
 ENDINGS = (".csv", ".xlsx", ".tsv", ".json", ".jsonl", ".parquet")
@@ -116,7 +117,7 @@ AS_IT_CAME = {
 
 
 def table_of(path):
-    rows = open_rows(path)
+    rows = DataFile(path).open()
     return rows.heads, rows.dialect, [(place.partition(":")[2], row.is_blank, [*row.values()]) for place, row in rows]
 
 
@@ -167,7 +168,7 @@ def test_columns_keep_their_types(tagger_folder, tmp_path, source, target):
     FRAME.reset_index().to_feather(path) if path.suffix == ".feather" else FRAME.to_parquet(path)
     files = [str(path)] * (2 if source.startswith("several") else 1)
     assert main(["predict", str(tagger_folder), *files, "--out", str(out), "--quiet"]) == 0
-    given, found = (pyarrow.Table.from_batches(open_rows(p).batches()) for p in (path, out))
+    given, found = (pyarrow.Table.from_batches(DataFile(p).open().batches()) for p in (path, out))
     assert found.select(given.column_names).equals(pyarrow.concat_tables([given] * len(files)), check_metadata=True)
     assert found.column_names[given.num_columns] == "answer_entities"
 
@@ -208,7 +209,7 @@ def make_workbook(path):
 
 def test_a_workbook_is_read_whole_and_comes_back_with_its_types(tagger_folder, tmp_path):
     path, out = make_workbook(tmp_path / "a.xlsx"), tmp_path / "o.xlsx"
-    rows = open_rows(path)
+    rows = DataFile(path).open()
     read = [*rows]
     assert rows.heads[:5] == (None, "id", "text", "day", 2021) and rows.keys[:5] == ("", "id", "text", "day", "2021")
     assert [place.rpartition(": ")[2] for place, _ in read] == ["row 2", "row 3", "row 4"]
@@ -217,7 +218,7 @@ def test_a_workbook_is_read_whole_and_comes_back_with_its_types(tagger_folder, t
     assert read[0][1]["day"] == datetime.date(2024, 1, 5) and read[0][1]["sum"] is None
     assert [note.what for note in rows.notes] == [MORE_SHEETS, UNSTORED]
     assert main(["predict", str(tagger_folder), str(path), "--out", str(out), "--quiet"]) == 0
-    found = open_rows(out)
+    found = DataFile(out).open()
     assert found.heads == (*rows.heads, "LOC", "PER", "entities")
     for (place, row), (own_place, own) in zip(read, found, strict=True):
         assert own_place.rpartition(":")[2] == place.rpartition(":")[2] and own.is_blank == row.is_blank
@@ -249,7 +250,7 @@ def test_what_a_workbook_cannot_hold_is_refused_before_the_work(tagger_folder, t
 def test_a_row_of_a_table_that_cannot_be_read_costs_that_row_where_errors_are_kept(tagger_folder, file, tmp_path):
     path, out, errors = file("a.csv", "id,text\n1,Ada,x\n2,Ada\n"), tmp_path / "o.csv", tmp_path / "e.jsonl"
     assert main(["predict", str(tagger_folder), str(path), "--out", str(out), "--errors", str(errors)]) == 0
-    assert [row["id"] for _, row in open_rows(out)] == ["2"] and "a.csv:2: more cells" in errors.read_text()
+    assert [row["id"] for _, row in DataFile(out).open()] == ["2"] and "a.csv:2: more cells" in errors.read_text()
 
 
 def test_answers_never_take_the_name_of_a_column():

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 
 import pandas as pd
 import pytest
@@ -20,7 +21,7 @@ from boustro.tasks.data.texts import PADDED_LABELS, read_texts
 from boustro.tasks.tagger import Tagger
 from boustro.text import separated as dialect
 from boustro.text.documents import read_documents
-from boustro.text.files import columns_of, read_table
+from boustro.text.files import DataFile
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def write(tmp_path):
 def table(path, delimiter=None):
     """(text, label) pairs, the lines that they begin on, and the notes."""
     notes = []
-    rows = list(read_table(path, delimiter, notes))
+    rows = list(DataFile(path).open(None, delimiter, notes).rows())
     lines = [int(where.rpartition(":")[2]) for where, _ in rows]
     return [(row["text"], row["label"]) for _, row in rows], lines, [(n.what, int(n.where[-1])) for n in notes]
 
@@ -103,12 +104,12 @@ def test_a_quote_that_may_hide_rows_is_noted(write):
     for prose in ('"a\nb\nc",x', '"Hi, Ada\nI left\nBye",x', 'x,"Hi,\n\nI left, too\nBye"'):
         assert table(write("a.csv", f"text,label\n{prose}\n"))[2] == []
     notes: list = []
-    assert len([*read_table(write("a.csv", 'text\n"a\nb\nc"\n'), None, notes)]) == 1 and not notes
+    assert len([*DataFile(write("a.csv", 'text\n"a\nb\nc"\n')).open(notes=notes)]) == 1 and not notes
 
 
 def test_the_head_is_read_as_rows_are(write):
     path = write("a.csv", 'id;"message, as ""sent"""\n1;"Hi, there"\n')
-    assert columns_of(path) == ["id", 'message, as "sent"'] == [*next(read_table(path))[1]]
+    assert (file := DataFile(path)).columns() == ["id", 'message, as "sent"'] == [*next(file.open().rows())[1]]
     (text,) = read_texts(write("b.csv", 'id,"a, b",topic\n1,"Hi, there",x\n'), options=named_columns("a, b", "topic"))
     assert text.words[:2] == ("Hi", ",") and text.label == "x"
     assert list(read_documents([str(path)], text_key='message, as "sent"')) == ["Hi, there"]
@@ -148,7 +149,7 @@ def test_the_first_line_of_excel_says_the_separator(mark, quote, write):
 
 def test_the_delimiter_option_decides(write):
     path = write("a.csv", "text;label,x\na,b;c\n")
-    rows = [row for _, row in read_table(path, "semicolon", [])]
+    rows = [row for _, row in DataFile(path).open(None, "semicolon", []).rows()]
     assert rows == [{"text": "a,b", "label,x": "c"}]
     with pytest.raises(ValueError, match="--delimiter is empty"):
         read_texts(path, options=DataOptions(delimiter=""))
@@ -294,6 +295,24 @@ def test_names_of_columns_are_kept_in_the_folder(write, tmp_path, capsys):
     (tmp_path / "in" / "a.csv").write_text(MESSAGES)
     assert main(["predict", folder, str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--quiet"]) == 0
     assert len((tmp_path / "out" / "a.jsonl").read_text().splitlines()) == 8
+
+
+def test_a_file_is_opened_to_be_looked_at_counted_and_answered(write, tagger_folder, tmp_path):
+    """Whatever it is, and whatever the task: three times, and once more where its quotes or its end say what it is."""
+    classifier, opened, watched = str(tmp_path / "m"), list[str](), set[str]()
+    how = ["--encoder", "starter-words", "--head", "ridge-pool", "--cross-validate", "0", "--no-cache"]
+    data = write("train.csv", "text,label\nAda left,go\nIt rained,rain\nBo left,go\nIt rains,rain\n")
+    assert main(["fit", "--train", str(data), *how, "--out", classifier]) == 0
+    sys.addaudithook(lambda event, how: opened.extend({str(how[0])} & watched) if event == "open" else None)
+    table = "id,text\n1,Ada left.\n2,It rained.\n"
+    contents = {"a.csv": table, "a.txt": "Ada left.\n" * 300, "a.jsonl": '{"text": "Ada left."}\n'}
+    for name, content in {**contents, "a.tsv": table.replace(",", "\t"), "a": table}.items():
+        watched.add(path := str(write(name, content)))
+        for folder in (str(tagger_folder), classifier):
+            opened.clear()
+            assert main(["predict", folder, path, "--quiet"]) == 0
+            assert 0 < len(opened) <= (3 if name in contents else 4), (name, folder)
+    watched.clear()  # a hook stays to the end
 
 
 @pytest.mark.parametrize("how", [[], ["--task", "classify"], ["--text-column", "Nachricht"]])

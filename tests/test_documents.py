@@ -20,7 +20,7 @@ from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.main import main
 from boustro.text.documents import WESTERN, read_arriving, read_documents, read_lines
 from boustro.text.duplicates import RUNS_AT_ONCE, NearDuplicates
-from boustro.text.files import read_table
+from boustro.text.files import DataFile
 
 COMPRESSORS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 POEM = "First line,\nsecond line.\n\nAfter the break:\na third.\n"
@@ -196,7 +196,7 @@ def test_damaged_utf8_is_never_taken_for_windows_1252(tmp_path):
     for at in range(len(good)):  # one byte is lost: no file is read, or it is UTF-8 still
         path, notes = write(tmp_path / f"{at}.csv", good[:at] + good[at + 1 :]), []
         with contextlib.suppress(ValueError):
-            list(read_table(path, notes=notes))
+            list(DataFile(path).open(notes=notes).rows())
         assert WESTERN not in {note.what for note in notes}
 
 

@@ -17,7 +17,7 @@ from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data import load_data, read_data
 from boustro.tasks.data.reading import REPAIRED, DataOptions
 from boustro.tasks.data.schemes import gold_entities
-from boustro.text.files import KEYS, open_rows
+from boustro.text.files import KEYS, DataFile
 from boustro.types import Sentence
 from labelled import UD, rows, spans
 
@@ -214,7 +214,7 @@ def test_a_stream_is_read_like_a_file(file, content):
 )
 def test_a_stream_of_texts_has_the_form_that_it_shows(file, content, pack):
     def items(path):
-        return [item.value for item in open_rows(path, notes=[], keys=KEYS).items() if item is not None]
+        return [item.value for item in DataFile(path).open(notes=[], keys=KEYS).items() if item is not None]
 
     path = file("a", content)
     reader, writer = os.pipe()

@@ -59,7 +59,7 @@ STANDING = {
     """,
     "types with two homes": "Reader Writer",
     "modules over 500 lines": """
-        apps.label.incremental apps.live.redactor apps.serve.app tasks.base text.columns text.files
+        apps.label.incremental apps.live.redactor apps.serve.app tasks.base text.columns
     """,
     "functions over 60 lines": """
         apps.batch.predict:predict_files apps.batch.redact:redact apps.cli.commands:fit

@@ -16,7 +16,8 @@ from boustro.tasks.embed.data import read_rows
 from boustro.tasks.sense.data import read_keys
 from boustro.tasks.sense.examples import read_wordnet
 from boustro.text.documents import read_documents, read_lines
-from boustro.text.files import HEAD_AGAIN, open_rows
+from boustro.text.files import DataFile
+from boustro.text.tables import HEAD_AGAIN
 from labelled import UD, rows
 
 MARK = "\ufeff"
@@ -47,7 +48,7 @@ READERS = {
     "lines as documents": ("a.txt", TEXTS, lambda path: read_documents([str(path)], split="line")),
     "file as document": ("a.txt", TEXTS, lambda path: read_documents([str(path)], split="file")),
     "documents in records": ("a.jsonl", LABELLED, lambda path: read_documents([str(path)])),
-    "values": ("a.jsonl", LABELLED, lambda path: open_rows(path, "json")),
+    "values": ("a.jsonl", LABELLED, lambda path: DataFile(path).open("json")),
     "gazetteer": ("a.tsv", ("Ada\tPER\n", "Lisse\tLOC\n"), lambda path: Gazetteer.read(path).entities("Ada, Lisse")),
     "gazetteer in records": ("a.jsonl", LABELLED, lambda path: Gazetteer.read(path).entities("Ada left. Eve left.")),
     "keys of senses": ("a.txt", ("d0 bank%1:17:01::\n", "d1 bank%1:14:00::\n"), lambda path: read_keys(path).items()),

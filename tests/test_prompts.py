@@ -13,7 +13,7 @@ from boustro.lab.generation.both_ends.reader import EndReader
 from boustro.lab.generation.templates import PromptPieces, known_templates, open_template, read_template
 from boustro.lab.judges import CausalJudge, MaskedJudge
 from boustro.lab.prompting import PromptClassifier
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 from boustro.text.patterns import fill, text_of
 from boustro.text.tokenizers import load_tokenizer
 from generators import write_masked_lm
@@ -313,7 +313,7 @@ def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, caps
 def test_templates_of_the_package_fit_published_data(name, file, shared_data):
     own = open_template(name)
     pieces, found = PromptPieces(own, load_tokenizer("starter")), set()
-    for place, record in islice(open_rows(shared_data / file, "json"), 100):
+    for place, record in islice(DataFile(shared_data / file).open("json"), 100):
         left, _ = pieces.sides(record, place)
         found.add(own.label(record["label"], place))
         assert left

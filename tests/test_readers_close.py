@@ -29,7 +29,7 @@ from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
 from boustro.tasks.embed.data import read_rows, read_vectors
 from boustro.text import separated as dialect
 from boustro.text.documents import read_documents
-from boustro.text.files import KEYS, form_of, open_rows
+from boustro.text.files import KEYS, DataFile
 from boustro.text.words import split_text
 from test_annotations import choice, record, region, span, task
 
@@ -141,7 +141,7 @@ def written(rows, form):
 
 
 def items_of(path):
-    return [item.value["text"] for item in open_rows(path, keys=KEYS).items() if item]
+    return [item.value["text"] for item in DataFile(path).open(keys=KEYS).items() if item]
 
 
 EVERY_READER = {
@@ -149,10 +149,10 @@ EVERY_READER = {
     "embed": lambda path: [*read_rows(path)],
     "embed, training": lambda path: [pair.texts[0] for pair in read_vectors(path)],
     "generate": lambda path: [
-        dict(record)["text"] for batch in prompts_of(str(path), ("text",)) for _, record in batch
+        dict(record)["text"] for batch in prompts_of(DataFile(path), ("text",)) for _, record in batch
     ],
-    "prompt": lambda path: [record["text"] for batch in records_to_prompt(str(path)) for _, record in batch],
-    "score": lambda path: [record["text"] for _, record in open_rows(path, "json")],
+    "prompt": lambda path: [record["text"] for batch in records_to_prompt(DataFile(path)) for _, record in batch],
+    "score": lambda path: [record["text"] for _, record in DataFile(path).open("json")],
     "corpora": lambda path: [*read_documents([str(path)])],
     "label": lambda path: [text.text for text in read_whole(path, "auto")],
     "everything else": items_of,
@@ -189,7 +189,7 @@ def test_columns_of_words_are_no_texts(reader, name, folder):
 def test_text_that_only_looks_like_json_is_text(text, folder):
     path = folder / "looks.txt"
     path.write_text(text)
-    assert [item.value for item in open_rows(path, keys=KEYS).items() if item and item.is_line] == text.split("\n")
+    assert [item.value for item in DataFile(path).open(keys=KEYS).items() if item and item.is_line] == text.split("\n")
 
 
 FIELDS = ["relations", "spans", "topic", "score", "labels", "tags", "plausible_answers", "id", "meta", "source"]
@@ -266,7 +266,7 @@ def test_columns(sentences, end, mark, opens, folder):
     answered = [row.value.words for row in rows_of_files([str(path)]) if row]
     assert answered == [s.words for s in labelled.sentences]
     (folder / "a.txt").write_bytes(path.read_bytes())
-    if form_of(folder / "a.txt") == "conll":
+    if DataFile(folder / "a.txt").form() == "conll":
         assert [row.value.words for row in rows_of_files([str(folder / "a.txt")]) if row] == answered
 
 

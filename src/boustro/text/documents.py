@@ -26,7 +26,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 from boustro.given import refuse_half_characters
 from boustro.output import print_notices
-from boustro.text.kinds import START, refuse_kind
+from boustro.text.kinds import START, kind_of_start, refuse_kind
 from boustro.text.places import is_dataset, missing
 from boustro.text.rows import Row, saved_rows
 from boustro.types import Note
@@ -83,14 +83,6 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
                 yield from _read_file(file, text_key, split)
         else:
             yield from _read_file(path, text_key, split) if path.exists() else _read_dataset(corpus, text_key)
-
-
-def check_input(file: str) -> None:
-    """`OSError` or `ValueError` for what is neither a file nor `-`, before anything is loaded."""
-    if file != "-" and not Path(file).exists():
-        raise FileNotFoundError(f"{file}: no such file; give a file, or - for standard input")
-    if Path(file).is_dir():
-        raise ValueError(f"{file} is a folder; name a file in it")
 
 
 def is_stream(corpus: str) -> bool:
@@ -190,22 +182,42 @@ def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
 
     Raises `ValueError`, with what it is, for a file that is not plain text.
     """
-    return _numbered(path, _split_lines)
+    return _numbered(path, refuse_kind)
 
 
 class LineSource:
-    """The lines of a file as bytes, each time from its beginning; those of a stream once."""
+    """The lines of a file as bytes, each time from its beginning; those of a stream once.
+
+    Attributes:
+        kind: What a file is that was looked at and is no plain text, see `kinds`.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.kind = path, ""
         self._stream = None if path.is_file() else read_raw(path)
         self._held: list[tuple[int, bytes] | None] = []
+        self._first: list[tuple[int, bytes]] | None = None
 
     def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
         if self._stream is None:
+            self._first = None  # whoever reads the file knows by now what it is
             return read_raw(self.path)
         held, self._held = self._held, []
         return chain(held, self._stream)
+
+    def first(self, most: int) -> list[tuple[int, bytes]]:
+        """The first lines of a file, which are kept until it is read; none of one that is no plain text."""
+        if self._first is None:
+            lines: list[tuple[int, bytes]] = []
+            with contextlib.suppress(ValueError):  # which is said when the file is read
+                lines += (item for item in islice(_numbered(self.path, self._see), most) if item is not None)
+            self._first = lines
+        return self._first
+
+    def _see(self, path: Path, start: bytes) -> None:
+        if known_kind := kind_of_start(path, start):
+            self.kind = known_kind[0]
+            raise ValueError(self.kind)
 
     def whole(self) -> list[tuple[int, bytes]]:
         """All lines, which can be read once more, those of a stream too."""
@@ -217,9 +229,7 @@ class LineSource:
     def look(self, most: int) -> list[tuple[int, str]]:
         """The first lines; of a stream, those to the first that is not blank."""
         if self._stream is None:
-            lines: list[tuple[int, bytes]] = []
-            with contextlib.suppress(ValueError):  # which is said when the file is read
-                lines += [item for item in islice(self, most) if item is not None]
+            lines = self.first(most)
         else:
             for item in self._stream:
                 self._held.append(item)
@@ -244,7 +254,7 @@ class EndedLine(NamedTuple):
 def read_ended(path: Path, notes: list[Note] | None, keep_going: bool = False) -> Iterator[EndedLine]:
     """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last. With
     `keep_going` one that cannot be read is empty and has its `problem`."""
-    for item in _numbered(path, _lines_with_ends):
+    for item in read_raw(path):
         if item is not None:
             try:
                 line = ended_line(path, *item, notes)
@@ -261,19 +271,12 @@ def ended_line(path: Path, number: int, raw: bytes, notes: list[Note] | None) ->
     return EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
 
 
-def _lines_with_ends(file: IO[bytes]) -> Iterator[bytes]:
-    """A block ends in LF, so CR LF is never cut."""
-    return chain.from_iterable(block.splitlines(keepends=True) for block in file)
-
-
-def _numbered(
-    path: Path, lines_of: Callable[[IO[bytes]], Iterator[bytes | None]]
-) -> Iterator[tuple[int, bytes] | None]:
+def _numbered(path: Path, see: Callable[[Path, bytes], None]) -> Iterator[tuple[int, bytes] | None]:
     with open_binary(path) as file:
         number = 0
         try:
-            refuse_kind(path, file.peek(START))  # type: ignore[attr-defined]
-            for line in lines_of(file):
+            see(path, file.peek(START))  # type: ignore[attr-defined]
+            for line in _split_lines(file):
                 number += line is not None
                 yield None if line is None else (number, line)
         except DAMAGE as error:
@@ -294,6 +297,8 @@ def _split_lines(file: Any) -> Iterator[bytes | None]:
     while block := file.read1(BLOCK):
         if after_return and block[:1] == b"\n":  # the second half of CR LF
             block = block[1:]
+        if block[-1:] == b"\r" and _is_ready(file) and file.peek(1)[:1] == b"\n":
+            block += file.read(1)
         after_return = block[-1:] == b"\r"
         lines = block.splitlines(keepends=True)
         lines += [b""] if block[-1:] in (b"\r", b"\n", b"") else []
@@ -329,10 +334,10 @@ def open_binary(path: Path) -> IO[bytes]:
 
 
 def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
-    from boustro.text.files import open_rows  # which reads its lines by this file
+    from boustro.text.files import DataFile  # which reads its lines by this file
 
     notes: list[Note] = []
-    rows = open_rows(path, notes=notes, only=text_key, keys=(text_key,))
+    rows = DataFile(path).open(notes=notes, only=text_key, keys=(text_key,))
     given = _noted(rows, notes)
     return _split((line for _, line in given), split) if rows.form == "text" else _texts(given, text_key)
 

@@ -74,17 +74,17 @@ def kind_of_file(path: Path | str) -> str | None:
     if not path.is_file():  # a stream can be read only once
         return None
     with path.open("rb") as file:
-        return (_look(path, file.read(START)) or (None,))[0]
+        return (kind_of_start(path, file.read(START)) or (None,))[0]
 
 
 def refuse_kind(path: Path, start: bytes) -> None:
-    """`ValueError`, with the way on, where the first bytes, unpacked if the name says so, are not plain text's."""
-    if known_kind := _look(path, start):
+    """`ValueError`, with the way on, where the first bytes are not plain text's, see `kind_of_start`."""
+    if known_kind := kind_of_start(path, start):
         raise ValueError(f"{path}: this is {known_kind[0]}, which is not read as text; {known_kind[1]}")
 
 
-def _look(path: Path, start: bytes) -> tuple[str, str] | None:
-    """The kind and the way on."""
+def kind_of_start(path: Path, start: bytes) -> tuple[str, str] | None:
+    """The kind of a file with these first bytes, unpacked if its name says so, and the way on; `None` for text."""
     known_kind = next(((kind, way) for pattern, kind, way in PATTERNS if pattern.match(start[:START])), None)
     if known_kind is None or known_kind[0] != "a zip archive":
         return known_kind

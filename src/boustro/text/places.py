@@ -34,6 +34,7 @@ REMOTE_ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
 HUB_NAME = re.compile(r"(?!.*(--|\.\.))(\w[\w.-]*/)?\w[\w.-]*")
 """How a model of the Hub is named: with its owner, or one of the old ones without."""
+TEXT_EXPECTED = "give a file, or - for standard input"
 NO_TEXT = re.compile("zip archive|workbook|spreadsheet|document|PDF|Office|PowerPoint")
 """Kinds of files, of `kinds`, that no reader takes; a workbook only where openpyxl is not installed."""
 
@@ -104,16 +105,16 @@ def check_data(value: str) -> None:
         raise ValueError(f"{value} is a folder; for a data set saved there by `datasets` write hf:{value}")
 
 
-def check_text(value: str) -> None:
+def check_text(value: str, kind: Callable[[Path], str | None] | None = None) -> None:
     """A file of text, a stream, or `-`."""
-    if value != "-" and look_at(value, "give a file, or - for standard input").is_dir():
+    if value != "-" and look_at(value, TEXT_EXPECTED, kind).is_dir():
         raise ValueError(f"{value} is a folder; name a file in it")
 
 
 def check_source(value: str) -> None:
-    """A file of text, a stream, `-`, or a folder of files."""
-    if not Path(value).is_dir():
-        check_text(value)
+    """A file of text, a stream, `-`, or a folder of files; what a file is `files.DataFile` says."""
+    if value != "-" and not Path(value).exists():
+        raise missing(value, "file", TEXT_EXPECTED)
 
 
 def check_corpus(value: str) -> None:
@@ -184,14 +185,14 @@ def refuse_swapped(values: Iterable[str], example: str) -> None:
         raise ValueError(f"{what}; the model comes first, as in: boustro {example}")
 
 
-def look_at(value: str, advice: str) -> Path:
+def look_at(value: str, advice: str, kind_of_path: Callable[[Path], str | None] | None = None) -> Path:
     """The path of what is there; `ValueError` for a file that is no text, `FileNotFoundError` for nothing."""
     from boustro.text.kinds import kind_of_file, refuse_kind
 
     path = Path(value)
     if not path.exists():
         raise missing(value, "file", advice)
-    kind = kind_of_file(path) or ""
+    kind = (kind_of_path or kind_of_file)(path) or ""
     if NO_TEXT.search(kind) and not ("workbook" in kind and path.suffix.lower() == ".xlsx" and find_spec("openpyxl")):
         with path.open("rb") as file:
             refuse_kind(path, file.read(1 << 16))

@@ -142,7 +142,8 @@ class Separated:
     Args:
         notes: What there is to say of its encoding.
         separator: What separates the cells, or its name; by default as the first line has it.
-        lines: Those of a stream, which is open.
+        lines: Those of a stream, which is open, or the first ones.
+        dialect: How the rows are written, where that is known.
 
     Raises `ValueError`, with its place, for a cell that is not quoted well.
     """
@@ -153,6 +154,7 @@ class Separated:
         notes: list[Note],
         separator: str | None = None,
         lines: Iterator[EndedLine] | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         if separator == "":
             raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
@@ -169,10 +171,8 @@ class Separated:
         chosen = chosen if separator is None else SEPARATORS.get(separator, separator)
         self.is_unusual = separator is None and chosen != usual
         """Whether another separator was found than the one that the name says."""
-        self.dialect = Dialect(separator=chosen, has_mark=has_mark, end=end, declared=declared)
-        self.shows_quotes = False
-        """Whether quotes between tabs were read as such."""
-        if chosen == "\t":
+        self.dialect = dialect or Dialect(separator=chosen, has_mark=has_mark, end=end, declared=declared)
+        if chosen == "\t" and dialect is None:
             self._look_at_quotes()
 
     def __iter__(self) -> Iterator[CellRow]:
@@ -184,7 +184,7 @@ class Separated:
         separator = self.dialect.separator
         notes = [SEPARATED.format(OTHERS.get(separator, repr(separator)))] if self.is_unusual else []
         if separator == "\t":
-            quoted = self.shows_quotes and any(row.quoted)
+            quoted = self.dialect.quotes and any(row.quoted)
             literal = not self.dialect.quotes and any(cell.startswith('"') for cell in row.cells)
             return [*notes, *([QUOTED] if quoted else []), *([LITERAL] if literal else [])]
         return [*notes, *([SPANNING] if _spans_rows(row, separator, num_columns) else [])]
@@ -209,8 +209,8 @@ class Separated:
             quoted = _Shape(row for row in self._by_quotes(again([])) if not row.is_blank)
         except ValueError:
             quoted = None
-        self.shows_quotes = quoted is not None and quoted.fits and (not literal.fits or quoted.shows_quotes)
-        self.dialect = replace(self.dialect, quotes=self.shows_quotes)
+        shown = quoted is not None and quoted.fits and (not literal.fits or quoted.shows_quotes)
+        self.dialect = replace(self.dialect, quotes=shown)
 
     def _by_quotes(self, lines: Iterable[EndedLine]) -> Iterator[CellRow]:
         """Rows by RFC 4180."""

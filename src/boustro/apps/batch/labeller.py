@@ -47,8 +47,8 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import DOCUMENT_START
-from boustro.text.files import TableRow, free_names
 from boustro.text.separated import CellRow, Dialect, json_value, no_formula
+from boustro.text.tables import TableRow, free_names
 from boustro.text.workbooks import holds_too_much, refuse_in_sheet
 
 AHEAD = 3

@@ -1,6 +1,6 @@
 """Files that are redacted: their rows with the texts to check, and the same files again with what stands there instead.
 
-    file = GivenFile(Path("tickets.csv"), columns=("message",))
+    file = GivenFile(DataFile("tickets.csv"), columns=("message",))
     [row.slots for row in file.rows()]             a slot (`live.structured`) for each text; a checker fills them
     file.write(rows, stream, place)                the file with the results of the slots, all else as it was
 
@@ -12,6 +12,7 @@ it is written where it is left out of `rows`. `rows` begins anew with each call.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -21,9 +22,10 @@ from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS
 from boustro.text.columnar import write_columns
 from boustro.text.documents import BYTE_ORDER_MARK, open_binary, read_ended
-from boustro.text.files import IN_COLUMNS, TABULAR, Form, Rows, TableRow, form_of, open_rows
+from boustro.text.files import IN_COLUMNS, TABULAR, DataFile, Form, Rows
 from boustro.text.rows import JSON, JsonFault, file_ending, is_whole, parse_json, spelled_items
 from boustro.text.separated import in_quotes
+from boustro.text.tables import TableRow
 from boustro.text.workbooks import write_sheet
 from boustro.types import Note
 
@@ -70,12 +72,12 @@ class RedactedRow:
         return {"place": self.place, "error": self.problem}
 
 
-def form_with(path: Path, columns: Sequence[str]) -> Form:
+def form_with(file: DataFile, columns: Sequence[str]) -> Form:
     """Find what a file is; one whose name says nothing, and whose first line has these columns, is a table."""
-    form = form_of(path) if path.is_file() else "text"
-    if form == "text" and columns and not file_ending(path):
+    form = file.form()
+    if form == "text" and columns and not file_ending(file.path):
         with suppress(ValueError):
-            form = "separated" if {*columns} <= {*open_rows(path, "separated", notes=[]).keys} else form
+            form = "separated" if {*columns} <= {*file.head("separated").keys} else form
     return form
 
 
@@ -92,7 +94,7 @@ class GivenFile:
         opening, closing: Text around the values of JSON that was read last.
     """
 
-    path: Path
+    file: DataFile
     columns: Sequence[str] = ()
     kept: Sequence[str] = ()
     shown: str = ""
@@ -101,17 +103,26 @@ class GivenFile:
     opening: str = ""
     closing: str = ""
 
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.file.path
+
+    @cached_property
+    def form(self) -> Form:
+        """The form of the file."""
+        return form_with(self.file, self.columns)
+
     def open(self) -> Form:
         """Find what it is; `ValueError` and `OSError` where it cannot be opened."""
-        form = form_with(self.path, self.columns)
-        if form in TABULAR:
-            open_rows(self.path, form, notes=[])
-        return form
+        if self.form in TABULAR:
+            self.file.head(self.form)
+        return self.form
 
     def check_columns(self) -> None:
         """`ValueError` for a table without the columns in which names are masked."""
-        if (form := form_with(self.path, self.columns)) in TABULAR:
-            self._columns_of(open_rows(self.path, form, notes=[]))
+        if self.form in TABULAR:
+            self._columns_of(self.file.open(self.form, notes=[]))
 
     def rows(self) -> Iterator[RedactedRow]:
         """All rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
@@ -126,7 +137,7 @@ class GivenFile:
         FORMS[self._kind()][1](self, rows, stream, place)
 
     def _kind(self) -> str:
-        form = form_with(self.path, self.columns)
+        form = self.form
         if form != "json" or file_ending(self.path) == JSON:
             return "values" if form == "json" else form
         lines = read_ended(self.path, None, keep_going=True)
@@ -134,7 +145,7 @@ class GivenFile:
 
     def open_table(self) -> tuple[Rows, list[str]]:
         """Open a table; also the columns in which names are masked."""
-        self.table = table = open_rows(self.path, form_with(self.path, self.columns), notes=self.notes)
+        self.table = table = self.file.open(self.form, notes=self.notes)
         columns = self._columns_of(table)
         if rest := [key for key in table.keys if key and key not in columns]:
             left = f"tables with columns that are not read and stay: {', '.join(rest)}"
@@ -165,7 +176,7 @@ def _of_columns(place: str, values: Sequence[Any], whole: Iterable[Any], given: 
 
 
 def _read_text(file: GivenFile) -> Iterator[RedactedRow]:
-    open_rows(file.path, form_with(file.path, file.columns)).refuse_words()
+    file.file.open(file.form).refuse_words()
     for line in read_ended(file.path, file.notes, keep_going=True):
         row = _of_columns(f"{file.path}:{line.number}", [line.line.removeprefix(BYTE_ORDER_MARK)], [line.line])
         row.before, row.after, row.problem = BYTE_ORDER_MARK * line.has_mark, line.end, line.problem
@@ -274,7 +285,8 @@ def _records(file: GivenFile, rows: Iterable[RedactedRow]) -> Iterator[TableRow]
 def _write_separated(file: GivenFile, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
     table, _ = file.open_table()
     dialect = table.output_dialect
-    start = BYTE_ORDER_MARK * dialect.has_mark + table.before + (dialect.as_given(table.head) if table.head else "")
+    start = BYTE_ORDER_MARK * dialect.has_mark + table.columns.before
+    start += dialect.as_given(table.columns.row) if table.columns.row else ""
     stream.write(start.encode())
     for record in _records(file, rows):
         row, cells = record.given, [*record.values()]

@@ -38,8 +38,8 @@ from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.render import html_head
-from boustro.text.documents import OPENERS, check_input, is_stream, open_binary
-from boustro.text.files import KEYS, open_rows
+from boustro.text.documents import OPENERS, open_binary
+from boustro.text.files import KEYS, DataFile
 from boustro.text.kinds import EXCEL
 
 BINARY = (".parquet", ".arrow", ".feather", ".xlsx")
@@ -107,7 +107,14 @@ class _Run:
         output, shown, opened = self.output, self.labeller.shown, self.labeller.opened
         columns = [(key, str(name)) for key, name in shown.columns.items()]
         form = vars(shown) | {"columns": columns}
-        asked = [form, opened.recall, opened.threshold, self.rows.reads, self.rows.columns, list(self.rows.files)]
+        asked = [
+            form,
+            opened.recall,
+            opened.threshold,
+            self.rows.reads,
+            self.rows.columns,
+            [file.name for file in self.rows.files],
+        ]
         key = fingerprint(model_fingerprint(opened.folder), asked)
         how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite}
         how["table"] = table and table.write
@@ -138,18 +145,20 @@ def predict_files(
 ) -> None:
     """Run `boustro.apps.cli.commands.predict` over files of rows or texts; `model` is the folder's, where it is open
     already."""
-    for file in files:
-        check_input(file)
+    sources = [*map(DataFile, files)]
+    for source in sources:
+        source.check()
     kind, ending = task_class(task_of(opened.folder)), "" if output.out is None else output.out.suffix.lower()
     form = _form_of(kind, output.out, form, ending, explain)
     columns = Columns.of(kind, text_column, kept_columns(opened.folder))
-    for file in files if reads is None else ():
-        columns.check(file, kind)
+    for source in sources if reads is None else ():
+        columns.check(source, kind)
     if opened.recall is not None and form == "conll":
         raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
     if explain and form != "jsonl":
         raise OptionError(f"--format {form} has no place for what --explain adds; take jsonl")
-    if output.resume and not can_read_again(files):
+    is_read_once = not can_read_again(sources)
+    if output.resume and is_read_once:
         raise OptionError("--resume reads its files again, which a stream does not allow; name files")
     if output.out is not None:  # before the model is opened; `grow` looks again, in its lock
         check_target(output.out, output.overwrite, "--out")
@@ -159,9 +168,9 @@ def predict_files(
     colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
     made = _output(form, ending)
     with only_errors(run.quiet):
-        survey = look(files, reads, made, output.out, columns, output.errors is not None)
-    rows = RowStream(files, reads, kind.offsets, columns)
-    if made is not None and not can_read_again(files):
+        survey = look(sources, reads, made, output.out, columns, output.errors is not None)
+    rows = RowStream(sources, reads, kind.offsets, columns)
+    if made is not None and is_read_once:
         survey.add(dict.fromkeys(rows.first(made)), made)
     if form in TABULAR and not survey.heads:
         survey.heads = {PLACE: PLACE, "text": "text"}
@@ -175,7 +184,7 @@ def predict_files(
         dialect=survey.dialect,
         head=survey.head,
         is_typed=typed,
-        once=not can_read_again(files),
+        once=is_read_once,
     )
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     if model is not None:
@@ -193,7 +202,7 @@ def predict_files(
         else:
             heads = labeller.answer_heads if form == "sheet" else ()
             table = (
-                AnswerTable(files, reads, survey, made, heads, output.out, columns, labeller.nothing)
+                AnswerTable(sources, reads, survey, made, heads, output.out, columns, labeller.nothing)
                 if made and typed
                 else None
             )
@@ -233,7 +242,7 @@ def _output(form: str, ending: str) -> Output | None:
 class RowStream:
     """Rows of files, each with its number, in the order in which they are answered."""
 
-    files: Sequence[str]
+    files: Sequence[DataFile]
     reads: RowForm | None
     offsets: Offsets | None
     columns: Columns
@@ -319,9 +328,8 @@ def predict_live(opened: OpenedFolder, file: str, delay: int | None, run: RunOpt
     from boustro.apps.live.stream import DELAY, Live
     from boustro.tasks.tagger import Tagger
 
-    check_input(file)
-    once = is_stream(file)  # which is not looked at, because it can be read only once
-    if not once and open_rows(Path(file), keys=KEYS, words=True).form != "text":
+    (source := DataFile(file)).check()
+    if not source.is_stream and source.open(keys=KEYS, words=True).form != "text":
         raise OptionError(f"--live reads one text, and {file} holds rows of data; remove it to answer each row")
     with only_errors(run.quiet):
         model: Any = Labeller(opened, AnswerForm("jsonl")).model

@@ -34,7 +34,7 @@ from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks import kept_columns
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
-from boustro.text.files import IN_COLUMNS, TABULAR, form_of
+from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
 from boustro.text.places import Model, TextSource
 from boustro.text.rows import file_ending
 
@@ -96,19 +96,21 @@ def redact(
     """
     check_options(redact, locals())
     check_output(json)
-    path, is_folder = Path(source), source != "-" and Path(source).is_dir()
-    if out is None and (is_folder or (path.is_file() and form_of(path) in ("sheet", "columns"))):
+    path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source)
+    if not is_folder:
+        given.check()
+    if out is None and (is_folder or given.form() in ("sheet", "columns")):
         raise OptionError(f"{source}: name what to write with --out")
     if out is None and json is not None and str(json) == "-":
         raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
     if resume and out is None:
         raise OptionError("--resume needs --out, the file to write")
-    if resume and is_stream(str(path)):
+    if resume and given.is_stream:
         raise OptionError("--resume reads its file again, which a stream does not allow; name a file")
     named = [name.strip() for word in labels for name in word.split(",") if name.strip()]
     if labels and not named:
         raise OptionError("--labels names no label, such as PERSON,PLACE")
-    with only_errors(quiet), _on_disk(path) as given:
+    with only_errors(quiet), _on_disk(given) as given:
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
             _check(file, target, overwrite, is_folder)
@@ -129,7 +131,7 @@ def redact(
 
             asked = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), text_column]
             key = fingerprint(
-                model_fingerprint(model), [*asked, [str(file) for file, _ in pairs], is_folder and errors is None]
+                model_fingerprint(model), [*asked, [file.name for file, _ in pairs], is_folder and errors is None]
             )
             targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
             work.write(out, targets, key, errors, resume, overwrite)
@@ -150,20 +152,20 @@ def redact(
 
 
 @contextmanager
-def _on_disk(path: Path) -> Iterator[Path]:
+def _on_disk(file: DataFile) -> Iterator[DataFile]:
     """A file; of a stream a copy, which is read as any file whose name says nothing, and twice."""
-    if not is_stream(str(path)):
-        yield path
+    if not file.is_stream:
+        yield file
         return
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "stream"
-        with open_binary(path) as stream, copy.open("wb") as made:
+        with open_binary(file.path) as stream, copy.open("wb") as made:
             shutil.copyfileobj(stream, made)
         try:
-            yield copy
+            yield DataFile(copy)
         except ValueError as error:
             kind = OptionError if isinstance(error, OptionError) else ValueError
-            raise kind(str(error).replace(str(copy), _shown(path))) from None
+            raise kind(str(error).replace(str(copy), _shown(file.path))) from None
 
 
 def _shown(path: Path) -> str:
@@ -171,17 +173,19 @@ def _shown(path: Path) -> str:
     return "" if not is_stream(str(path)) else "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def _in_folder(folder: Path, out: Path) -> list[tuple[Path, Path | None]]:
+def _in_folder(folder: Path, out: Path) -> list[tuple[DataFile, Path | None]]:
     """The files of a folder, without hidden ones, and where each is written."""
     inside = ((p, p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file())
     shown = [(p, name) for p, name in inside if not any(part.startswith(".") for part in name.parts)]
-    pairs: list[tuple[Path, Path | None]] = [(p, out / _plain(name)) for p, name in shown]
+    pairs: list[tuple[DataFile, Path | None]] = [(DataFile(p), out / _plain(name)) for p, name in shown]
     if not pairs:
         raise ValueError(f"{folder}: the folder holds no file")
-    seen: dict[Path | None, Path] = {}
+    seen: dict[Path | None, DataFile] = {}
     for file, target in pairs:
         if (other := seen.setdefault(target, file)) != file:
-            raise ValueError(f"{folder}: {other.name} and {file.name} would both be written to {target}; rename one")
+            raise ValueError(
+                f"{folder}: {other.path.name} and {file.path.name} would both be written to {target}; rename one"
+            )
     return pairs
 
 
@@ -190,15 +194,15 @@ def _plain(name: Path) -> Path:
     return name.with_suffix("") if name.suffix.lower() in OPENERS else name
 
 
-def _check(file: Path, out: Path | None, overwrite: bool, in_folder: bool) -> None:
+def _check(file: DataFile, out: Path | None, overwrite: bool, in_folder: bool) -> None:
     """Raise for what cannot be read or written, before the work."""
-    form = form_of(file) if file.is_file() else "text"
+    form = file.form()
     if form in IN_COLUMNS and not in_folder:
-        raise ValueError(f"{file}: words in columns, and texts, tables or JSON are redacted")
+        raise ValueError(f"{file.name}: words in columns, and texts, tables or JSON are redacted")
     if out is not None:
-        expected, ending = file_ending(file), out.suffix.lower()
+        expected, ending = file_ending(file.path), out.suffix.lower()
         if ending in OPENERS or (form in TABULAR and expected and ending != expected):
-            raise OptionError(f"--out {out}: it is of the same kind as {file}; end it in {expected or '.txt'}")
+            raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or '.txt'}")
         check_target(out, overwrite, "--out")
 
 

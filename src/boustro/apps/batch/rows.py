@@ -28,12 +28,12 @@ from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets, OffsetUnit
 from boustro.tasks.sense.data import corpus_records
-from boustro.text import files
 from boustro.text.columns import COMMENTS, ColumnReader
-from boustro.text.documents import is_stream, read_lines
-from boustro.text.files import Item, TableRow
+from boustro.text.documents import read_lines
+from boustro.text.files import IN_COLUMNS, KEYS, TABULAR, DataFile, Form, Item, Rows
 from boustro.text.rows import SEPARATORS, first_line
 from boustro.text.separated import cell_text, json_value
+from boustro.text.tables import TableRow
 from boustro.text.words import join_words
 from boustro.types import Sentence
 
@@ -47,7 +47,7 @@ FORMS: dict[str, RowForm] = {
 }
 """By the ending of a file; a file with another is text."""
 PLACE = "place"
-FILES: dict[RowForm, files.Form] = {
+FILES: dict[RowForm, Form] = {
     "text": "text",
     "jsonl": "json",
     "conll": "conll",
@@ -55,7 +55,7 @@ FILES: dict[RowForm, files.Form] = {
     "parquet": "columns",
     "arrow": "columns",
 }
-"""What `files` calls these forms."""
+"""What `text.files` calls these forms."""
 
 
 @dataclass(frozen=True)
@@ -89,38 +89,38 @@ class Columns:
         scheme = kept.get("scheme", "auto")
         return cls(names, task.texts, {} if names else trained, of_words, scheme, "conll" in task.formats)
 
-    def check(self, file: str, task: Any) -> None:
+    def check(self, given: str | DataFile, task: Any) -> None:
         """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
-        path = Path(file)
-        if file == "-" or not task.text_keys or self.form_of(path) not in ("separated", "sheet"):
+        file = DataFile.of(given)
+        if not task.text_keys or self.form_of(file) not in ("separated", "sheet"):
             return
-        if self.sentences(path, []) is not None:
+        if self.sentences(file, []) is not None:
             return
-        columns, wanted = files.columns_of(path, self.separator(path)), tuple(self.names.values())
+        columns, wanted = file.columns(self.separator(file)), tuple(self.names.values())
         kept = [tuple(self.kept.values())] * bool(self.kept)
         known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS), *kept]
         if not any(set(keys) <= set(columns) for keys in known):
-            raise no_column(file, known[0], (row for _, row in files.read_table(path, notes=[])), columns)
+            raise no_column(file.name, known[0], (row for _, row in file.open(notes=[]).rows()), columns)
 
-    def form_of(self, path: Path) -> files.Form:
-        """Find what a file is, see `files.open_rows`."""
-        return files.form_of(path, words=True, bare=self.scheme in BARE)
+    def form_of(self, file: DataFile) -> Form:
+        """Find what a file is, see `DataFile.form`."""
+        return file.form(words=True, bare=self.scheme in BARE)
 
-    def sentences(self, path: Path, notes: list[Note]) -> Iterator[Sentence] | None:
+    def sentences(self, file: DataFile, notes: list[Note]) -> Iterator[Sentence] | None:
         """The words of a table with one a row, as sentences; `None` for any other file."""
-        if not self.words or self.names or not path.is_file() or files.form_of(path) not in files.TABULAR:
+        if not self.words or self.names or file.form() not in TABULAR:
             return None
-        options = DataOptions(**kept_for(path, self.of_words))
-        rows = rows_of_words(path, options, notes)
+        options = DataOptions(**kept_for(file.path, self.of_words))
+        rows = rows_of_words(file, options, notes)
         found = None if rows is None else find_words(rows, options, tagged=False)
-        return None if rows is None or found is None else sentences_of(rows, found, str(path))
+        return None if rows is None or found is None else sentences_of(rows, found, file.name)
 
-    def separator(self, path: Path) -> str | None:
+    def separator(self, file: DataFile) -> str | None:
         """The delimiter that is kept, where the first line of a table has it."""
         delimiter = self.of_words.get("delimiter")
-        if not isinstance(delimiter, str) or not files.is_separated(path) or not path.is_file():
+        if not isinstance(delimiter, str) or not file.is_separated or not file.path.is_file():
             return None
-        head, _ = first_line(read_lines(path, []))
+        head, _ = first_line(read_lines(file.path, []))
         return delimiter if SEPARATORS.get(delimiter, delimiter) in head else None
 
     def named(self, value: Any, place: str, table: bool) -> Any:
@@ -247,7 +247,7 @@ def _row(file: str, item: Item, columns: Columns, table: bool) -> FileRow:
 
 
 def read_rows(
-    names: Iterable[str],
+    given: Iterable[str | DataFile],
     form: RowForm | None = None,
     offsets: Offsets | None = None,
     columns: Columns | None = None,
@@ -256,7 +256,7 @@ def read_rows(
     """The rows of all files in order, and `None` whenever the next one has not arrived yet (pipes, terminals).
 
     Args:
-        names: Files, compressed or not, or - for standard input.
+        given: Files, compressed or not, or - for standard input.
         form: What they hold; by default as they say.
         offsets: Where the values have places, whose unit each file proves; a stream, by each row alone.
         columns: Which keys or columns are read.
@@ -265,30 +265,30 @@ def read_rows(
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
     columns = columns or DEFAULT_COLUMNS
-    for file in names:
-        if offsets is not None and not is_stream(file):
+    for file in map(DataFile.of, given):
+        if offsets is not None and not file.is_stream:
             unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
             yield from (row and row._replace(unit=unit) for row in read_rows([file], form, None, columns, notes))
             continue
-        if is_stream(file):  # opening it may take long
+        if file.is_stream:  # opening it may take long
             yield None
-        path = Path(file)
+        name = file.name
         if form == "xml":
-            yield from (FileRow(file, str(value.pop("where")), value, form) for value in corpus_records(path))
+            yield from (FileRow(name, str(value.pop("where")), value, form) for value in corpus_records(file.path))
             continue
         own: list[Note] = []
-        if form is None and (words := columns.sentences(path, own)) is not None:
+        if form is None and (words := columns.sentences(file, own)) is not None:
             if notes is not None:
                 notes += own
-            yield from _of_table(file, words)
+            yield from _of_table(name, words)
             continue
-        known, keys = form and FILES[form], (*files.KEYS, *columns.names.values())
+        known, keys = form and FILES[form], (*KEYS, *columns.names.values())
         how: dict[str, Any] = {"keys": keys, "words": True, "bare": columns.scheme in BARE}
-        opened = files.open_rows(path, known, columns.separator(path), notes, **how)
-        if opened.form in files.IN_COLUMNS:
-            yield from _sentences(file, opened, columns)
+        opened = file.open(known, columns.separator(file), notes, **how)
+        if opened.form in IN_COLUMNS:
+            yield from _sentences(name, opened, columns)
         else:
-            yield from (item and _row(file, item, columns, opened.is_table and form is None) for item in opened.items())
+            yield from (item and _row(name, item, columns, opened.is_table and form is None) for item in opened.items())
 
 
 def in_batches(rows: Iterable[FileRow | None], most: int) -> Iterator[list[FileRow]]:
@@ -316,7 +316,7 @@ def _of_table(file: str, words: Iterable[Sentence]) -> Iterator[FileRow]:
         document = sentence.document
 
 
-def _sentences(file: str, opened: files.Rows, columns: Columns) -> Iterator[FileRow | None]:
+def _sentences(file: str, opened: Rows, columns: Columns) -> Iterator[FileRow | None]:
     own = kept_for(file, columns.of_words) if columns.of_words and Path(file).is_file() else {}
     form = "conllu" if opened.form == "conllu" else "conll"
     reader = ColumnReader(file, "conllu" if form == "conllu" else None, **own)

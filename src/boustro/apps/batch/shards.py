@@ -36,10 +36,11 @@ from boustro.progress import Progress
 from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.text.documents import OPENERS
-from boustro.text.files import free_names
+from boustro.text.files import DataFile
 from boustro.text.kinds import kind_of_file
 from boustro.text.languages import ForeignTexts
 from boustro.text.separated import json_value
+from boustro.text.tables import free_names
 
 SHARD_ROWS = 1024
 JOB, ERRORS = "job.json", "errors.jsonl"
@@ -148,13 +149,13 @@ class ShardJob:
         part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
-        path, notes, form = str(self.source / shard), [], self.form
+        file, notes, form = DataFile(self.source / shard), [], self.form
         columns = self.predictor.columns
-        survey = look([path], None, form, columns=columns, keep_going=True)
+        survey = look([file], None, form, columns=columns, keep_going=True)
         table = None
         if form != "jsonl":
             nothing = partial(record_of_nothing, self.predictor.answering.model, survey.heads)
-            table = AnswerTable([path], None, survey, form, (), target, columns, nothing)
+            table = AnswerTable([file], None, survey, form, (), target, columns, nothing)
         key = fingerprint(self.model, form, shard, [*survey.heads])
         grown = grow(
             target,
@@ -166,7 +167,7 @@ class ShardJob:
             again=f"remove {part} to start this shard again",
         )
         with grown as growing:
-            some = read_rows([path], None, self.predictor.offsets, columns, notes)
+            some = read_rows([file], None, self.predictor.offsets, columns, notes)
             numbers = count()
             rows = (row._replace(number=next(numbers)) for row in some if row is not None)
             growing.skip(rows)

@@ -18,10 +18,10 @@ from typing import Any, Literal
 from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, FileRow, RowForm, read_rows
 from boustro.progress import Progress
 from boustro.text.columnar import Types, write_columns
-from boustro.text.documents import is_stream
-from boustro.text.files import TABULAR, Rows, TableRow, open_rows
+from boustro.text.files import TABULAR, DataFile, Rows
 from boustro.text.rows import file_ending
 from boustro.text.separated import WITH_POINT, CellRow, Dialect, no_formula
+from boustro.text.tables import TableRow
 from boustro.text.workbooks import SHEET_ROWS, refuse_in_sheet, write_sheet
 
 ROWS = 1024
@@ -55,13 +55,13 @@ class Survey:
             self.heads.setdefault(key, no_formula(key) if output in ("csv", "tsv") else key)
 
 
-def can_read_again(files: Iterable[str]) -> bool:
+def can_read_again(files: Iterable[DataFile]) -> bool:
     """Whether none is a stream."""
-    return not any(map(is_stream, files))
+    return not any(file.is_stream for file in files)
 
 
 def look(
-    files: Sequence[str],
+    files: Sequence[DataFile],
     reads: RowForm | None,
     output: Output | None,
     out: Path | None = None,
@@ -103,16 +103,16 @@ def look(
                 if output == "sheet":
                     refuse_in_sheet(record, place, name)
             if survey.types is not None and not typed:
-                survey.types.see([r.as_named if isinstance(r, TableRow) else r for _, r in some], file)
+                survey.types.see([r.as_named if isinstance(r, TableRow) else r for _, r in some], file.name)
     if output == "sheet" and counted[0] >= SHEET_ROWS:
         raise ValueError(f"{name}: {counted[0]:,} rows, and a workbook holds {SHEET_ROWS - 1:,}; write .csv")
     survey.rows = None if None in counted else counted[0]
     first = opened[0]
-    if first is not None and first.dialect and file_ending(Path(files[0])) == f".{output}":
+    if first is not None and first.dialect and file_ending(files[0].path) == f".{output}":
         # a spreadsheet that separates by semicolons has decimal commas, and takes 1.05 for a day in May
         point = "," if first.dialect.separator == ";" and not pointed else "."
         survey.dialect = replace(first.output_dialect, point=point)
-        survey.head = first.head if len(files) == 1 else None
+        survey.head = first.columns.row if len(files) == 1 else None
     if first is not None and all(table is not None and _is_alike(table, first) for table in opened):
         survey.alike = [table for table in opened if table is not None]
     return survey
@@ -122,18 +122,19 @@ def _is_alike(table: Rows, first: Rows) -> bool:
     return table.schema is not None and first.schema is not None and table.schema.equals(first.schema)
 
 
-def _table_of(file: str, reads: RowForm | None, columns: Columns) -> Rows | None:
+def _table_of(file: DataFile, reads: RowForm | None, columns: Columns) -> Rows | None:
     """The file as a table; `None` where it is none."""
     if reads not in (None, "parquet", "arrow"):
         return None
-    path = Path(file)
-    form = "columns" if reads else columns.form_of(path)
-    if form not in TABULAR or (reads is None and columns.sentences(path, []) is not None):
+    form = "columns" if reads else columns.form_of(file)
+    if form not in TABULAR or (reads is None and columns.sentences(file, []) is not None):
         return None
-    return open_rows(path, form)
+    return file.open(form)
 
 
-def _records(file: str, reads: RowForm | None, output: Output | None, columns: Columns) -> Iterator[tuple[str, Record]]:
+def _records(
+    file: DataFile, reads: RowForm | None, output: Output | None, columns: Columns
+) -> Iterator[tuple[str, Record]]:
     """(place, what is repeated) of the rows of a file that is no table."""
     for row in read_rows([file], reads, None, columns):
         if row is not None:
@@ -161,7 +162,7 @@ class AnswerTable:
         nothing: Gives the answer that has the columns where there is no row.
     """
 
-    files: Sequence[str]
+    files: Sequence[DataFile]
     reads: RowForm | None
     survey: Survey
     output: Output

@@ -54,7 +54,7 @@ from boustro.tasks.data.tables import find_words, rows_of_words
 from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
 from boustro.text.columns import LOOKED_AT
 from boustro.text.documents import is_stream
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 from boustro.text.places import Place, check_lm, check_model, refuse_swapped
 
 ALL = "--help-all"
@@ -462,7 +462,7 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
             print(f"{said}; --task names another", file=sys.stderr)
         return named
     try:
-        rows = open_rows(path)
+        rows = (file := DataFile(path)).open()
         if rows.form != "json" and not rows.is_table:
             return named
         if rows.form == "json":
@@ -470,10 +470,10 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
                 return whole[0]
             if wanted := guess_wanted(rows.numbered()):
                 return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
-        one_a_row = rows_of_words(path, DEFAULT_OPTIONS, []) if rows.is_table and not texts else None
+        one_a_row = rows_of_words(file, DEFAULT_OPTIONS, []) if rows.is_table and not texts else None
         if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
             return DEFAULT_TASK
-        found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else _first_records(path)
+        found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else _first_records(file)
         keys = PAIR_KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
         chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
         records = [record for _, record in under_names([(str(path), one) for one in found], chosen, keys, LABEL_KEY)]
@@ -483,9 +483,9 @@ def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column:
     return next((name for name, entry in TASKS.items() if any(map(entry.suits, records))), named)
 
 
-def _first_records(path: Path) -> list[Any]:
+def _first_records(file: DataFile) -> list[Any]:
     """Those of a file of JSON that the task is guessed from: the first may have no label; the rest may be damaged."""
     found = []
     with contextlib.suppress(ValueError):
-        found.extend(record for _, record in islice(open_rows(path, "json"), LOOKED_AT))
+        found.extend(record for _, record in islice(file.open("json"), LOOKED_AT))
     return found

@@ -16,8 +16,7 @@ from boustro.lab.generation.options import DEFAULT_LM, GenerationConfig, LMOptio
 from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.documents import check_input
-from boustro.text.files import KEYS, Item, count_items, open_rows, read_batches
+from boustro.text.files import KEYS, DataFile, Item
 from boustro.text.patterns import FIELD, fill, text_of
 from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
@@ -105,15 +104,15 @@ def _run(
     method: "Callable[[Writer], Callable[..., list[Result]]]",
 ) -> None:
     """Read records, give their values under `keys` to the writer's method, print the results."""
-    check_input(file)
+    (source := DataFile(file)).check()
     with (
         only_errors(quiet),
-        Progress(what, "texts", total=None if quiet else count_items(file)) as bar,
+        Progress(what, "texts", total=None if quiet else source.count()) as bar,
         keeping(lambda: f"{bar.done:,} texts are printed"),
     ):
         writer, number = open_writer(), 0
         run = method(writer)
-        for records in _records(file, keys):
+        for records in _records(source, keys):
             given = [tuple(text_of(key, record, place) for key in keys) for place, record in records]
             inputs = given if len(keys) > 1 else [one for (one,) in given]
             results = run(inputs, number, [place for place, _ in records])
@@ -125,10 +124,10 @@ def _run(
         print_notices(writer.counts)
 
 
-def _records(file: str, keys: tuple[str, ...]) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+def _records(file: DataFile, keys: tuple[str, ...]) -> Iterator[list[tuple[str, dict[str, Any]]]]:
     """(place, record) of the lines as they arrive; a line without an object is a prompt, if that is all."""
-    for batch in read_batches([file], LINES, (*KEYS, *keys)):
-        yield [(item.place, _record(item, keys)) for _, item in batch]
+    for batch in file.batches(LINES, (*KEYS, *keys)):
+        yield [(item.place, _record(item, keys)) for item in batch]
 
 
 def _record(item: Item, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -204,7 +203,7 @@ def _show(scores: dict[str, dict[str, float]]) -> None:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, record in open_rows(path, "json"):
+    for place, record in DataFile(path).open("json"):
         if not isinstance(record, dict):
             raise ValueError(f"{place}: expected a JSON object with a text and its target")
         yield place, record

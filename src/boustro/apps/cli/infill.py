@@ -14,7 +14,7 @@ from boustro.lab.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
 from boustro.output import as_json, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.files import Item, read_batches
+from boustro.text.files import DataFile, Item
 from boustro.text.places import LM
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _batches(text: str) -> Iterator[list[tuple[str, str]]]:
     if text == "-" or _exists(text):
         if Path(text).is_dir():
             raise ValueError(f"{text} is a folder; name a text file in it")
-        return ([(_text(item), item.place) for _, item in batch] for batch in read_batches([text], INFILL_LINES))
+        return ([(_text(item), item.place) for item in batch] for batch in DataFile(text).batches(INFILL_LINES))
     if "___" not in text and "\n" not in text and Path(text).suffix:
         raise FileNotFoundError(f"{text}: no such file, and as a text it has no gap; mark each gap with ___")
     return iter([[(text, "the text")]])

@@ -25,8 +25,7 @@ from boustro.options import Count, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import provenance
-from boustro.text.documents import check_input
-from boustro.text.files import Item, count_items, open_rows, read_batches
+from boustro.text.files import DataFile, Item
 from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
 
@@ -65,7 +64,7 @@ def prompt(
         json: Write the scores to this file (- for standard output, in place of the answers).
     """
     check_options(prompt, locals())
-    check_input(file)
+    (source := DataFile(file)).check()
     check_output(json)
     known = open_template(template) if template else template_of(model)
     labelled = read_labels(train, known, label_key) if train else None
@@ -74,13 +73,13 @@ def prompt(
     alone = json is not None and str(json) == "-"
     with (
         only_errors(run.quiet),
-        Progress("labelling", "texts", total=None if run.quiet else count_items(file)) as bar,
+        Progress("labelling", "texts", total=None if run.quiet else source.count()) as bar,
         keeping(lambda: "" if alone else f"{bar.done:,} texts are answered and printed"),
     ):
         how: dict[str, Any] = {"score": score, "calibrate": calibrate, "prompt_pieces": prompt_pieces}
         classifier = PromptClassifier(model, known, device=run.device, start_piece=run.start_piece, **how)
         figures = PromptScores(classifier, labelled)
-        for batch in _records(file):
+        for batch in _records(source):
             places, records = [place for place, _ in batch], [record for _, record in batch]
             gold = [_gold(record, known, label_key, place) for place, record in batch]
             answers = classifier.answer(records, places)
@@ -97,7 +96,7 @@ def prompt(
 
 def read_labels(path: Path, template: Template, label_key: str) -> list[str]:
     """The labels of a training set; `ValueError`, with file:line, for a line without one."""
-    gold = [_gold(value, template, label_key, place) for place, value in open_rows(path, "json")]
+    gold = [_gold(value, template, label_key, place) for place, value in DataFile(path).open("json")]
     labels = [label for label in gold if label is not None]
     if len(labels) < len(gold) or not labels:
         raise ValueError(f"{path}: a line has no label under the key {label_key!r}; name it with --label-key")
@@ -109,10 +108,10 @@ def _gold(record: Any, template: Template, label_key: str, place: str) -> str | 
     return None if value is None else template.label(value, place)
 
 
-def _records(file: str) -> Iterator[Sequence[tuple[str, dict[str, Any]]]]:
+def _records(file: DataFile) -> Iterator[Sequence[tuple[str, dict[str, Any]]]]:
     """(place, record) of the lines as they arrive; a line that is no object is a text."""
-    for batch in read_batches([file], LINES):
-        yield [(item.place, _record(item)) for _, item in batch if not item.is_line or item.value.strip()]
+    for batch in file.batches(LINES):
+        yield [(item.place, _record(item)) for item in batch if not item.is_line or item.value.strip()]
 
 
 def _record(item: Item) -> dict[str, Any]:

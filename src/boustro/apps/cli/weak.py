@@ -33,8 +33,9 @@ from boustro.output import as_json, keep_file, print_notices
 from boustro.progress import Progress
 from boustro.store import write_file
 from boustro.text.documents import Split, read_documents
-from boustro.text.files import TableRow, is_separated, open_rows
+from boustro.text.files import DataFile
 from boustro.text.places import Corpus, TextPath
+from boustro.text.tables import TableRow
 from boustro.text.words import LINE_BREAKS, split_text
 from boustro.types import Entity, Note
 
@@ -131,17 +132,18 @@ def _bare(word: str) -> str:
     return word.removesuffix(".") or word
 
 
-def _has_head(path: Path) -> bool:
+def _has_head(file: DataFile) -> bool:
     """Whether the first line of a CSV or TSV file names the columns of names and labels, and is no name itself."""
     with suppress(ValueError):  # two equal cells, which are no head
-        heads = {key.casefold() for key in open_rows(path, notes=[]).keys}
+        heads = {key.casefold() for key in file.open(notes=[]).keys}
         return all(heads & {*keys} for keys in KEYS)
     return False
 
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
     notes: list[Note] = []
-    for where, value in open_rows(path, "text" if is_separated(path) and not _has_head(path) else None, notes=notes):
+    file = DataFile(path)
+    for where, value in file.open("text" if file.is_separated and not _has_head(file) else None, notes=notes):
         if (isinstance(value, str) and not value.strip()) or (isinstance(value, TableRow) and value.is_blank):
             continue
         if isinstance(value, str):
@@ -293,7 +295,7 @@ def weak(
 def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iterator[tuple[str, list[Entity]]]:
     """Texts with the entities that were listed for them; what was left out is added to `counts`."""
     for file in files:
-        for where, record in open_rows(Path(file), "json"):
+        for where, record in DataFile(file).open("json"):
             text: Any = record.get(text_key) if isinstance(record, dict) else None
             listed = record.get("entities") if isinstance(record, dict) else None
             if not isinstance(text, str) or not isinstance(listed, list):

@@ -42,9 +42,9 @@ from boustro.tasks.data.schemes import (
 from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, whole_text
 from boustro.tasks.data.units import parse_spans, read_spans, to_words
 from boustro.text.documents import read_lines
-from boustro.text.files import free_names
 from boustro.text.rows import parse_record
 from boustro.text.separated import json_value
+from boustro.text.tables import free_names
 from boustro.types import Entity, Sentence
 
 LONGEST_LABEL = 60  # a longer one is a sentence that was pasted into the wrong field

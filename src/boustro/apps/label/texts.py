@@ -32,6 +32,7 @@ from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
 from boustro.text import files
 from boustro.text.separated import cell_text
+from boustro.text.tables import TableRow
 from boustro.text.words import apart, join_words, split_text
 from boustro.types import Entity, Sentence, label_set
 
@@ -131,7 +132,7 @@ def _other_columns(rows: Iterable[tuple[str, Any]], options: DataOptions) -> dic
     for where, row in rows:
         keys = options.text_column or next(((key,) for key in (*TEXT_KEYS, *WORD_KEYS) if key in row), ())
         if isinstance(row, Mapping) and keys:
-            names = row.padded if isinstance(row, files.TableRow) else {}
+            names = row.padded if isinstance(row, TableRow) else {}
             found[where] = {names.get(key, key): value for key, value in row.items() if key not in keys}
             found[where] |= {SHOWN_COLUMN: keys[0]} if options.text_column else {}
     return found
@@ -145,8 +146,9 @@ def _open(
     if not path.is_file():
         raise missing_file(path, "texts to label are expected")
     notes: list[Note] = []
-    tabular = form == "auto" and files.form_of(path, words=words) in files.TABULAR
-    if tabular and not options.text_column and (rows := rows_of_words(path, options, notes)):
+    file = files.DataFile(path)
+    tabular = form == "auto" and file.form(words=words) in files.TABULAR
+    if tabular and not options.text_column and (rows := rows_of_words(file, options, notes)):
         found = find_words(rows, options, tagged=False)
         if found is not None and found.tag is not None:
             return "conll", [], {}
@@ -155,7 +157,7 @@ def _open(
             read = sentences_of(rows, found, str(path))
             return "table", [(s.where, {"words": [*s.words], "document": s.document}) for s in read], {}
         notes.clear()
-    opened = files.open_rows(path, FILES[form], options.delimiter, notes, words=words)
+    opened = file.open(FILES[form], options.delimiter, notes, words=words)
     if words and opened.form in files.IN_COLUMNS:
         return "conll", [], {}
     if not opened.is_table:

@@ -50,7 +50,7 @@ from boustro.lab.pretrain.run import MODEL_KIND
 from boustro.models.loss import find_finish, lm_loss
 from boustro.output import as_json
 from boustro.store import check_file, fingerprint, write_file
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 from boustro.text.patterns import FIELD, text_of
 from boustro.text.tokenizers import end_of_text_id
 
@@ -94,7 +94,7 @@ class PairReader:
         """
         make = self._plain if self._template_pieces is None else self._prompted
         model, pairs, long, before = self.model, [], 0, self._cut()
-        for place, record in open_rows(path, "json"):
+        for place, record in DataFile(path).open("json"):
             pair = make(record, place)
             num_pieces = sum(map(len, (pair.prompt, pair.target, pair.after, model.after))) + 1
             if model.window is not None and num_pieces > model.window:

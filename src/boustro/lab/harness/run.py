@@ -35,7 +35,7 @@ from boustro.lab.generation.both_ends.pair import nearest_left
 from boustro.lab.generation.both_ends.reader import Ids
 from boustro.lab.judges import best, open_judge
 from boustro.progress import Progress
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
 
@@ -95,7 +95,7 @@ def read_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[dic
     """The rows that the templates can use; `ValueError`, with file:line, for others and for a file without any."""
     needed = set().union(*(_names(config[template]) for template in TEMPLATES))
     rows: list[dict[str, Any]] = []
-    for place, row in open_rows(path, "json"):
+    for place, row in DataFile(path).open("json"):
         if limit is not None and len(rows) == limit:
             break
         if not isinstance(row, dict) or (missing := needed - row.keys()):

@@ -42,7 +42,7 @@ from boustro.text.documents import is_stream
 from boustro.types import Note, Sentence
 
 if TYPE_CHECKING:
-    from boustro.text.files import Rows
+    from boustro.text.files import DataFile, Rows
 
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
@@ -94,12 +94,10 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledDat
     try:
         return label(read_raw(data, options), options.scheme)
     except ValueError as error:
-        from boustro.text.files import maybe_texts
-
         if "the sentence of a word" in str(error) or "expected a word and a tag, and" in str(error):
             raise
-        if isinstance(data, (str, Path)) and (columns := maybe_texts(Path(data))):
-            raise ValueError(_is_a_table(Path(data), columns)) from None
+        if isinstance(data, (str, Path)) and (said := _is_a_table(Path(data))):
+            raise ValueError(said) from None
         if isinstance(data, (str, Path)) and "no labels under" in str(error):
             said = command_line("label", data, out="labelled.jsonl")
             raise ValueError(f"{error}; or label it first: {said}") from None
@@ -156,11 +154,11 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
         return None, {*map(str, columns)}.__contains__
     from boustro.text.columns import LOOKED_AT, UD_COLUMNS, ColumnLayout
     from boustro.text.documents import read_lines
-    from boustro.text.files import columns_of, is_separated
+    from boustro.text.files import DataFile
     from boustro.text.rows import SEPARATORS
 
     path = Path(data)
-    rows = _open(path)
+    rows = _open(file := DataFile(path))
     if rows.form in ("sheet", "columns"):
         return None, {*rows.keys}.__contains__
     if rows.form == "json":
@@ -172,29 +170,40 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
     mark = None if delimiter is None else SEPARATORS.get(delimiter, delimiter)
     delimiter = delimiter if mark and any(mark in line for _, line in lines) else None
     layout = ColumnLayout.of(lines, delimiter)
-    names = columns_of(path, delimiter) if is_separated(path) else layout.names if layout else ()
+    names = file.columns(delimiter) if file.is_separated else layout.names if layout else ()
     size = layout.num_columns if layout else 0
     return delimiter, {*map(str, range(-size, size)), *names}.__contains__
 
 
-def _is_a_table(path: Path, columns: Sequence[str]) -> str:
-    """Say that a table has no rows of words with tags, and which columns may be meant."""
+def _is_a_table(path: Path) -> str:
+    """Say that a table has no rows of words with tags, and which columns may be meant; nothing of what may be CoNLL
+    columns, which have blank lines."""
     from boustro.tasks.data.named import propose_columns, say_columns
-    from boustro.text.files import read_table
+    from boustro.text.files import DataFile
 
-    texts, label = propose_columns(row for _, row in read_table(path, notes=[]))
-    shown = f"{path}: a table with the columns {', '.join(columns)}, and no words with tags, one a line"
+    file = DataFile(path)
+    if not file.is_separated or not path.is_file():
+        return ""
+    lines = [line.strip() for _, line, _ in filter(None, file.open("text", notes=[]).lines())]
+    table = file.open(notes=[])
+    if "" in lines[:-1] or not table.keys:
+        return ""
+    texts, label = propose_columns(row for _, row in table.rows())
+    shown = (
+        f"{path}: a table with the columns {', '.join(filter(None, table.keys))}, and no words with tags, one a line"
+    )
     named = say_columns(str(path), texts, label or "LABEL").removeprefix("; ")
     return f"{shown}; if each row is a text with its label, {named}" if named else shown
 
 
 def _is_running_text(path: Path) -> bool:
     """Whether the first lines of a file look like text: several words each, not equally many, and no tag at the end."""
-    from boustro.text.files import form_of, open_rows
+    from boustro.text.files import DataFile
 
-    if not path.is_file() or form_of(path) != "text":
+    file = DataFile(path)
+    if not path.is_file() or file.form() != "text":
         return False
-    lines = [line.split() for _, line in islice(open_rows(path, "text", notes=[]), 50) if line.strip()]
+    lines = [line.split() for _, line in islice(file.open("text", notes=[]), 50) if line.strip()]
     lengths = [len(words) for words in lines]
     tagged = any(words[-1] == "O" or words[-1][1:2] == "-" for words in lines)
     return not tagged and len(set(lengths)) > 1 and sum(lengths) >= 4 * len(lengths)
@@ -249,13 +258,14 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     if not path.exists():
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
         raise missing_file(path, expected)
-    from boustro.text.files import TABULAR, form_of
+    from boustro.text.files import TABULAR, DataFile
 
     notes: list[Note] = []
-    tabular = path.is_file() and form_of(path) in TABULAR
-    if tabular and (raw := _of_table("read_word_table", path, options=options)) is not None:
+    file = DataFile(path)
+    tabular = file.form() in TABULAR
+    if tabular and (raw := _of_table("read_word_table", file, options=options)) is not None:
         return raw
-    rows = _open(path, options.delimiter, notes)
+    rows = _open(file, options.delimiter, notes)
     if rows.is_table:
         return read_records(rows.numbered(), str(path), "table", options)
     if rows.form == "json":
@@ -270,11 +280,9 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     return replace(raw, notes=[*notes, *raw.notes])
 
 
-def _open(path: Path, delimiter: str | None = None, notes: list[Note] | None = None) -> "Rows":
+def _open(file: "DataFile", delimiter: str | None = None, notes: list[Note] | None = None) -> "Rows":
     """Labelled sentences, where .csv and .tsv files have words and tags, one a line."""
-    from boustro.text.files import is_separated, open_rows
-
-    return open_rows(path, "conll" if is_separated(path) else None, delimiter, notes)
+    return file.open("conll" if file.is_separated else None, delimiter, notes)
 
 
 def _sentence(item: Any, number: int) -> Sentence:

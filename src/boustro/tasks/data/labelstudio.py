@@ -19,7 +19,7 @@ from boustro.store import fingerprint
 from boustro.tasks.data.annotations import Exported, Unread, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Span, fitting
-from boustro.text.files import free_names
+from boustro.text.tables import free_names
 from boustro.types import Entity
 
 ANNOTATIONS = ("annotations", "completions")

@@ -32,7 +32,7 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.tables import named_rows
 from boustro.text.documents import is_stream
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
@@ -96,7 +96,9 @@ def read_named(
 def _file_rows(path: Path, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
     if not path.is_file() and not is_stream(str(path)):
         raise missing_file(path, f"labelled {what}s are expected, as JSON lines or a table")
-    rows = open_rows(path, delimiter=options.delimiter, notes=notes, keys=options.text_column or None, otherwise="json")
+    rows = DataFile(path).open(
+        delimiter=options.delimiter, notes=notes, keys=options.text_column or None, otherwise="json"
+    )
     if rows.is_table:
         return _with_empty_texts([*rows.rows()])
     refuse_delimiter(options, path)

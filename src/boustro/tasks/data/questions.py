@@ -20,7 +20,7 @@ from boustro.given import as_list, refuse_half_characters
 from boustro.tasks.data.reading import Note, accepted, missing_file, note_unread, unread_fields
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
-from boustro.text.files import open_rows
+from boustro.text.files import DataFile
 from boustro.text.rows import parse_record
 from boustro.text.words import Placed
 from boustro.types import Sentence
@@ -119,7 +119,7 @@ def parse_question(line: str, place: str) -> Question:
 
 def holds_questions(path: Path) -> bool:
     """Whether the first record of a file has a question and a context."""
-    for records in (lambda: open_rows(path, "json"), lambda: _file_records(path)):  # mostly one a line
+    for records in (lambda: DataFile(path).open("json"), lambda: _file_records(path)):  # mostly one a line
         with suppress(OSError, ValueError, StopIteration):
             _, record = next(iter(records()))
             if isinstance(record, Mapping) and "question" in record and "context" in record:
@@ -141,7 +141,7 @@ def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
 
 def _file_records(path: Path) -> Iterable[tuple[str, Any]]:
     """The records of a file, or of its only one, which is SQuAD's."""
-    records = [(f"{path}:{number}", record) for number, record in open_rows(path, "json").numbered()]
+    records = [(f"{path}:{number}", record) for number, record in DataFile(path).open("json").numbered()]
     whole = records[0][1] if len(records) == 1 else None
     return _flatten(whole, str(path)) if isinstance(whole, Mapping) and "data" in whole else records
 

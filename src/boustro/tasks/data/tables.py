@@ -34,7 +34,7 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.records import read_records
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
-from boustro.text.files import is_separated, open_rows
+from boustro.text.files import DataFile
 from boustro.text.separated import cell_text
 from boustro.types import Sentence
 
@@ -117,29 +117,29 @@ def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     return _read_words(rows, found, name, form, options, in_memory=True)
 
 
-def read_word_table(path: Path, options: DataOptions = DEFAULT_OPTIONS) -> RawData | None:
+def read_word_table(file: DataFile, options: DataOptions = DEFAULT_OPTIONS) -> RawData | None:
     """Sentences of a file with one row per word, as Kaggle has it; `None` where it has no columns of words and of tags,
     and for columns between tabs with a blank line behind each sentence, which are CoNLL's.
 
-    Raises as `open_rows`, and `ValueError` if nothing parts the sentences, and for a missing word.
+    Raises as `DataFile.open`, and `ValueError` if nothing parts the sentences, and for a missing word.
     """
     notes: list[Note] = []
-    rows = rows_of_words(path, options, notes)
+    rows = rows_of_words(file, options, notes)
     found = None if rows is None else find_words(rows, options)
     if rows is None or found is None:
         return None
-    raw = _read_words(rows, found, str(path), "table", options)
+    raw = _read_words(rows, found, file.name, "table", options)
     return replace(raw, notes=[*notes, *raw.notes])
 
 
-def rows_of_words(path: Path, options: DataOptions, notes: list[Note]) -> list[Any] | None:
+def rows_of_words(file: DataFile, options: DataOptions, notes: list[Note]) -> list[Any] | None:
     """(number, row) of a table with a column of words; `None` in place of a blank row, and of a table without one."""
     try:
-        table = open_rows(path, None, options.delimiter, notes)
+        table = file.open(None, options.delimiter, notes)
         if _named([key for key in table.keys if key], options.word_column, WORD_NAMES) is None:
             return None
     except (OSError, ValueError):
-        if is_separated(path):  # what is no table may be words in columns
+        if file.is_separated:  # what is no table may be words in columns
             return None
         raise
     rows = [(int(re.findall(r"\d+", place)[-1]), None if row.is_blank else row) for place, row in table]

@@ -27,7 +27,8 @@ from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of, missing_file
 from boustro.tasks.data.records import WORD_KEYS
-from boustro.text.files import TableRow, open_rows
+from boustro.text.files import DataFile
+from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
 from boustro.types import Sentence, TypedLabel
 
@@ -129,7 +130,7 @@ def read_meanings(given: str | Path | Mapping[Any, Any]) -> dict[str, str]:
             ("the description", {LABEL_KEY: k, MEANING_KEYS[0]: v}) for k, v in given.items()
         ]
     elif (path := Path(given)).is_file():
-        rows = open_rows(path)
+        rows = DataFile(path).open()
     else:
         raise missing_file(path, "descriptions of labels are expected, as a table with label and description")
     means: dict[str, str] = {}

@@ -22,7 +22,7 @@ from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_nam
 from boustro.tasks.data.pairs import PAIR_KEYS, TEXTS, TextPair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
-from boustro.text.files import Rows, open_rows
+from boustro.text.files import DataFile, Rows
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
@@ -115,7 +115,7 @@ def _open(path: Path, notes: list[Note] | None, keys: Sequence[str] = TEXT_KEYS)
         raise ValueError(f"{path} is a folder; name a text file, one text a line")
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
-    return open_rows(path, notes=notes, keys=(*keys, *TEXTS))
+    return DataFile(path).open(notes=notes, keys=(*keys, *TEXTS))
 
 
 def neighbours(
