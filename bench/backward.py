@@ -4,7 +4,7 @@
     python bench/backward.py --pieces 50257 --steps 20
 
     sampled   the LM's frozen embeddings through a projection, the softmax over a sample (`boustro backward`)
-    small     the same body with its own embeddings over 8,192 pieces, the softmax over all (`boustro pretrain`)
+    small     the same body with its own embeddings over 8,192 pieces, the softmax over all (`boustro lab pretrain`)
     plain     the same body with its own embeddings over all pieces, transformers' own loss and AdamW
 
 The steps of the systems alternate; a figure is the median over steps. Pieces are drawn with Zipf's frequencies, in the

@@ -39,7 +39,7 @@ TEXTS = open_questions.TEXTS | {
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is other than in the control: options of `boustro pretrain`, the config of the body, pieces, text."""
+    """What is other than in the control: options of `boustro lab pretrain`, the config of the body, pieces, text."""
 
     options: tuple[str, ...] = ()
     body: dict[str, Any] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Bench:
             pieces = ("--train-tokenizer", str(vocabulary))
         else:
             pieces = ("--tokenizer", self.shards("wikipedia", vocabulary) / "tokenizer")
-        boustro("tokenize", *files, *pieces, "--out", folder)
+        boustro("lab", "tokenize", *files, *pieces, "--out", folder)
         return folder
 
     def train(self, name: str, seed: int) -> list[Path]:
@@ -118,7 +118,7 @@ class Bench:
             halves.append(self.out / "lms" / f"{name}-{seed}" / direction)
             where = ["--shards", *shards, "--validation", validation, "--out", halves[-1], "--direction", direction]
             how = [*given, *start, "--tokens", str(self.tokens), "--seed", str(seed), "--resume"]
-            boustro("pretrain", *where, *how)
+            boustro("lab", "pretrain", *where, *how)
         return halves
 
     def config(self, name: str) -> Path:

@@ -38,7 +38,7 @@ class ClozeHead:
 
     @classmethod
     def load(cls, path: str | Path, device: str | None = None) -> "ClozeHead":
-        """The fusion in a folder of `boustro fuse`. Raises as `load_encoder`, also for LMs that have changed."""
+        """The fusion in a folder of `boustro lab fuse`. Raises as `load_encoder`, also for LMs that have changed."""
         encoder = load_encoder(f"fused:{path}", layers="last", device=device, dtype="float32")
         assert isinstance(encoder, FusedEncoder)
         forward, backward = encoder.lms

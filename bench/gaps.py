@@ -77,7 +77,7 @@ def main(
         context: Pieces on each side.
         unigrams: Compare sources and weights of the unigram distribution.
         masked: A masked LM over the pair's vocabulary, to be compared and combined with the pair.
-        fusion: A fusion of the pair, written by boustro fuse, whose cloze head is compared and combined with the pair.
+        fusion: A fusion of the pair (boustro lab fuse), whose cloze head is compared and combined with the pair.
         lengths: Compare rankings of lengths from 1 to --pieces, all equally frequent.
         json: Write the figures to this file.
     """
@@ -164,7 +164,7 @@ class System(NamedTuple):
 
 
 RANKINGS = ("joint", "mean", "around")
-"""The score of both LMs, the sum over pieces; the same divided by their number; and what `boustro infill` compares."""
+"""The score of both LMs, the sum over pieces; the same divided by their number; and what `lab infill` compares."""
 
 
 def likeliest(ends: Ends, middles: list[list[tuple[int, ...]]], system: System) -> list[tuple[int, ...]]:

@@ -80,7 +80,7 @@ def main(
     for name, texts in {"shards": corpus, "validation": validation}.items():
         if texts and not (out / name / "config.json").is_file():
             begun = time.monotonic()
-            boustro("tokenize", *texts, "--tokenizer", tokenizer, "--out", out / name)
+            boustro("lab", "tokenize", *texts, "--tokenizer", tokenizer, "--out", out / name)
             seconds[f"tokenizing ({name})"] = time.monotonic() - begun
     runs = {}
     for direction in ("forward", "backward"):
@@ -90,7 +90,7 @@ def main(
             held_out = ["--validation", out / "validation", "--evaluations", "1"] if validation else []
             sizes = ["--tokens", tokens, "--segment-length", segment_length, "--batch-segments", batch_segments]
             options = [*held_out, *sizes, "--preset", preset, "--lr", lr, "--direction", direction, "--resume"]
-            boustro("pretrain", "--shards", out / "shards", "--out", folder, *map(str, options))
+            boustro("lab", "pretrain", "--shards", out / "shards", "--out", folder, *map(str, options))
             seconds[f"training ({direction})"] = time.monotonic() - begun
         runs[direction] = json.loads((folder / "training.json").read_text("utf-8"))
     begun = time.monotonic()

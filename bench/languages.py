@@ -10,10 +10,10 @@ SIB-200 (Adelani et al. 2024; CC BY-SA 4.0; 204 sentences in seven topics, of FL
 with K sentences a topic of the language, drawn at random.
 
     pip install sklearn-crfsuite
-    boustro language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
+    boustro lab language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
     python bench/languages.py pair --folder swahili --train train.conll --dev dev.conll
 
-`--folder` is what `boustro language` wrote. Rows: its forward LM alone, its pair, without and with the memory of its
+`--folder` is what `boustro lab language` wrote. Rows: its forward LM, its pair, without and with the memory of its
 text, a masked LM (EuroBERT's body of the same size as one half) that reads as many pieces as both LMs together, all
 with the options of its tagger (`--memory --spelling`), the pair without these, and a linear-chain CRF (CRFsuite,
 L-BFGS) over each word's characters and shape and those of its neighbours. Mean ± standard deviation over seeds; the CRF
@@ -143,7 +143,7 @@ def pair(
     """Train what is missing, and print a row per system.
 
     Args:
-        folder: A folder of boustro language.
+        folder: A folder of boustro lab language.
         train: Labelled sentences to train on.
         dev: Labelled sentences to score on.
         seeds: Seeds of the heads.
@@ -154,7 +154,7 @@ def pair(
     masked = folder / "masked"
     how = ("--objective", "masked", "--mask-rate", str(mask_rate), "--preset", "eurobert-mini", "--resume")
     size = ("--segment-length", "256", "--batch-segments", "16", "--tokens", str(2 * pieces), "--seed", "1")
-    boustro("pretrain", "--shards", folder / "shards", *how, *size, "--out", masked)
+    boustro("lab", "pretrain", "--shards", folder / "shards", *how, *size, "--out", masked)
     pair = f"{folder / 'forward'}+{folder / 'backward'}"
     rows = {
         "forward LM": (folder / "forward", 1),

@@ -1,4 +1,4 @@
-"""Encoders without and with a memory of raw text, side by side: `boustro memory` for each, then one table of all.
+"""Encoders without and with a memory of raw text, side by side: `boustro lab memory` for each, then one table of all.
 
     python bench/memories.py --corpus tweets.jsonl.xz --max-documents 70000 --train wnut17/train.txt \
         --dev wnut17/dev.txt --encoders starter-forward starter masked:$MINILM --out memories \
@@ -58,7 +58,7 @@ def main(
 def with_memory(encoder: str, folder: Path, *text: str | Path) -> str:
     """The spec of the encoder with a memory in this folder, which is written where it is not complete."""
     if not (folder / "manifest.json").is_file():
-        boustro("memory", *text, "--encoder", encoder, "--out", folder)
+        boustro("lab", "memory", *text, "--encoder", encoder, "--out", folder)
     return f"memory:{folder}"
 
 

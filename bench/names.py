@@ -1,7 +1,7 @@
 """Names before labels: the files that the network in the package was trained on, and what it is worth.
 
     python bench/names.py data --sources NAMES --wikipedia-folder WIKIPEDIA --held-out dev.txt … --out names
-    boustro names names/*.jsonl --kinds names/kinds.json --epochs 2 --out my-names
+    boustro lab names names/*.jsonl --kinds names/kinds.json --epochs 2 --out my-names
     python bench/names.py measure --train train.txt --dev dev.txt --few starter-memory starter-names
     python bench/names.py few --sets wnut=train.txt,dev.txt everyday=bench/everyday.txt
     python bench/names.py keys --texts messages.jsonl --encoders starter-memory starter-names

@@ -70,7 +70,15 @@ class Bench:
         """The token shards of a text."""
         folder = self.out / "shards" / text
         if not (folder / "config.json").is_file():
-            boustro("tokenize", *(self.data / name for name in TEXTS[text]), "--tokenizer", "starter", "--out", folder)
+            boustro(
+                "lab",
+                "tokenize",
+                *(self.data / name for name in TEXTS[text]),
+                "--tokenizer",
+                "starter",
+                "--out",
+                folder,
+            )
         return folder
 
     def train(self, name: str, *options: str | Path, text: str = "wikipedia", tokens: int | None = None) -> Path:
@@ -78,7 +86,19 @@ class Bench:
         folder = self.out / "lms" / name
         size = ["--segment-length", "256", "--batch-segments", "16", "--tokens", str(tokens or self.tokens)]
         boustro(
-            *("pretrain", "--shards", self.shards(text), "--out", folder, "--resume", "--seed", "1", "--lr", "4e-3"),
+            *(
+                "lab",
+                "pretrain",
+                "--shards",
+                self.shards(text),
+                "--out",
+                folder,
+                "--resume",
+                "--seed",
+                "1",
+                "--lr",
+                "4e-3",
+            ),
             *size,
             *options,
         )

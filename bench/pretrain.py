@@ -3,10 +3,10 @@
     trainer     the stock recipe: transformers Trainer, its own loss over all logits, AdamW, cosine
     loop        a plain PyTorch loop as in nanoGPT: all logits, cross_entropy, fused AdamW, cosine
     compiled    the same loop through torch.compile
-    boustro     what `boustro pretrain` runs: chunked loss, Muon + AdamW, warm-up-stable-decay, compiled
+    boustro     what `boustro lab pretrain` runs: chunked loss, Muon + AdamW, warm-up-stable-decay, compiled
     same-steps  the same with the others' AdamW, to compare only the speed of a step
 
-    boustro tokenize corpus.txt --out shards --train-tokenizer 8192
+    boustro lab tokenize corpus.txt --out shards --train-tokenizer 8192
     python bench/pretrain.py --shards shards --preset mini --segment-length 256 --batch-segments 16 --seconds 60
 
 Same architecture and initial weights, same segments in the same order, same batch, context and precision; AdamW's
@@ -196,7 +196,7 @@ def by_loop(setting: Setting, lm: PreTrainedModel, steps: int, compiled: bool = 
 
 
 def by_boustro(setting: Setting, lm: PreTrainedModel, steps: int, **changes: Any) -> Curve:
-    """What `boustro pretrain` runs."""
+    """What `boustro lab pretrain` runs."""
     clock, config = Clock(), replace(setting.config, **changes)
     arguments = pretrain_arguments(config, steps, validate=False)
     arguments.logging_steps, arguments.save_strategy = 1, "no"  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""The results of `boustro scaling` as Markdown and pictures: a table, a curve and a picture for each objective.
+"""The results of `boustro lab scaling` as Markdown and pictures: a table, a curve and a picture for each objective.
 
 python bench/scaling.py --results scaling/results.json --out scaling
 """

@@ -1,4 +1,4 @@
-"""Tokenizing a corpus: `boustro tokenize` against `datasets.map` with the group-texts recipe of transformers' examples.
+"""Tokenizing a corpus: `boustro lab tokenize` against `datasets.map` with the group-texts recipe of transformers.
 
 Same text (JSON lines), same tokenizer, same number of processes. Both read the file and write the input of a training
 run: Boustro shards, `datasets` an Arrow file of fixed-length segments. Each runs in its own process, with an empty
@@ -56,7 +56,7 @@ def group_texts(corpus: Path, tokenizer: str, workers: int, out: Path) -> int:
     return SEGMENT * len(tokenized.map(group, batched=True, num_proc=workers))
 
 
-SYSTEMS = {"boustro tokenize": boustro, "datasets.map, group-texts": group_texts}
+SYSTEMS = {"boustro lab tokenize": boustro, "datasets.map, group-texts": group_texts}
 
 
 def main(corpus: Path, tokenizer: str, workers: int = os.cpu_count() or 1, rounds: int = 3) -> None:

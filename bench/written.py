@@ -53,11 +53,13 @@ def main(
                 model = out / f"{Path(system).name}-{passes}-{seed}"
                 if not (model / "config.json").exists():
                     given = ["--train", train, "--dev", dev, "--target-key", target_key, "--epochs", passes, *read]
-                    boustro("seq2seq", "--model", system, *given, "--seed", seed, "--out", model, "--resume")
+                    boustro("lab", "seq2seq", "--model", system, *given, "--seed", seed, "--out", model, "--resume")
                 for strategy, options in STRATEGIES[kind].items():
                     written = out / f"{model.name}-{strategy}.jsonl"
                     if not written.exists():
-                        written.write_text(boustro("generate", "--model", model, *read, *options, "--quiet", dev))
+                        written.write_text(
+                            boustro("lab", "generate", "--model", model, *read, *options, "--quiet", dev)
+                        )
                     scores = rate(written, [*targets, "--train", str(train)])
                     rated.setdefault(f"{name}, {strategy}", []).append(scores["texts"])
                     other = rate(turn(written), targets)
@@ -76,7 +78,7 @@ def boustro(*words: object) -> str:
 
 
 def rate(written: Path, options: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The scores of `boustro score` against targets."""
+    """The scores of `boustro lab score` against targets."""
     return jsonlib.loads(boustro("rate", written, *options, "--json", "-"))
 
 

@@ -69,13 +69,13 @@ CORPORA = ("corpus/a", "corpus", "held-out", "wikipedia/train-AA", "wikipedia/tr
 CORPORA += ("data/wikipedia/train-AB", "data/wikipedia/validation")
 CORPORA += tuple(f"data/{source}/train" for source in ("novels", "reddit", "irc", "topicalchat", "articles"))
 MADE = (
-    "tokenize corpus.jsonl --tokenizer gpt2 --out shards",
-    "pretrain --shards shards --preset mini --out my-forward",
+    "lab tokenize corpus.jsonl --tokenizer gpt2 --out shards",
+    "lab pretrain --shards shards --preset mini --out my-forward",
     "fit --train train.conll --dev dev.conll --encoder starter --out ner",
     "fit --train train.conll --dev dev.conll --encoder starter --out names",
     "fit --train texts.jsonl --dev dev-texts.jsonl --out topics",
     "demo --copy-sample sample",
-    "pretrain --objective prefix-suffix --preset biglm-mini --shards shards --out my-biglm",
+    "lab pretrain --objective prefix-suffix --preset biglm-mini --shards shards --out my-biglm",
 )
 DATA_SETS = ("conll2003", "wnut17", "crossner_politics")
 
@@ -186,7 +186,7 @@ def expand(block: str, folder: Path) -> list[list[str]]:
 def arguments_of(command: list[str]) -> list[str] | None:
     """What `boustro` is given; a launcher of several processes is left out. `None` for other programs."""
     if command[0] in ("torchrun", "accelerate"):
-        start = command.index("pretrain")
+        start = command.index("lab")
         assert command[start - 2 : start] == ["-m", "boustro"], "the module that runs, see test_package"
         return command[start:]
     return command[1:] if command[0] == "boustro" else None
@@ -194,14 +194,15 @@ def arguments_of(command: list[str]) -> list[str] | None:
 
 def make_small(arguments: list[str]) -> list[str]:
     """The same command with the numbers of `SMALL` and the words of `TINY`."""
-    name, *rest = [TINY.get(word, word) for word in arguments]
+    start = int(arguments[0] == "lab")
+    name, *rest = [TINY.get(word, word) for word in arguments[start:]]
     small = next((own for word, own in SMALL_WITH.get(name, {}).items() if not word or word in rest), None)
     small = SMALL.get(name, "") if small is None else small
     for option, values in re.findall(r"(--\S+)((?: [^-]\S*)*)", small):
         rest = _set_option(rest, option, values.split())
     if name == "fit" and "--encoder" not in rest:  # a tagger's default takes most of the time of all pages
         rest += ["--encoder", "starter"]
-    return [name, *rest]
+    return [*arguments[:start], name, *rest]
 
 
 def run_block(block: str, folder: Path) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import boustro
-from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.known import COMMANDS, called
 from boustro.encoders.spec import load_encoder
 from boustro.metrics.labels import score_labels
 from boustro.metrics.spans import score_spans
@@ -127,7 +127,8 @@ class Case:
 def command_line(case: Case) -> list[str]:
     """A command of which one to three words are wrong; sometimes it is run where the surroundings are."""
     random = case.random
-    words = case.world.command(random.choice([*COMMANDS]))
+    name = random.choice([*COMMANDS])
+    words = [name, *case.world.command(name)[len(called(name).split()) :]]
     ways = [_odd_option, _odd_option, _odd_option, _odd_option, _odd_value, _odd_place, _odd_spec, _missing, _misspelt]
     for _ in range(random.randint(1, 3)):
         words = random.choice(ways)(case, words)
@@ -295,7 +296,7 @@ def _reader(case: Case, pattern: str, path: str) -> list[str]:
     formats, schemes = ["text", "jsonl", "conll", "html"], ["auto", "bio", "iob1", "bioes", "labels"]
     chosen = {"FORMAT": case.random.choice(formats), "SCHEME": case.random.choice(schemes)}
     name, *words = pattern.split()
-    good = case.world.command(name)[1:] if name in COMMANDS else []
+    good = case.world.command(name)[len(called(name).split()) :] if name in COMMANDS else []
     filled = [good if w == "+" else [case.world.fill(chosen.get(w, w).replace("{}", path))] for w in words]
     return [name, *(word for part in filled for word in part)]
 

@@ -11,13 +11,13 @@ def write_shards(folder: Path, documents: Iterable[str], *tokenizer: str) -> Pat
     text = folder.with_suffix(".txt")
     text.write_text("\n\n".join(documents), "utf-8")
     tokenizer = tokenizer or ("--train-tokenizer", "300")
-    assert main(["tokenize", str(text), "--out", str(folder), "--workers", "1", *tokenizer]) == 0
+    assert main(["lab", "tokenize", str(text), "--out", str(folder), "--workers", "1", *tokenizer]) == 0
     return folder
 
 
 def pretrain_words(usual: Mapping[str, object], options: Iterable[object]) -> list[str]:
-    """The words of `boustro pretrain`, uncompiled; `options` take the place of usual ones with the same name."""
-    return replacing(["pretrain", "--no-compile", *(word for pair in usual.items() for word in pair)], *options)
+    """The words of `boustro lab pretrain`, uncompiled; `options` take the place of usual ones with the same name."""
+    return replacing(["lab", "pretrain", "--no-compile", *(word for pair in usual.items() for word in pair)], *options)
 
 
 def replacing(words: Iterable[object], *options: object) -> list[str]:

@@ -119,7 +119,10 @@ def text(lm, tmp_path_factory):
     for name, starts in (("shards", range(40)), ("validation", range(3, 14))):
         corpus = folder / f"{name}.txt"
         corpus.write_text("\n\n".join(" ".join(WEEK[(start + i) % 7] for i in range(12)) for start in starts))
-        assert main(["tokenize", str(corpus), "--out", str(folder / name), "--workers", "1", "--tokenizer", lm]) == 0
+        assert (
+            main(["lab", "tokenize", str(corpus), "--out", str(folder / name), "--workers", "1", "--tokenizer", lm])
+            == 0
+        )
     return folder
 
 
@@ -133,12 +136,12 @@ def labelled(tmp_path_factory):
 
 def from_text(lm, text, out, *options, steps=6):
     given = ["--lm", lm, "--shards", text / "shards", "--out", out, "--tokens", steps * STEP_PIECES]
-    return replacing(["adapt", *given, "--segment-length", 16, "--batch-segments", 4], *options)
+    return replacing(["lab", "adapt", *given, "--segment-length", 16, "--batch-segments", 4], *options)
 
 
 def from_labels(lm, labelled, out, *options):
     given = ["--lm", lm, "--train", labelled / "train.conll", "--dev", labelled / "dev.conll", "--out", out]
-    return replacing(["adapt", *given, "--batch-pieces", 64], *options)
+    return replacing(["lab", "adapt", *given, "--batch-pieces", 64], *options)
 
 
 def training(folder):
@@ -421,7 +424,7 @@ def test_what_does_not_fit_is_said(lm, text, adapted, tiny_lm, bert, tmp_path, c
 
 def test_data_without_labels_is_refused(lm, file, tmp_path, capsys):
     path = file("plain.conll", "Ada\tO\nsold\tO\n\n")
-    assert main(["adapt", "--lm", lm, "--train", str(path), "--out", str(tmp_path / "out")]) == 1
+    assert main(["lab", "adapt", "--lm", lm, "--train", str(path), "--out", str(tmp_path / "out")]) == 1
     assert "there is nothing to learn" in capsys.readouterr().err
 
 
@@ -462,5 +465,5 @@ def test_a_folder_that_does_not_fit_is_refused(adapted, lm, text, tmp_path):
 
 
 def test_one_of_the_two_ways_must_be_chosen(lm, tmp_path, capsys):
-    assert main(["adapt", "--lm", lm, "--out", str(tmp_path / "out")]) == 1
+    assert main(["lab", "adapt", "--lm", lm, "--out", str(tmp_path / "out")]) == 1
     assert "give either --shards FOLDER (running text) or --train FILE" in capsys.readouterr().err

@@ -108,7 +108,7 @@ def test_a_frame_stands_around_prompt_and_text(make):
     ("attention", "kind", "message"),
     [
         ("full", "eurobert", "would change the results, because this model's prompt sees what follows it"),
-        (None, "eurobert", "train with boustro pretrain --objective prefix-suffix"),
+        (None, "eurobert", "train with boustro lab pretrain --objective prefix-suffix"),
         ("prefix", "bert", "a bert cannot reuse the states of a prompt"),
     ],
 )

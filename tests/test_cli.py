@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from boustro.apps.cli.arguments import Line, check_places
-from boustro.apps.cli.known import COMMANDS, GROUPS, usage
+from boustro.apps.cli.known import COMMANDS, LAB_GROUPS, called, usage
 from boustro.apps.cli.main import main, set_environment
 from boustro.apps.export.folder import write_card
 from boustro.lab.adapt.backward import BackwardConfig
@@ -85,8 +85,25 @@ def test_help_does_not_import_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout == usage() + "\n"
     for name, command in COMMANDS.items():
-        assert (f"\n  {name} " in done.stdout) == bool(command.group)
-    assert re.findall(r"^([A-Z].*)\n  ", done.stdout, re.MULTILINE) == [*GROUPS]
+        assert (f"\n  {name} " in usage()) != (f"\n  {name} " in usage(lab=True)) == command.is_of_lab
+    assert len(re.findall(r"^  \w", usage(), re.MULTILINE)) == 20
+    assert re.findall(r"^([A-Z]\w+)\n  ", usage(lab=True), re.MULTILINE) == [*LAB_GROUPS]
+
+
+def test_commands_of_the_lab_are_behind_one_word(capsys):
+    """The words without it run too, for one release, and say the new ones."""
+    told = []
+    for words in (["lab", "score", "--help"], ["help", "lab", "score"], ["score", "--help"], ["lab"], ["help", "lab"]):
+        assert main(words) == (2 if words == ["lab"] else 0)
+        told.append(capsys.readouterr())
+    assert told[0].out == told[1].out == told[2].out and "usage: boustro lab score " in told[0].out
+    assert told[3].out == told[4].out == usage(lab=True) + "\n"
+    assert [shown.err for shown in told] == [
+        *("", "", "note: boustro score is boustro lab score now; the old words go with the next release\n"),
+        *("", ""),
+    ]
+    for words, meant in ((["lab", "fit"], "fit"), (["scor"], "lab score"), (["lab", "scor"], "lab score")):
+        assert main(words) == 2 and f"did you mean '{meant}'?" in capsys.readouterr().err
 
 
 def test_help_prints_a_page_of_the_documentation(capsys):
@@ -107,10 +124,13 @@ def test_every_extra_is_told_of():
 
 
 def test_every_command_has_help_for_which_nothing_slow_is_imported():
-    code = "import sys; from boustro.apps.cli.main import main; [main([name, '--help']) for name in sys.argv[1:]]"
+    code = (
+        "import sys; from boustro.apps.cli.main import main; [main([*name.split(), '--help']) for name in sys.argv[1:]]"
+    )
     code += "; print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code, *COMMANDS], capture_output=True, text=True, check=False)
-    assert re.findall(r"^usage: boustro (\S+)", done.stdout, re.MULTILINE) == [*COMMANDS]
+    names = [*map(called, COMMANDS)]
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=False)
+    assert re.findall(r"^usage: boustro ((?:lab )?\S+)", done.stdout, re.MULTILINE) == names
     assert not {"torch", "transformers"} & set(done.stderr.split())
 
 
@@ -508,20 +528,20 @@ def test_booleans_are_spelt_one_way(capsys):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_begins_with_examples_that_the_command_takes_and_shows_what_is_used_first(name, capsys):
     """And no default or type is shown as Python has it."""
-    command = COMMANDS[name]
-    assert main([name, "--help"]) == 0
+    command, words = COMMANDS[name], called(name).split()
+    assert main([*words, "--help"]) == 0
     short = capsys.readouterr().out
     assert short.splitlines()[:3] == [*(f"  boustro {example}" for example in command.examples), ""]
-    assert main([name, "--help-all"]) == 0
+    assert main([*words, "--help-all"]) == 0
     told = capsys.readouterr().out
     assert not re.search(r"default: (None|True|False|)\)|Range\(|True,False|\{None", told)
     options = set(re.findall(r"^  (--[a-z0-9-]+)", told, re.MULTILINE))
     used = {f"--{option.rstrip('_').replace('_', '-')}" for option in command.first.split()}
     assert used <= options and set(re.findall(r"^  (--[a-z0-9-]+)", short, re.MULTILINE)) >= used
     for example in command.examples:
-        given, *words = shlex.split(example)
-        line = Line.read(command.function(), words, name)
-        assert given == name and line.table.call_with(line.values(name, example))
+        assert example.startswith(f"{called(name)} ") or example == name
+        line = Line.read(command.function(), shlex.split(example)[len(words) :], name)
+        assert line.table.call_with(line.values(name, example))
 
 
 def test_help_and_version_are_words_too(capsys):
@@ -640,7 +660,7 @@ def test_what_a_command_names_as_the_next_one_is_taken(name, world, tmp_path, ca
         "pretrain": SEGMENTS,
     }
     words = [str(tmp_path / word) if word in ("MODEL", "LM") else word.replace("SIZE", "tiny") for word in words]
-    others = more.get(words[0], "")
+    others = more.get(words[words[0] == "lab"], "")
     for option in re.findall(r"--\S+ [^-]\S*", others):  # in place of what is said
         if (name := option.split()[0]) in words:
             del words[words.index(name) : words.index(name) + 2]

@@ -19,9 +19,9 @@ def fusion(request, tmp_path_factory, tiny_pair):
     folder = tmp_path_factory.mktemp("cloze")
     forward, backward = tiny_pair.split("+")
     (folder / "text.txt").write_text("The ferry to Vellmar leaves at seven.\n\n" * 30)
-    words = ["tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--tokenizer", forward]
+    words = ["lab", "tokenize", str(folder / "text.txt"), "--out", str(folder / "shards"), "--tokenizer", forward]
     assert main([*words, "--workers", "1"]) == 0
-    words = ["fuse", "--forward", forward, "--backward", backward, "--shards", str(folder / "shards")]
+    words = ["lab", "fuse", "--forward", forward, "--backward", backward, "--shards", str(folder / "shards")]
     words += ["--out", str(folder / "fusion"), "--kind", request.param, "--width", "16"]
     assert main([*words, "--tokens", "64", "--segment-length", "16", "--batch-segments", "2"]) == 0
     return folder / "fusion"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boustro.apps.cli import tables
-from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.known import COMMANDS, called
 from boustro.apps.cli.main import main
 from boustro.options import check_options, option_name
 from documented import arguments_of, expand, make_folder, run_block
@@ -27,7 +27,8 @@ BLOCKS = {
     if re.search(r"^( *|.*\| )boustro |boustro\.cli ", block, re.MULTILINE)
 }
 SHOWN = {
-    name: set(re.findall(r"\bboustro(?:\.cli)? ([a-z][\w-]*)", block)) & {*COMMANDS} for name, block in BLOCKS.items()
+    name: set(re.findall(r"\bboustro(?:\.cli)? (?:lab )?([a-z][\w-]*)", block)) & {*COMMANDS}
+    for name, block in BLOCKS.items()
 }
 """The commands of each block."""
 INLINE = [
@@ -76,7 +77,7 @@ def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
     commands = [arguments for command in expand(BLOCKS[name], here) if (arguments := arguments_of(command)) is not None]
     for arguments in commands:
         assert main(arguments) == 0, " ".join(arguments)
-    assert {name for name, *_ in commands} == SHOWN[name]
+    assert {next(word for word in words if word != "lab") for words in commands} == SHOWN[name]
 
 
 def runs():
@@ -105,9 +106,9 @@ def test_commands_shown_end_well(name, here, traced_once, monkeypatch):
 
 @pytest.mark.parametrize(("page", "command"), INLINE, ids=lambda value: value[:60])
 def test_commands_in_sentences_name_existing_options(page, command, capsys):
-    name, *rest = shlex.split(command)[1:]
-    assert name in COMMANDS
-    assert main([name, "--help-all"]) == 0
+    name, *rest = shlex.split(command.removeprefix("boustro ").removeprefix("lab "))
+    assert command.startswith(f"boustro {called(name)}")
+    assert main([*called(name).split(), "--help-all"]) == 0
     known = capsys.readouterr().out
     for word in rest:
         assert not word.startswith("--") or word in known, f"{page}: {command}"

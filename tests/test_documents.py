@@ -325,7 +325,7 @@ def test_a_stream_is_read_once_and_refused_where_it_would_be_read_twice(tmp_path
     os.mkfifo(pipe)
     Thread(target=pipe.write_text, args=(POEM,)).start()
     assert len(read(pipe)) == 2
-    assert main(["tokenize", str(pipe), "--out", str(tmp_path / "shards"), "--train-tokenizer", "300"]) == 1
+    assert main(["lab", "tokenize", str(pipe), "--out", str(tmp_path / "shards"), "--train-tokenizer", "300"]) == 1
     assert "is a stream, and --train-tokenizer reads the corpus twice" in capsys.readouterr().err
 
 
@@ -390,7 +390,16 @@ def test_a_long_document_is_read_to_its_end():
 def test_the_command_says_how_many_it_left_out(tmp_path, tiny_tokenizer, capsys):
     one, other = " ".join(document(6)), " ".join(document(7))
     (tmp_path / "text.txt").write_text("\n\n".join([one, other, one, one]))
-    words = ["tokenize", str(tmp_path / "text.txt"), "--tokenizer", str(tiny_tokenizer), "--workers", "1", "--out"]
+    words = [
+        "lab",
+        "tokenize",
+        str(tmp_path / "text.txt"),
+        "--tokenizer",
+        str(tiny_tokenizer),
+        "--workers",
+        "1",
+        "--out",
+    ]
     assert main([*words, str(tmp_path / "all")]) == 0
     assert "4 documents" in capsys.readouterr().out
     assert main([*words, str(tmp_path / "few"), "--near-duplicates", "0.8"]) == 0

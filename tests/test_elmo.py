@@ -115,7 +115,15 @@ def trained(tmp_path_factory):
     (folder / "dev.txt").write_text(" ".join(WEEK * 2))
     options = ["--width", "16", "--cells", "32", "--batch-words", "64", "--words", "6000", "--lr", "0.01"]
     options += ["--letter-window", "2", "--evaluations", "2"]
-    given = ["elmo", str(folder / "weeks.txt"), "--out", str(folder / "lm"), "--validation", str(folder / "dev.txt")]
+    given = [
+        "lab",
+        "elmo",
+        str(folder / "weeks.txt"),
+        "--out",
+        str(folder / "lm"),
+        "--validation",
+        str(folder / "dev.txt"),
+    ]
     assert main([*given, *options]) == 0
     return folder / "lm"
 

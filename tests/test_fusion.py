@@ -138,13 +138,13 @@ def validation(pair, shards):
 def write_shards(folder: Path, starts, tokenizer) -> Path:
     corpus = folder.with_suffix(".txt")
     corpus.write_text("\n\n".join(" ".join(WEEK[(start + i) % 7] for i in range(12)) for start in starts), "utf-8")
-    assert main(["tokenize", str(corpus), "--out", str(folder), "--workers", "1", "--tokenizer", tokenizer]) == 0
+    assert main(["lab", "tokenize", str(corpus), "--out", str(folder), "--workers", "1", "--tokenizer", tokenizer]) == 0
     return folder
 
 
 def command(pair, shards, out, *options, steps=8):
     given = ["--forward", pair[0], "--backward", pair[1], "--shards", shards, "--out", out]
-    return ["fuse", *map(str, given), *map(str, STEP), "--tokens", str(steps * STEP_PIECES), *map(str, options)]
+    return ["lab", "fuse", *map(str, given), *map(str, STEP), "--tokens", str(steps * STEP_PIECES), *map(str, options)]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from boustro.apps.cli.known import COMMANDS
 from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.store import kind_of, open_folder
 from damage import BYSTANDER
@@ -127,7 +128,8 @@ def _throw(case: Case, patch: pytest.MonkeyPatch) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if isinstance(thrown, list):
-                code, _, errors = run(thrown)
+                of_lab = bool(thrown) and thrown[0] in COMMANDS and COMMANDS[thrown[0]].is_of_lab
+                code, _, errors = run(["lab", *thrown] if of_lab else thrown)
                 wrong += _misbehaved(code, errors)
             else:
                 thrown()

@@ -73,7 +73,20 @@ def test_the_command(file, tmp_path, tiny_pair, capsys):
     pairs = file("pairs.jsonl", "\n".join(map(json.dumps, records)))
     scores = tmp_path / "scores.json"
     assert (
-        main(["geometry", "measure", str(text), "--encoder", tiny_pair, "--pairs", str(pairs), "--json", str(scores)])
+        main(
+            [
+                "lab",
+                "geometry",
+                "measure",
+                str(text),
+                "--encoder",
+                tiny_pair,
+                "--pairs",
+                str(pairs),
+                "--json",
+                str(scores),
+            ]
+        )
         == 0
     )
     found = json.loads(scores.read_text())
@@ -83,11 +96,11 @@ def test_the_command(file, tmp_path, tiny_pair, capsys):
     assert {row["layer"] for row in found["layers"]} >= {0, 1}
     tagged = [{"words": ["an", "ox", f"w{n}"], "senses": [[1, "ox", "n", [f"ox-{n % 2}"]]]} for n in range(6)]
     data, out = str(file("ox.jsonl", "\n".join(map(json.dumps, tagged)))), tmp_path / "map.html"
-    assert main(["geometry", "map", data, "--word", "ox", "--out", str(out), "--encoder", tiny_pair]) == 0
+    assert main(["lab", "geometry", "map", data, "--word", "ox", "--out", str(out), "--encoder", tiny_pair]) == 0
     assert out.read_text().count("<circle") == 6 and "ox-1: an [ox] w1" in out.read_text()
-    assert main(["geometry", "map", data, "--word", "ox", "--out", str(out), "--encoder", tiny_pair]) == 1
+    assert main(["lab", "geometry", "map", data, "--word", "ox", "--out", str(out), "--encoder", tiny_pair]) == 1
     assert f"{out} exists; give --overwrite to replace it" in capsys.readouterr().err
-    cow = ["geometry", "map", data, "--word", "cow", "--out", str(out), "--overwrite", "--encoder", tiny_pair]
+    cow = ["lab", "geometry", "map", data, "--word", "cow", "--out", str(out), "--overwrite", "--encoder", tiny_pair]
     assert main(cow) == 1
     assert "'cow' is 0 times among" in capsys.readouterr().err
-    assert main(["geometry", "map", data]) == 2
+    assert main(["lab", "geometry", "map", data]) == 2

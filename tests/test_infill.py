@@ -141,14 +141,14 @@ def test_texts_that_cannot_be_filled(infiller, texts, said):
 def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, monkeypatch):
     options = ["--model", tiny_pair, "--read-on", "4", "--tokens-per-gap", "1"]
     text = "Ada ___ it."
-    code, out, _ = run(["infill", text, *options])
+    code, out, _ = run(["lab", "infill", text, *options])
     assert code == 0 and out.startswith("Ada ") and out.endswith(" it.\n")
     lines = "".join(f"{line}\n" for line in [text] * 20)
-    code, from_file, _ = run(["infill", str(file("gaps.txt", lines)), *options, "--format", "jsonl"])
+    code, from_file, _ = run(["lab", "infill", str(file("gaps.txt", lines)), *options, "--format", "jsonl"])
     found = [json.loads(line) for line in from_file.splitlines()]
     assert code == 0 and [own["filled"] + "\n" for own in found] == [out] * 20
     assert set(found[0]["gaps"][0]) == {"start", "end", "text", "joint"}
-    code, several, _ = run(["infill", text, *options, "--candidates", "3"])
+    code, several, _ = run(["lab", "infill", text, *options, "--candidates", "3"])
     assert code == 0 and several.startswith(out.strip() + "\t") and several.count(" | ") == 1
 
 
@@ -165,13 +165,13 @@ def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, mon
     ],
 )
 def test_the_command_says_what_is_wrong(words, code, said):
-    found, out, errors = run(["infill", *words])
+    found, out, errors = run(["lab", "infill", *words])
     assert (found, out) == (code, "") and said in " ".join(errors.replace("│", " ").split())
 
 
 def test_a_bad_line_is_named(tiny_pair, file):
     path = file("gaps.txt", "Ada ___ it.\nno gap\n")
-    code, _, errors = run(["infill", str(path), "--model", tiny_pair, "--read-on", "4"])
+    code, _, errors = run(["lab", "infill", str(path), "--model", tiny_pair, "--read-on", "4"])
     assert code == 1 and f"{path}:2 has no gap" in errors
 
 

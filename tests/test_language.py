@@ -36,7 +36,7 @@ def make_files(folder, language):
     rows = [{"text": text, "entities": entities} for text, entities in LABELLED[language] * 6]
     (folder / "gold.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
     files = ["--text", "raw.txt", "--train", "gold.jsonl", "--dev", "gold.jsonl", "--preset", "shape/config.json"]
-    return ["language", *files, *SMALL, "--out", "made"]
+    return ["lab", "language", *files, *SMALL, "--out", "made"]
 
 
 @pytest.mark.parametrize("language", ["chinese", pytest.param("arabic", marks=pytest.mark.long)])
@@ -100,7 +100,7 @@ def test_folders_and_files_that_do_not_fit(tmp_path, capsys, monkeypatch):
     Path("made/notes.txt").write_text("mine")
     for more in ([], ["--overwrite"]):
         assert main([*command, *more]) == 1
-        assert "was not begun by boustro language" in capsys.readouterr().err
+        assert "was not begun by boustro lab language" in capsys.readouterr().err
     assert main([word.replace("raw.txt", "absent.txt") for word in command]) == 1
     assert "absent.txt: no such file; give a file" in capsys.readouterr().err
 

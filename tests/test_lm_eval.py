@@ -193,19 +193,31 @@ def test_a_right_choice_that_is_none_is_refused(tiny_pair, tmp_path, right, said
 
 
 def test_the_command_prints_a_table_and_json(tiny_pair, data):
-    command = ["harness", "--tasks", "openbookqa", "piqa", "--data", str(data), "--model", tiny_pair, "--limit", "2"]
+    command = [
+        "lab",
+        "harness",
+        "--tasks",
+        "openbookqa",
+        "piqa",
+        "--data",
+        str(data),
+        "--model",
+        tiny_pair,
+        "--limit",
+        "2",
+    ]
     code, out, errors = run(command)
     assert code == 0 and "longest choice" in out and "prior only" in out and errors == ""
     code, out, _ = run([*command, "--json", "-"])
     found = json.loads(out)
     assert code == 0 and [own["questions"] for own in found["tasks"]] == [2, 2] and found["score"] == "pair-pmi"
-    code, _, errors = run(["harness", "--tasks", "arc_esy"])
+    code, _, errors = run(["lab", "harness", "--tasks", "arc_esy"])
     assert code == 1 and "did you mean 'arc_easy'" in errors
 
 
 def test_the_command_says_how_far_it_is_where_standard_error_is_a_file(tiny_pair, data, monkeypatch):
     monkeypatch.setattr("boustro.progress.LINE_SECONDS", 0.0)
-    command = ["harness", "--tasks", "openbookqa", "--data", str(data), "--model", tiny_pair, "--limit", "2"]
+    command = ["lab", "harness", "--tasks", "openbookqa", "--data", str(data), "--model", tiny_pair, "--limit", "2"]
     code, _, errors = run(command)
     assert code == 0 and re.search(r"^scoring: [\d,]+ of [\d,]+ choices", errors, re.MULTILINE)
     assert "%|" not in errors  # the harness's own bars

@@ -1,4 +1,4 @@
-"""`boustro memory` and `memory:DIR`: the mean vectors of words in raw text, read by a tagger; tables of words."""
+"""`boustro lab memory` and `memory:DIR`: the mean vectors of words in raw text, read by a tagger; tables of words."""
 
 import itertools
 import json
@@ -49,7 +49,7 @@ def memory(tiny_pair, tmp_path):
     """The folder of a pair's memory, and the command that wrote it."""
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), "utf-8")
-    command = ["memory", str(corpus), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
+    command = ["lab", "memory", str(corpus), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
     assert main(command) == 0
     return tmp_path / "memory", command
 
@@ -303,22 +303,34 @@ def test_a_missing_memory_and_an_empty_corpus_are_one_sentence(tiny_pair, tmp_pa
     with pytest.raises(FileNotFoundError, match="no such folder; a memory folder is expected here"):
         load_encoder(f"memory:{tmp_path / 'none'}")
     (tmp_path / "empty.txt").write_text("\n")
-    assert main(["memory", str(tmp_path / "empty.txt"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    assert (
+        main(["lab", "memory", str(tmp_path / "empty.txt"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    )
     assert "the corpus has no words" in capsys.readouterr().err
-    assert main(["memory", "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    assert main(["lab", "memory", "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
     assert "no text given" in capsys.readouterr().err
 
 
 def test_a_stream_is_refused(tiny_pair, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
-    assert main(["memory", str(tmp_path / "pipe"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+    assert main(["lab", "memory", str(tmp_path / "pipe"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
     assert "can be read only once, and a memory reads its text twice" in capsys.readouterr().err
 
 
 def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair, file, tmp_path):
     other = file("train.conll", "-DOCSTART- O\n\nVellmar B-ORG\nwon O\n\nAda B-PER\nleft O\nVellmar B-LOC\n\n")
     same = file("words.jsonl", '{"words": ["It", "rained"], "tags": null, "document": "x"}\n')
-    command = ["memory", "--data", str(other), str(same), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
+    command = [
+        "lab",
+        "memory",
+        "--data",
+        str(other),
+        str(same),
+        "--encoder",
+        tiny_pair,
+        "--out",
+        str(tmp_path / "memory"),
+    ]
     assert main(command) == 0
     known, _ = load_means(tmp_path / "memory")
     assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
@@ -388,7 +400,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     file = tmp_path / "train.jsonl"
     rows = ({"words": s.words, "tags": s.tags, "document": s.document} for s in TAGGED)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    assert main(["memory", "--data", str(file), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]) == 0
+    assert main(["lab", "memory", "--data", str(file), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]) == 0
     how = {"epochs": 3, "pool_mentions": True}
     monkeypatch.setattr("boustro.features.training.FORGOTTEN", 0.0)
     other = boustro.Tagger(f"memory:{tmp_path / 'memory'}", **how, cache=False).fit(file, file, seed=1)
@@ -508,7 +520,7 @@ def corpus(tmp_path):
 
 
 def distill(corpus, spec, out, *more):
-    return ["distill-words", str(corpus), "--encoder", spec, "--out", str(out), "--parts", "5", *more]
+    return ["lab", "distill-words", str(corpus), "--encoder", spec, "--out", str(out), "--parts", "5", *more]
 
 
 def test_a_table_reads_texts_as_weighted_means_of_words_and_of_their_parts():

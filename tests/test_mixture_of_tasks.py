@@ -1,4 +1,4 @@
-"""boustro seq2seq over several tasks: shares with a cap, what is held back, losses by task, boustro score --by."""
+"""boustro lab seq2seq over several tasks: shares with a cap, what is held back, losses by task; lab score --by."""
 
 import json
 from collections import Counter
@@ -91,7 +91,7 @@ def test_mixtures_that_are_refused(options, said):
 
 
 def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, capsys):
-    words = ["seq2seq", "--model", place / "lm", "--train", place / "a.jsonl", place / "b.jsonl"]
+    words = ["lab", "seq2seq", "--model", place / "lm", "--train", place / "a.jsonl", place / "b.jsonl"]
     words += ["--target-key", "response"]
     words += ["--task-key", "task", "--held-out", "odd", "--dev-pairs", 1, "--task-cap", 4, "--epochs", 12]
     words += ["--held-back", tmp_path / "back.jsonl", "--out", tmp_path / "tuned", "--lr", 1e-2, "--batch-pairs", 4]
@@ -108,20 +108,29 @@ def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, c
     assert found["held-in"]["after"] == pytest.approx(sum(row["after"] for row in tasks) / 3)
     back = tmp_path / "back.jsonl"
     assert len(back.read_text().splitlines()) == 6
-    assert main(["generate", "--model", str(tmp_path / "tuned"), str(back), "--strategy", "left-to-right"]) == 0
+    assert main(["lab", "generate", "--model", str(tmp_path / "tuned"), str(back), "--strategy", "left-to-right"]) == 0
     (tmp_path / "written.jsonl").write_text(capsys.readouterr().out)
-    rate = ["score", str(tmp_path / "written.jsonl"), "--target-key", "response", "--by", "group", "--json", "-"]
+    rate = ["lab", "score", str(tmp_path / "written.jsonl"), "--target-key", "response", "--by", "group", "--json", "-"]
     assert main(rate) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores.keys() == {
         f"{group}{name}" for group in ("", "held-in: ", "held-out: ") for name in ("texts", "lead-1")
     }
-    assert main([*rate[:5], "gruop"]) == 1
+    assert main([*rate[:6], "gruop"]) == 1
     assert "written.jsonl:1: no value under the key 'gruop'" in capsys.readouterr().err
 
 
 def test_a_pair_without_a_task_is_refused(place, tmp_path, capsys):
-    words = ["seq2seq", "--model", str(place / "lm"), "--train", str(place / "a.jsonl"), "--target-key", "response"]
+    words = [
+        "lab",
+        "seq2seq",
+        "--model",
+        str(place / "lm"),
+        "--train",
+        str(place / "a.jsonl"),
+        "--target-key",
+        "response",
+    ]
     assert main([*words, "--task-key", "kind", "--out", str(tmp_path / "lm")]) == 1
     assert "a.jsonl:1: no task under the key 'kind'; name it with --task-key" in capsys.readouterr().err
 

@@ -32,7 +32,18 @@ def test_the_shipped_pair_has_one_tokenizer_under_every_name_of_it():
 def test_a_run_begins_with_a_shipped_lm(shards, tmp_path, option):
     from safetensors.torch import load_file
 
-    words = ["pretrain", "--shards", str(shards), option, "starter-forward", "--segment-length", "32", "--tokens", "0"]
+    words = [
+        "lab",
+        "pretrain",
+        "--shards",
+        str(shards),
+        option,
+        "starter-forward",
+        "--segment-length",
+        "32",
+        "--tokens",
+        "0",
+    ]
     assert main([*words, "--batch-segments", "1", "--no-compile", "--out", str(tmp_path / "lm")]) == 0
     name = "model.embed_tokens.weight"
     ours, theirs = (
@@ -44,8 +55,8 @@ def test_a_run_begins_with_a_shipped_lm(shards, tmp_path, option):
 def test_a_fusion_and_an_adaptation_of_shipped_lms_name_them(shards, tmp_path):
     given = ["--shards", str(shards), "--tokens", "0", "--segment-length", "32", "--batch-segments", "1"]
     pair = ["--forward", "starter-forward", "--backward", "starter-backward"]
-    assert main(["fuse", *pair, *given, "--out", str(tmp_path / "fusion")]) == 0
-    assert main(["adapt", "--lm", "starter-forward", *given, "--out", str(tmp_path / "adapted")]) == 0
+    assert main(["lab", "fuse", *pair, *given, "--out", str(tmp_path / "fusion")]) == 0
+    assert main(["lab", "adapt", "--lm", "starter-forward", *given, "--out", str(tmp_path / "adapted")]) == 0
     assert json.loads((tmp_path / "fusion" / "config.json").read_text())["forward"] == "starter-forward"
     assert json.loads((tmp_path / "adapted" / "adaptation.json").read_text())["base"] == "starter-forward"
     load_encoder(f"fused:{tmp_path / 'fusion'}+unmasked:{tmp_path / 'adapted'}")
@@ -59,7 +70,9 @@ def test_a_misspelt_shipped_name_is_suggested_and_the_hub_is_not_asked(name, mon
     with pytest.raises(FileNotFoundError, match="did you mean starter"):
         load_tokenizer(name)
     (tmp_path / "text.txt").write_text(TEXT)
-    assert main(["tokenize", str(tmp_path / "text.txt"), "--tokenizer", name, "--out", str(tmp_path / "out")]) == 1
+    assert (
+        main(["lab", "tokenize", str(tmp_path / "text.txt"), "--tokenizer", name, "--out", str(tmp_path / "out")]) == 1
+    )
     assert "did you mean starter" in capsys.readouterr().err
 
 

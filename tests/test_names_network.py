@@ -1,4 +1,4 @@
-"""`boustro names` and `names:DIR`: what a network learned of names from other people's labels, and a tagger of it."""
+"""`boustro lab names` and `names:DIR`: what a network learned of names from others' labels, and a tagger of it."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ def command(tiny_pair, tmp_path_factory):
     files = [write(tmp_path / "news.jsonl", NEWS * 8), write(tmp_path / "others.jsonl", OTHERS * 4)]
     (tmp_path / "kinds.json").write_text(json.dumps(KINDS), "utf-8")
     how = ["--kinds", str(tmp_path / "kinds.json"), "--encoder", tiny_pair, "--width", "8", "--hidden", "16"]
-    return ["names", *files, *how, "--epochs", "20", "--lr", "0.01", "--out", str(tmp_path / "names")]
+    return ["lab", "names", *files, *how, "--epochs", "20", "--lr", "0.01", "--out", str(tmp_path / "names")]
 
 
 @pytest.fixture(scope="module")
@@ -168,14 +168,14 @@ def test_what_does_not_fit_is_refused(folder, command, tmp_path, file):
         train_again(nothing, tmp_path / "none" / "out", command)
     (tmp_path / "kinds.json").write_text("[1]", "utf-8")
     with pytest.raises(ValueError, match="expected one object such as"):
-        train_again(command[1], tmp_path / "other", command, tmp_path / "kinds.json")
+        train_again(command[2], tmp_path / "other", command, tmp_path / "kinds.json")
     for name in ("starter-names", "starter-memory"):
         with pytest.raises(ValueError, match=rf"{name} is .*, not an LM"):
             load_encoder(f"masked:{name}")
 
 
 def train_again(data, out, command, kinds=None):
-    words = dict(zip(command[3::2], command[4::2], strict=True))
+    words = dict(zip(command[4::2], command[5::2], strict=True))
     kinds = kinds or Path(words["--kinds"])
     train(NamesConfig(data=(data,), out=out, kinds=kinds, encoder=words["--encoder"], epochs=1))
 

@@ -114,12 +114,12 @@ def test_a_vocabulary_has_a_size_that_fits_into_memory(size):
 FIT = ["fit", "--encoder", "no/such-model", "--train", "{data}", "--out", "{out}"]
 COMPARE = ["compare", "--encoders", "starter-forward", "--train", "{data}", "--dev", "{data}", "--out", "{out}"]
 FEWSHOT = ["fewshot", *COMPARE[1:]]
-PRETRAIN = ["pretrain", "--shards", "no/such-shards", "--out", "{out}"]
-FUSE = ["fuse", "--forward", "a", "--backward", "b", "--shards", "no/such-shards", "--out", "{out}"]
-ELMO = ["elmo", "{data}", "--out", "{out}"]
-ADAPT = ["adapt", "--lm", "no/such-model", "--out", "{out}", "--shards", "no/such-shards"]
-LABELS = ["adapt", "--lm", "no/such-model", "--out", "{out}", "--train", "{data}"]
-TOKENIZE = ["tokenize", "{data}", "--out", "{out}"]
+PRETRAIN = ["lab", "pretrain", "--shards", "no/such-shards", "--out", "{out}"]
+FUSE = ["lab", "fuse", "--forward", "a", "--backward", "b", "--shards", "no/such-shards", "--out", "{out}"]
+ELMO = ["lab", "elmo", "{data}", "--out", "{out}"]
+ADAPT = ["lab", "adapt", "--lm", "no/such-model", "--out", "{out}", "--shards", "no/such-shards"]
+LABELS = ["lab", "adapt", "--lm", "no/such-model", "--out", "{out}", "--train", "{data}"]
+TOKENIZE = ["lab", "tokenize", "{data}", "--out", "{out}"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,8 @@ def test_next_commands_are_of_their_command_and_quoted(name):
     paths = {word: f"it's {word} 1" for word in ("out", "folder", "lm", "shards")}
     values = {**paths, "data": ("it's data 1",), "corpus": ("it's corpus 1",)}
     words = shlex.split(next_command(COMMANDS[name].next, values))
-    assert words[0] == "boustro" and words[1] in COMMANDS
+    words = words[words[1] == "lab" :]
+    assert words[0] in ("boustro", "lab") and words[1] in COMMANDS
     given = re.findall(r"{(\w+)", COMMANDS[name].next)
     assert given and all(any(f"it's {word} 1" in other for other in words) for word in given)
     assert line is not None and Line.read(COMMANDS[words[1]].function(), words[2:], words[1])

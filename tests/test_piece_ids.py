@@ -162,8 +162,19 @@ def test_the_roads_over_shards_read_every_id(holes, tmp_path, capsys):
     shards = str(write_shards(holes, tmp_path / "shards").path)
     steps = "--tokens 64 --segment-length 16 --batch-segments 2".split()
     lms = ["--forward", str(forward), "--backward", str(backward)]
-    fused = ["fuse", *lms, "--shards", shards, "--out", str(tmp_path / "fused"), "--width", "8"]
+    fused = ["lab", "fuse", *lms, "--shards", shards, "--out", str(tmp_path / "fused"), "--width", "8"]
     assert main([*fused, *steps]) == 0
-    remember = ["memory", str(tmp_path / "shards.txt"), "--encoder", str(forward), "--out", str(tmp_path / "memory")]
+    remember = [
+        "lab",
+        "memory",
+        str(tmp_path / "shards.txt"),
+        "--encoder",
+        str(forward),
+        "--out",
+        str(tmp_path / "memory"),
+    ]
     assert main(remember) == 0
-    assert main(["adapt", "--lm", str(forward), "--shards", shards, "--out", str(tmp_path / "adapted"), *steps]) == 0
+    assert (
+        main(["lab", "adapt", "--lm", str(forward), "--shards", shards, "--out", str(tmp_path / "adapted"), *steps])
+        == 0
+    )

@@ -200,7 +200,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path, capsys, text, options, mess
 def test_a_run_starts_from_the_shipped_forward_lm_and_says_what_its_prefix_sees(tmp_path, capsys):
     long = "The ferry to Port Lisse leaves at seven and nobody there reads the bulletin. " * 9
     shards = write_shards(tmp_path / "shards", ["It rained.", long], "--tokenizer", "starter")
-    command = ["pretrain", "--objective", "prefix-suffix", "--init-from", "starter-forward", "--no-compile"]
+    command = ["lab", "pretrain", "--objective", "prefix-suffix", "--init-from", "starter-forward", "--no-compile"]
     command += ["--shards", str(shards), "--tokens", "64", "--segment-length", "32", "--batch-segments", "2"]
     for attention in ("prefix", "full"):
         assert main([*command, "--prefix-attention", attention, "--out", str(tmp_path / attention)]) == 0

@@ -1,4 +1,4 @@
-"""boustro pretrain, through the command line: what a run writes, how it goes on after an interruption, what it refuses.
+"""boustro lab pretrain, from the command line: what a run writes, how it goes on when interrupted, what it refuses.
 
 Presets are covered here too.
 """

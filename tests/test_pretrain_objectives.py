@@ -1,4 +1,4 @@
-"""boustro pretrain --objective: each is trained, killed, resumed bit by bit, measured exactly, read as an encoder."""
+"""boustro lab pretrain --objective: each is trained, killed, resumed to the bit, measured, read as an encoder."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""boustro pretrain in two processes (gloo, CPU): the same run as in one, under DDP, two launchers, and FSDP2."""
+"""boustro lab pretrain in two processes (gloo, CPU): the same run as in one, under DDP, two launchers, and FSDP2."""
 
 import json
 import os

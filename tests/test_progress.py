@@ -121,7 +121,7 @@ def files(tiny_lm, tmp_path_factory):
     return place
 
 
-TOKENIZE = "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1"
+TOKENIZE = "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1"
 FIT = "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2"
 COMMANDS = {
     "predict": ("predict {p}/ner {p}/corpus.txt", "labelling: [0-9]+ of 60 rows"),
@@ -133,13 +133,16 @@ COMMANDS = {
     "predict, a folder": ("predict {p}/ner {p}/in --out {t}/answers", "answering: 1 of 1 files"),
     "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 60 of 60 texts"),
     "tokenize": (
-        "tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
+        "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
         "training the tokenizer: ",
     ),
-    "tokenize, pieces": ("tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1", "tokenizing: "),
-    "memory": ("memory {p}/corpus.txt --encoder {lm} --out {t}/memory", r"reading: [\d,]+ of [\d,]+ words"),
+    "tokenize, pieces": (
+        "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
+        "tokenizing: ",
+    ),
+    "memory": ("lab memory {p}/corpus.txt --encoder {lm} --out {t}/memory", r"reading: [\d,]+ of [\d,]+ words"),
     "weak": ("weak {p}/corpus.txt --gazetteer {p}/names.jsonl --out {t}/silver.jsonl", "labelling: [0-9]+ texts"),
-    "score": ("score {p}/pairs.jsonl --model {lm}", "scoring: 2 of 2 texts"),
+    "score": ("lab score {p}/pairs.jsonl --model {lm}", "scoring: 2 of 2 texts"),
     "compare": (
         "compare --train {p}/train.jsonl --dev {p}/train.jsonl --encoders {lm} --seeds 1 --epochs 1 --out {t}/study",
         "computing: 1 of 1 cells",

@@ -80,7 +80,7 @@ def pretrain(tiny_lm, folder, *more) -> int:
     AutoConfig.for_model("llama", vocab_size=400, tie_word_embeddings=True, **NARROW).save_pretrained(folder / "shape")
     own = ["--preset", str(folder / "shape" / "config.json"), "--embeddings-of", str(tiny_lm("llama"))]
     sizes = ["--segment-length", "16", "--batch-segments", "4", "--tokens", "1920", "--no-compile"]
-    return main(["pretrain", "--shards", str(shards), *own, *sizes, "--sampled-pieces", "50", *more])
+    return main(["lab", "pretrain", "--shards", str(shards), *own, *sizes, "--sampled-pieces", "50", *more])
 
 
 def test_a_run_learns_and_writes_an_ordinary_lm(tiny_lm, tmp_path):
@@ -98,5 +98,5 @@ def test_the_sampled_loss_is_for_causal_lms_only(tmp_path, capsys):
     shards = write_shards(tmp_path / "shards", [FERRY] * 30)
     arguments = ["--objective", "masked", "--preset", "eurobert-tiny", "--segment-length", "16", "--no-compile"]
     arguments += ["--shards", str(shards), "--out", str(tmp_path / "lm")]
-    assert main(["pretrain", *arguments, "--sampled-pieces", "5"]) == 1
+    assert main(["lab", "pretrain", *arguments, "--sampled-pieces", "5"]) == 1
     assert "--sampled-pieces is for --objective causal, not masked" in capsys.readouterr().err

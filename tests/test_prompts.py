@@ -1,4 +1,4 @@
-"""boustro prompt: templates, pieces, scores against plain models, calibration by hand, fine-tuning, the command."""
+"""boustro lab prompt: templates, pieces, scores against plain models, calibration by hand, fine-tuning, the command."""
 
 import json
 from itertools import islice
@@ -220,7 +220,15 @@ def files(tmp_path):
 
 def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked, tiny_pair, files, capsys):
     for model, more in ((masked["prefix"], ["--calibrate"]), (tiny_pair, []), (masked["bert"], ["--score", "duel"])):
-        words = ["prompt", str(files / "labelled.jsonl"), "--model", model, "--template", str(files / "own.json")]
+        words = [
+            "lab",
+            "prompt",
+            str(files / "labelled.jsonl"),
+            "--model",
+            model,
+            "--template",
+            str(files / "own.json"),
+        ]
         words += more
         assert main([*words, "--json", str(files / "out.json")]) == 0
         out, errors = capsys.readouterr()
@@ -236,7 +244,7 @@ def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked,
     assert main([*words, "--json", "-", "--quiet"]) == 0
     out, errors = capsys.readouterr()
     assert json.loads(out)["texts"] == 5 and errors == ""
-    words[1] = str(files / "plain.txt")
+    words[2] = str(files / "plain.txt")
     assert main(words) == 0
     out, errors = capsys.readouterr()
     assert len(out.splitlines()) == 5 and "majority" not in errors, "no labels, no scores"
@@ -257,7 +265,7 @@ def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked,
 def test_what_is_refused(masked, files, capsys, line, more, said):
     (files / "x.txt").write_text(line + "\n")
     (files / "train.jsonl").write_text('{"text": "Ada"}\n')
-    words = ["prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
+    words = ["lab", "prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
     more = [word.replace("{train}", str(files / "train.jsonl")) for word in more]
     assert main(replacing(words, *more)) == 1
     assert said in capsys.readouterr().err
@@ -265,34 +273,34 @@ def test_what_is_refused(masked, files, capsys, line, more, said):
 
 def test_long_texts_are_cut_on_request_and_counted(masked, files, capsys):
     (files / "x.txt").write_text("ferry " * 80 + "\nAda\n")
-    words = ["prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
+    words = ["lab", "prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
     assert main([*words, "--prompt-pieces", "20"]) == 0
     assert "note: 1 texts were cut to their first pieces" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["prefix", "causal"])
 def test_fine_tuning_learns_the_words_of_the_labels(masked, tiny_lm, files, capsys, kind):
-    """A word of each label, in the form that boustro prompt reads: no end-of-text piece, no head of lengths."""
+    """A word of each label, in the form that boustro lab prompt reads: no end-of-text piece, no head of lengths."""
     model = masked["prefix"] if kind == "prefix" else str(tiny_lm("llama", sentinel=True))
     (files / "own.json").write_text(
         json.dumps(TEMPLATE | {"labels": {"a": ["rain", "ferry"], "b": ["boats and nets", "snow"]}})
     )
-    words = ["seq2seq", "--model", model, "--train", str(files / "labelled.jsonl"), "--out", str(files / "lm")]
+    words = ["lab", "seq2seq", "--model", model, "--train", str(files / "labelled.jsonl"), "--out", str(files / "lm")]
     words += ["--template", str(files / "own.json"), "--epochs", "60", "--lr", "1e-2"]
     assert main(words) == 0
     assert not (files / "lm" / "length_head.safetensors").exists()
     assert "prompt_end" not in json.loads((files / "lm" / "config.json").read_text())
     capsys.readouterr()
-    asked = ["prompt", str(files / "labelled.jsonl"), "--model", str(files / "lm"), "--json", "-"]
+    asked = ["lab", "prompt", str(files / "labelled.jsonl"), "--model", str(files / "lm"), "--json", "-"]
     assert main(asked) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["scores"]["answers"]["accuracy"] == 100, "a constant answer gets 60"
     learned = json.loads((files / "lm" / "template.json").read_text())
     assert learned["labels"] == {"a": ["rain"], "b": ["snow" if kind == "prefix" else "boats and nets"]}
     assert learned["text"] == TEMPLATE["text"] and found["template"] == "lm"
-    assert main(["prompt", str(files / "labelled.jsonl"), "--model", model]) == 1
+    assert main(["lab", "prompt", str(files / "labelled.jsonl"), "--model", model]) == 1
     assert "was not fine-tuned on a template; name one with --template" in capsys.readouterr().err
-    words[4] = str(files / "x.jsonl")
+    words[5] = str(files / "x.jsonl")
     (files / "x.jsonl").write_text('{"text": "Ada"}\n')
     assert main([*words, "--overwrite"]) == 1
     assert "x.jsonl:1: no label under the key 'label'; name it with --label-key" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""boustro pretrain survives: kill -9 anywhere, SIGTERM, SIGINT; and what a step reads follows from its number alone."""
+"""boustro lab pretrain survives kill -9 anywhere, SIGTERM, SIGINT; what a step reads follows from its number."""
 
 import json
 import re

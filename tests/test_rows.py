@@ -251,7 +251,7 @@ def test_tokenize_reads_them_all(tmp_path, tiny_tokenizer, capsys):
     found = [tokenizer.decode(shards.pieces[0][a : b - 1].tolist()) for a, b in pairwise(ends)]
     assert found == 3 * TEXTS
     write(tmp_path / "other.json", json.dumps([{"body": "one"}]))
-    command = ["tokenize", str(tmp_path / "other.json"), "--out", str(tmp_path / "o"), "--tokenizer"]
+    command = ["lab", "tokenize", str(tmp_path / "other.json"), "--out", str(tmp_path / "o"), "--tokenizer"]
     assert main([*command, str(tiny_tokenizer), "--workers", "1"]) == 1
     assert "found: body" in capsys.readouterr().err
     assert main([*command, str(tiny_tokenizer), "--workers", "1", "--text-key", "body"]) == 0

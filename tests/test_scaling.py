@@ -1,4 +1,4 @@
-"""boustro scaling: the curve against known ones, the study's cells, a kill in the middle of a run."""
+"""boustro lab scaling: the curve against known ones, the study's cells, a kill in the middle of a run."""
 
 import json
 from collections import Counter
@@ -82,7 +82,19 @@ def shards(tmp_path_factory):
 
 
 def command(shards, out, *more):
-    words = ["scaling", "--shards", shards, "--validation", shards, "--out", out, "--sizes", "tiny", "--no-compile"]
+    words = [
+        "lab",
+        "scaling",
+        "--shards",
+        shards,
+        "--validation",
+        shards,
+        "--out",
+        out,
+        "--sizes",
+        "tiny",
+        "--no-compile",
+    ]
     words += ["--budgets", 64, 128, "--segment-length", 16, "--batch-segments", 2, "--validation-pieces", 64]
     return [str(word) for word in (*words, *more)]
 

@@ -1,4 +1,4 @@
-"""boustro seq2seq: batches by hand, losses against transformers, training that learns, resume, and rate."""
+"""boustro lab seq2seq: batches by hand, losses against transformers, training that learns, resume, and rate."""
 
 import json
 
@@ -34,7 +34,7 @@ def folders(tmp_path_factory, tiny_tokenizer, tiny_lm):
 
 
 def command(folders, kind: str, out, *options) -> list[str]:
-    words = ["seq2seq", "--model", folders[kind], "--train", folders["place"] / "pairs.jsonl", "--out", out]
+    words = ["lab", "seq2seq", "--model", folders[kind], "--train", folders["place"] / "pairs.jsonl", "--out", out]
     return replacing([*words, "--batch-pairs", 3, "--epochs", 2], *options)
 
 
@@ -130,7 +130,10 @@ def test_prompts_are_cut_only_on_request_and_counted(folders, tmp_path, capsys):
     assert main([*words, "--prompt-pieces", "20"]) == 0
     assert "1 prompts were cut to their first 20 pieces" in capsys.readouterr().err
     (tmp_path / "p.txt").write_text("ferry " * 80 + "\nAda\n")
-    assert main(["generate", "--model", str(tmp_path / "lm"), str(tmp_path / "p.txt"), "--prompt-pieces", "20"]) == 0
+    assert (
+        main(["lab", "generate", "--model", str(tmp_path / "lm"), str(tmp_path / "p.txt"), "--prompt-pieces", "20"])
+        == 0
+    )
     assert "note: 1 prompts were cut to their first 20 pieces" in capsys.readouterr().err
 
 
@@ -153,7 +156,7 @@ def test_pairs_that_cannot_be_read_are_refused(folders, tmp_path, capsys, line, 
     assert message in capsys.readouterr().err
 
 
-# boustro score
+# boustro lab score
 
 
 def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
@@ -162,7 +165,9 @@ def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
         {"prompt": "Boats cost more. Why?", "text": "boats boats", "target": ["Boats cost more."]},
     ]
     (tmp_path / "out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["score", str(tmp_path / "out.jsonl"), "--train", str(tmp_path / "out.jsonl"), "--json", "-"]) == 0
+    assert (
+        main(["lab", "score", str(tmp_path / "out.jsonl"), "--train", str(tmp_path / "out.jsonl"), "--json", "-"]) == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert found.keys() == {"texts", "lead-1", "constant"}
     assert found["texts"]["repetition"] == 50 and found["texts"]["rouge1"] == pytest.approx(70, abs=0.01)
@@ -182,5 +187,5 @@ def test_rate_prints_the_texts_beside_both_controls(tmp_path, capsys):
 )
 def test_what_cannot_be_rated_is_refused(tmp_path, capsys, line, message):
     (tmp_path / "out.jsonl").write_text(line + "\n")
-    assert main(["score", str(tmp_path / "out.jsonl")]) == 1
+    assert main(["lab", "score", str(tmp_path / "out.jsonl")]) == 1
     assert f"out.jsonl:1: {message}" in capsys.readouterr().err

@@ -267,7 +267,7 @@ def asked(llama):
 @pytest.mark.parametrize("command", ["generate", "score", "infill", "prompt"])
 def test_the_option_of_a_command_changes_what_it_prints(asked, command):
     def printed(*options):
-        code, out, errors = run([command, *asked[command], *options])
+        code, out, errors = run(["lab", command, *asked[command], *options])
         assert code == 0, errors
         return out
 
@@ -277,7 +277,7 @@ def test_the_option_of_a_command_changes_what_it_prints(asked, command):
         assert len({*found.values()}) == 4
     else:
         assert found["auto"] == found["bos"] and len({*found.values()}) == 3
-    code, _, errors = run([command, *asked[command], "--start-piece", "<S>"])
+    code, _, errors = run(["lab", command, *asked[command], "--start-piece", "<S>"])
     assert code == 1 and errors.count("\n") == 1 and "the start piece '<S>' is not in the vocabulary" in errors
 
 
@@ -288,7 +288,7 @@ def test_the_harness_takes_the_option(llama):
     spec, end = str(llama / "lm"), AutoTokenizer.from_pretrained(llama / "lm").eos_token_id
     assert BoustroLM(spec, start_piece="eos").judge.forward.frame([7]) == [end, 7]
     assert BoustroLM(spec, start_piece="none").judge.forward.frame([7]) == [7]
-    arguments = ["harness", "--tasks", "openbookqa", "--data", str(llama), "--model", spec, "--start-piece"]
+    arguments = ["lab", "harness", "--tasks", "openbookqa", "--data", str(llama), "--model", spec, "--start-piece"]
     code, _, errors = run([*arguments, "<S>"])
     assert code == 1 and "the start piece '<S>' is not in the vocabulary" in errors
 
@@ -297,7 +297,7 @@ def test_the_harness_takes_the_option(llama):
 def shards(llama):
     (llama / "corpus.txt").write_text("\n\n".join(map(" ".join, SENTENCES * 3)), "utf-8")
     given = ["--tokenizer", str(llama / "lm"), "--workers", "1", "--out", str(llama / "shards")]
-    assert run(["tokenize", str(llama / "corpus.txt"), *given])[0] == 0
+    assert run(["lab", "tokenize", str(llama / "corpus.txt"), *given])[0] == 0
     return llama / "shards"
 
 
@@ -306,17 +306,17 @@ def test_what_is_trained_with_a_start_piece_is_read_with_it(llama, shards, tmp_p
     small = ["--shards", str(shards), "--tokens", "32", "--segment-length", "16", "--batch-segments", "2"]
     pair = ["--forward", str(llama / "lm"), "--backward", str(llama / "backward"), "--width", "8"]
     start = ["--out", str(tmp_path / "fusion"), "--start-piece", "eos"]
-    assert run(["fuse", *small, *pair, *start])[0] == 0
+    assert run(["lab", "fuse", *small, *pair, *start])[0] == 0
     assert load_fusion(tmp_path / "fusion")[1]["starts"] == [[end], [end]]
     fused = load_encoder(f"fused:{tmp_path / 'fusion'}")
     assert [lm.start for lm in fused.lms] == [[end], [end]] == list(fused.towers.starts)
     assert load_encoder(f"fused:{tmp_path / 'fusion'}", start_piece="none").lms[0].start == []
-    code, _, errors = run(["fuse", *small, *pair, "--out", str(tmp_path / "other"), "--start-piece", "none"])
+    code, _, errors = run(["lab", "fuse", *small, *pair, "--out", str(tmp_path / "other"), "--start-piece", "none"])
     assert code == 1 and "a fusion needs a piece before every text" in errors
 
     pytest.importorskip("peft", reason="needs peft: pip install 'boustro[adapt]'")
     given = ["--lm", str(llama / "lm"), "--out", str(tmp_path / "adapted"), "--start-piece", "eos", "--mask-piece", "▁"]
-    code, _, errors = run(["adapt", *small, *given])
+    code, _, errors = run(["lab", "adapt", *small, *given])
     assert code == 0, errors
     assert find_adaptation(str(tmp_path / "adapted")).start_piece == "eos"
     assert load_encoder(f"unmasked:{tmp_path / 'adapted'}").start == [end]

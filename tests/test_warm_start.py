@@ -124,7 +124,7 @@ def command(tiny_lm, tmp_path_factory):
     """A step at a learning rate of nothing."""
     lm = str(tiny_lm("gpt2"))
     shards = write_shards(tmp_path_factory.mktemp("warm") / "shards", [FERRY], "--tokenizer", lm)
-    words = ["pretrain", "--no-compile", "--shards", str(shards), "--preset", lm]
+    words = ["lab", "pretrain", "--no-compile", "--shards", str(shards), "--preset", lm]
     return [*words, "--segment-length", "64", "--batch-segments", "1", "--tokens", "64", "--lr", "0"]
 
 
@@ -150,7 +150,7 @@ def test_a_masked_lm_starts_from_a_causal_one_and_its_mask_from_nothing(tmp_path
     """The blocks of a EuroBERT are a Llama's without the mask."""
     made = write_shards(tmp_path / "shards", [FERRY])
     shards = ["--shards", str(made), "--segment-length", "64", "--batch-segments", "1", "--tokens", "64"]
-    run = ["pretrain", "--no-compile", "--lr", "0", *shards]
+    run = ["lab", "pretrain", "--no-compile", "--lr", "0", *shards]
     assert main([*run, "--direction", "forward", "--preset", "tiny", "--out", str(tmp_path / "lm")]) == 0
     masked = [*run, "--objective", "masked", "--seed", "2", "--out"]
     given = AutoModelForCausalLM.from_pretrained(tmp_path / "lm").state_dict()

@@ -1,4 +1,4 @@
-"""boustro.Writer, boustro generate and boustro score: any batch, any order, streams, and what is refused."""
+"""boustro.Writer, boustro lab generate and boustro lab score: any batch, any order, streams, and what is refused."""
 
 import io
 import json
@@ -152,14 +152,14 @@ def test_generate_writes_json_lines_in_the_order_of_the_prompts(capsys, tmp_path
 
 def test_the_prompt_may_have_another_key(capsys, tmp_path, prefix):
     (tmp_path / "p.jsonl").write_text('{"source": "Ada", "prompt": "no"}\n')
-    command = ["generate", "--model", prefix, tmp_path / "p.jsonl", "--length", 3, "--prompt-key", "source"]
+    command = ["lab", "generate", "--model", prefix, tmp_path / "p.jsonl", "--length", 3, "--prompt-key", "source"]
     (row,) = run(capsys, *command)
     assert row["prompt"] == row["source"] == "Ada"
 
 
 def test_numbers_of_rows_go_on_over_the_lines_read_together(capsys, tmp_path, prefix, monkeypatch):
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS) + "\n")
-    command = ["generate", "--model", prefix, tmp_path / "prompts.txt", "--length", 4, "--temperature", 1]
+    command = ["lab", "generate", "--model", prefix, tmp_path / "prompts.txt", "--length", 4, "--temperature", 1]
     whole = run(capsys, *command)
     monkeypatch.setattr("boustro.apps.cli.generate.LINES", 1)
     assert [row["text"] for row in run(capsys, *command)] == [row["text"] for row in whole]
@@ -221,7 +221,7 @@ def test_models_and_options_that_do_not_fit_are_refused(capsys, tmp_path, folder
     _give_tokenizer(tmp_path / "unmasked", open_lm(names["causal"]).tokenizer)
     _give_tokenizer(tmp_path / "other", _larger(open_lm(names["prefix"]).tokenizer))
     words = [word.format(**names) for word in options]
-    assert main(["generate", str(tmp_path / "prompts.txt"), *words]) == code
+    assert main(["lab", "generate", str(tmp_path / "prompts.txt"), *words]) == code
     assert message in capsys.readouterr().err
 
 
@@ -238,9 +238,9 @@ def _larger(tokenizer):
 
 
 def test_a_missing_file_and_a_folder_are_refused(capsys, tmp_path, prefix):
-    assert main(["generate", "--model", prefix, str(tmp_path / "none.txt")]) == 1
+    assert main(["lab", "generate", "--model", prefix, str(tmp_path / "none.txt")]) == 1
     assert "none.txt: no such file" in capsys.readouterr().err
-    assert main(["score", "--model", prefix, str(tmp_path)]) == 1
+    assert main(["lab", "score", "--model", prefix, str(tmp_path)]) == 1
     assert "is a folder; name a file in it" in capsys.readouterr().err
 
 

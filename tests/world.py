@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.known import COMMANDS, called
 from boustro.apps.cli.main import main
 from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
@@ -86,7 +86,8 @@ class World:
     @cached_property
     def options(self) -> dict[str, list[str]]:
         """The options of every command."""
-        return {name: re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", _good([name, "--help-all"])) for name in COMMANDS}
+        told = {name: _good([*called(name).split(), "--help-all"]) for name in COMMANDS}
+        return {name: re.findall(r"(?<!\S)--[a-z][a-z0-9-]+", text) for name, text in told.items()}
 
     def __getitem__(self, name: str) -> str:
         return str(self.folder / name)
@@ -97,7 +98,7 @@ class World:
 
     def command(self, name: str, out: str = "out") -> list[str]:
         """A command that does little, and does it well."""
-        return [name, *(self.fill(word, out) for word in GOOD[name].split())]
+        return [*called(name).split(), *(self.fill(word, out) for word in GOOD[name].split())]
 
 
 def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> None:
@@ -113,7 +114,7 @@ def make_world(folder: Path, tiny_lm: Callable[..., Path]) -> None:
     for name, command in {**made, "study": "compare", "shots": "fewshot"}.items():
         _good(world.command(command, world[name]))
     biglm = "--objective prefix-suffix --least-pieces 2 --preset biglm-tiny --no-compile"
-    _good(["pretrain", "--shards", world["shards"], "--out", world["biglm"], *f"{biglm} {STEPS}".split()])
+    _good(["lab", "pretrain", "--shards", world["shards"], "--out", world["biglm"], *f"{biglm} {STEPS}".split()])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BOUSTRO_CACHE", world["cache"])
         _good(world.command("fit", world["tagger"]))

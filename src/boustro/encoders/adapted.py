@@ -1,4 +1,4 @@
-"""An LM that `boustro adapt` trained: the LM that the folder names, with the adapter merged into its matrices.
+"""An LM that `boustro lab adapt` trained: the LM that the folder names, with the adapter merged into its matrices.
 
     unmasked:DIR    without the mask in the blocks that it was adapted for
     DIR             the control, adapted with its mask kept, or an adapter that others trained with peft
@@ -69,7 +69,7 @@ def load_causal(
     now = facts_of(encoder, adaptation.base)
     if (now.weights, now.vocabulary) != (adaptation.weights, adaptation.vocabulary):
         raise ValueError(
-            f"{path}: its LM, {adaptation.base}, has changed since it was adapted; adapt it anew with boustro adapt"
+            f"{path}: its LM, {adaptation.base}, has changed since it was adapted; adapt it anew with boustro lab adapt"
         )
     merge_lora(encoder.model, Path(path))
     encoder.adapter = adapter_fingerprint(path)

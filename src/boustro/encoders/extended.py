@@ -28,7 +28,7 @@ memory` writes, names the encoder that read the text; with another one, or one t
 
 **Names** (`NamesEncoder`, `names:DIR`): what a small network learned of names from other people's labels, word by word:
 whether a name begins or goes on here, which of a few kinds it is, and a vector in which names of one type are near to
-each other. The folder, which `boustro names` writes, names the encoder whose highest layers the network reads.
+each other. The folder, which `boustro lab names` writes, names the encoder whose highest layers the network reads.
 
 W words, K kinds of words, D width of a stream.
 """
@@ -294,7 +294,7 @@ class MemoryEncoder(PooledEncoder):
     ) -> None:
         self._weights = weights_fingerprint(path, None)
         known, config = load_means(Path(path))
-        said = "is a memory of {}", "{} read the text of this memory", "write the memory anew with boustro memory"
+        said = "is a memory of {}", "{} read the text of this memory", "write the memory anew with boustro lab memory"
         base = _open_base(path, config, reading, device, *said)
         super().__init__(base, "sentence", known)
         self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
@@ -421,7 +421,7 @@ class NamesEncoder(ExtendedEncoder):
     ) -> None:
         self._weights = weights_fingerprint(path, None)
         self.network, config = load_names(Path(path))
-        said = "has names of {}", "its network was trained on {}", "train it anew with boustro names"
+        said = "has names of {}", "its network was trained on {}", "train it anew with boustro lab names"
         base = _open_base(path, config, reading, device, *said)
         within: Context = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
         self.kinds = list[str](config["kinds"])

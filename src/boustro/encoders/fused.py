@@ -56,7 +56,7 @@ class FusedEncoder(ConcatEncoder):
         if facts_of(forward, backward, config["trained"]) != config["towers"]:
             raise ValueError(
                 f"{path}: its LMs, {config['forward']} and {config['backward']}, have changed since it was trained; "
-                f"train it anew with boustro fuse"
+                f"train it anew with boustro lab fuse"
             )
         self.lms = forward, backward
         self.towers = towers_of(forward, backward, config["starts"])

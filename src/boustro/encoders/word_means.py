@@ -3,7 +3,7 @@
     words.json            the words, the most frequent first
     memory.safetensors    counts (V,), and per stream the mean vectors (V, D), float16, or their codes
 
-The folder is that of a tagger with `--memory`, or one that `boustro memory` writes; the `config.json` of the latter has
+The folder is that of a tagger with `--memory`, or one that `boustro lab memory` writes; `config.json` of the latter has
 the encoder's exact spec, how it read, and what. While texts are read only the sums are in memory, 4 bytes for each
 dimension. A word that was read in other cases only is what the most frequent of these is.
 

@@ -12,7 +12,7 @@ word that the table lacks is cut into the longest parts that it has, and is thei
     config.json          the sentence encoder, the texts, and how both were read
 
 `table:DIR` is an encoder whose words have one vector each, w · x; `starter-words` is the table of the package.
-`boustro distill-words` makes tables. Sources: Arora et al. 2017 for the weights; Tulkens and van Dongen 2024,
+`boustro lab distill-words` makes tables. Sources: Arora et al. 2017 for the weights; Tulkens and van Dongen 2024,
 *Model2Vec*, for words read one by one, and for learning to be the vectors of texts.
 
 V words and parts, D width, S texts, N words of all texts.

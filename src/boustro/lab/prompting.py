@@ -50,7 +50,7 @@ class PromptClassifier:
     Args:
         model: A masked LM, a forward LM, a backward LM or a pair, such as `./my-biglm` or `starter`.
         template: A name in the package, a JSON file, or a `Template`.
-        score: How words are scored: of a masked LM one of `boustro score`, of others one of `lab.judges`.
+        score: How words are scored: of a masked LM one of `boustro lab score`, of others one of `lab.judges`.
         calibrate: Divide out the prior.
         prompt_pieces: Read only the first pieces of each text.
         start_piece: What a causal LM is given before every text (`text.start`).

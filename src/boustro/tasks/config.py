@@ -241,8 +241,8 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     on parts of the training set left out. By default it does, unless the head is ridge-pool, labels are weak, or texts
     may have none."""
     table: Annotated[str, Where("words", (None, True))] = "auto"
-    """With words: a table of words, as boustro distill-words makes them, whose vectors of a text are read too; none for
-    no table. By default that of the package beside its own LMs."""
+    """With words: a table of words, as boustro lab distill-words makes them, whose vectors of a text are read too; none
+    for no table. By default that of the package beside its own LMs."""
 
     def default_encoder(self) -> str:
         """The sentence encoder of the package; with further quantisation the pair."""

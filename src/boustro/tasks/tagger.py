@@ -108,7 +108,7 @@ class Tagger(Task[str, Entities]):
 
     @classmethod
     def without_training(cls, path: Path, encoder: str | None, **how: Any) -> Fitted | None:
-        """Return a tagger of the kinds of names that a folder of `boustro names` knows: a linear head that reads
+        """Return a tagger of the kinds of names that a folder of `boustro lab names` knows: a linear head that reads
         nothing but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
         if kind_of(path) != NAMES:
             return None
@@ -124,7 +124,7 @@ class Tagger(Task[str, Entities]):
         _, facts = load_names(path)
         if not facts["kinds"]:
             raise ValueError(
-                f"{path}: its names have no kinds; give boustro names the option --kinds, or train a tagger"
+                f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
             )
         spec = encoder or next((name for name in EXTENDED if locate_extended(name) == str(path)), f"{NAMES}:{path}")
         plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities

@@ -104,7 +104,7 @@ def open_shards_of(path: Path, vocabulary: dict[str, int], owner: str, whose: st
     shards = Shards.open(path)
     if load_tokenizer(shards.tokenizer_path).get_vocab() != vocabulary:
         raise ValueError(
-            f"{path} was made with another tokenizer than that of {owner}; make it again: boustro tokenize ... "
+            f"{path} was made with another tokenizer than that of {owner}; make it again: boustro lab tokenize ... "
             f"--tokenizer with the folder or name of {whose}"
         )
     return shards

@@ -1,8 +1,8 @@
-"""`boustro generate` and `boustro score`.
+"""`boustro lab generate` and `boustro lab score`.
 
 torch is imported when a command runs, so that its help does not wait for it.
 
-`boustro score` without a model: how good written texts are, against their targets and beside two controls.
+`boustro lab score` without a model: how good written texts are, against their targets and beside two controls.
 """
 
 import sys
@@ -42,7 +42,7 @@ def generate(
     """Continue prompts: one a line, or JSON lines with a prompt each; writes JSON lines as they are done.
 
     Args:
-        model: A masked LM, such as one that boustro pretrain --objective prefix-suffix wrote, or a causal LM, such as
+        model: A masked LM, such as boustro lab pretrain --objective prefix-suffix wrote, or a causal LM, such as
             starter-forward or gpt2.
         file: Prompts (.gz, .bz2, .xz too), or - for standard input. An object's other keys are kept.
         prompt_key: The key of the prompt in JSON lines, or a text with keys, such as "{title}: {body}".
@@ -69,7 +69,7 @@ def score(
     (without WordNet), variety and repetition, beside two controls.
 
     Args:
-        file: JSON lines with a text, and with its prompt or its target, such as boustro generate writes; or - for
+        file: JSON lines with a text, and with its prompt or its target, such as boustro lab generate writes; or - for
             standard input (.gz, .bz2, .xz too). A text that continues its prompt begins with its own space.
         model: A masked or a causal LM. By default texts are scored against their targets.
         text_key: The key of the text, or a text with keys.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from boustro.apps.cli.arguments import ALL
-from boustro.apps.cli.known import Known
+from boustro.apps.cli.known import Known, called
 from boustro.apps.cli.listed import Option, OptionTable
 from boustro.tasks import TASKS
 
@@ -39,6 +39,7 @@ def filled(text: str, task: str | None = None) -> str:
 def help_of(name: str, command: Known, table: OptionTable, everything: bool) -> str:
     """Return the text of `boustro NAME --help`; `everything`: with the options that few people use, and all tasks'
     data."""
+    name = called(name)
     task = None if everything else table.task
     options = [replace(option, help=filled(option.help, task)) for option in table.options]
     values = [option for option in options if option.positional]

@@ -1,4 +1,4 @@
-"""`boustro infill`: fill the gaps of texts from both ends.
+"""`boustro lab infill`: fill the gaps of texts from both ends.
 
 torch is imported when the command runs, so that its help does not wait for it.
 """

@@ -1,4 +1,5 @@
 """The commands: where each one is, its group, its line in `boustro --help`, examples, and what its help shows first.
+Those of `LAB_GROUPS` are behind `boustro lab`: they make models and study language.
 
 A new command is one entry. Its module must not import torch; the command does when it runs.
 """
@@ -16,7 +17,7 @@ class Known(NamedTuple):
     place: str
     """Its function, as module:name."""
     group: str
-    """Its heading in `boustro --help`."""
+    """Its heading in `boustro --help`, or in `boustro lab --help`."""
     summary: str
     """One line."""
     examples: tuple[str, str]
@@ -29,12 +30,18 @@ class Known(NamedTuple):
     after: str = ""
     """The option without which nothing is written, and `next` is not said."""
 
+    @property
+    def is_of_lab(self) -> bool:
+        """Whether it is called as `boustro lab NAME`."""
+        return self.group in LAB_GROUPS
+
     def function(self) -> Callable[..., Any]:
         """The function that runs; its module is imported now."""
         module, _, name = self.place.partition(":")
         return getattr(import_module(module), name)
 
 
+LAB_GROUPS = ("LMs", "Encoders", "Write", "Studies")
 # fmt: off
 COMMANDS: dict[str, Known] = {
     "demo": Known("boustro.apps.studies.demo:demo", "Start",
@@ -91,16 +98,6 @@ COMMANDS: dict[str, Known] = {
         ("fewshot --encoders starter-forward starter --train train.conll --dev dev.conll --out shots",
          "fewshot --encoders starter --train train.conll --dev dev.conll --shots 4 16 --out shots"),
         "test shots seeds heads preset dry_run"),
-    "scaling": Known("boustro.apps.studies.scaling.command:scaling", "Compare",
-        "sizes x budgets of pretraining, with loss curves",
-        ("scaling --shards shards --validation validation --budgets 1000000 4000000 --out sizes",
-         "scaling --shards shards --validation validation --budgets 1000000 --objectives causal --out causal"),
-        "sizes objectives seeds dry_run report_only",
-        "pretrain --preset SIZE --shards {shards} --out LM"),
-    "geometry": Known("boustro.apps.studies.geometry.command:geometry", "Compare",
-        "measure and draw how word vectors lie",
-        ("geometry measure article.txt", "geometry map senses.jsonl --word bank --out bank.html"),
-        "encoder word out sentences json"),
     "backward": Known("boustro.apps.cli.own_lms:backward", "Own LMs",
         "train a small backward LM for an LM, from raw text",
         ("backward gpt2 --text corpus.jsonl --out my-backward",
@@ -110,77 +107,11 @@ COMMANDS: dict[str, Known] = {
         "an LM in few bits, or its first blocks alone, as an encoder",
         ("pack gpt2 --blocks 6 --out gpt2-packed", "pack ./minilm --bits 8 --out minilm-packed"),
         "blocks bits overwrite"),
-    "language": Known("boustro.apps.studies.language.command:language", "Own LMs",
-        "raw text and labels to tokenizer, pair and tagger",
-        ("language --text corpus.jsonl --train train.conll --dev dev.conll --out mine",
-         "language --text corpus.jsonl --train train.conll --dev dev.conll --minutes 20 --out mine"),
-        "test minutes vocabulary dry_run overwrite",
-        "predict {out}/tagger FILE"),
-    "tokenize": Known("boustro.text.shards:tokenize", "Own LMs", "turn a corpus into token shards",
-        ("tokenize corpus.jsonl --tokenizer gpt2 --out shards",
-         "tokenize corpus.jsonl --train-tokenizer 8192 --out shards"),
-        "tokenizer train_tokenizer near_duplicates workers overwrite", "pretrain --shards {out} --out LM"),
-    "pretrain": Known("boustro.lab.pretrain.config:pretrain", "Own LMs",
-        "train a forward or a backward LM on token shards",
-        ("pretrain --shards shards --direction backward --out my-backward",
-         "pretrain --shards shards --preset mini --tokens 30000000 --out my-forward"),
-        "direction objective preset init_from tokens validation resume dry_run overwrite",
-        "fit --encoder {out} --train DATA --out MODEL"),
-    "memory": Known("boustro.apps.cli.own_lms:memory", "Own LMs",
-        "what words are in raw text, for an encoder that remembers it",
-        ("memory corpus.jsonl --out my-memory", "memory corpus.jsonl --encoder gpt2 --out my-memory"),
-        "encoder data words overwrite", "fit --encoder memory:{out} --train DATA --out MODEL"),
-    "names": Known("boustro.apps.cli.own_lms:names", "Own LMs",
-        "a small network that finds names, from labelled files of any types",
-        ("names news.jsonl messages.jsonl --kinds kinds.json --out my-names",
-         "names news.jsonl --encoder gpt2 --out my-names"),
-        "kinds encoder epochs overwrite", "fit --encoder names:{out} --train DATA --out MODEL"),
-    "distill-words": Known("boustro.apps.cli.own_lms:distill_words", "Own LMs",
-        "a sentence encoder into a table of words, for whole texts",
-        ("distill-words corpus.jsonl --encoder masked:./minilm --out my-words",
-         "distill-words corpus.jsonl --encoder masked:./minilm --texts 50000 --out my-words"),
-        "words texts epochs resume dry_run overwrite", "similarity {corpus[0]} --query TEXT --encoder table:{out}"),
     "distill": Known("boustro.tasks.distill.command:distill", "Own LMs",
         "a trained folder into one with a smaller encoder",
         ("distill ner --student starter-forward --texts corpus.jsonl --out small",
          "distill ner --student starter-forward --texts corpus.jsonl --dev dev.conll --out small"),
         "train dev overwrite", "predict {out} FILE"),
-    "fuse": Known("boustro.apps.cli.own_lms:fuse", "Own LMs",
-        "train a fusion of a forward and a backward LM on token shards",
-        ("fuse --forward gpt2 --backward ./my-backward --shards shards --out my-fusion",
-         "fuse --forward gpt2 --backward ./my-backward --shards shards --kind linear --out my-fusion"),
-        "kind tokens validation overwrite", "fit --encoder fused:{out} --train DATA --out MODEL"),
-    "adapt": Known("boustro.apps.cli.own_lms:adapt", "Own LMs",
-        "train a causal LM to read without its mask (needs peft)",
-        ("adapt --lm gpt2 --shards shards --out my-adapted",
-         "adapt --lm gpt2 --train train.conll --dev dev.conll --out my-adapted"),
-        "shards train dev learn blocks rank overwrite", "fit --encoder unmasked:{out} --train DATA --out MODEL"),
-    "elmo": Known("boustro.apps.cli.own_lms:elmo", "Own LMs", "train an ELMo on a corpus",
-        ("elmo corpus.jsonl --out my-elmo", "elmo corpus.jsonl --width 128 --words 1000000 --out my-elmo"),
-        "width cells words validation overwrite", "fit --encoder elmo:{out} --train DATA --out MODEL"),
-    "generate": Known("boustro.apps.cli.generate:generate", "Write", "continue prompts with a masked or a causal LM",
-        ("generate prompts.txt --model starter-forward", "generate prompts.txt --model starter-forward --length 20"),
-        "length temperature top_p seed"),
-    "infill": Known("boustro.apps.cli.infill:infill", "Write", "fill the gaps of texts from both ends",
-        ('infill "It is one of ___ in the country."', "infill gaps.txt --candidates 3"),
-        "model format candidates tokens_per_gap"),
-    "score": Known("boustro.apps.cli.generate:score", "Write",
-        "texts by an LM's probability, or against targets (ROUGE, BLEU, METEOR)",
-        ("score written.jsonl --target-key target", "score pairs-of-text.jsonl --model starter-forward --pmi"),
-        "model target_key train by json score pmi"),
-    "seq2seq": Known("boustro.apps.cli.own_lms:seq2seq", "Write", "fine-tune an LM on pairs of a prompt and a text",
-        ("seq2seq --model gpt2 --train summaries.jsonl --out summariser",
-         "seq2seq --model gpt2 --train summaries.jsonl --dev dev-summaries.jsonl --out summariser"),
-        "dev prompt_key target_key epochs template overwrite", "generate PROMPTS --model {out}"),
-    "prompt": Known("boustro.apps.cli.prompt:prompt", "Write",
-        "label texts by the words that an LM would write",
-        ("prompt reviews.jsonl --model starter-forward --template sentiment",
-         "prompt reviews.jsonl --model starter-forward --template sentiment --calibrate"),
-        "template calibrate label_key json"),
-    "harness": Known("boustro.lab.harness.command:harness", "Write",
-        "multiple choice without training (needs lm-eval)",
-        ("harness --tasks openbookqa --data choices", "harness --tasks arc_easy --data choices --model gpt2"),
-        "model data limit json"),
     "embed": Known("boustro.apps.cli.embed:embed", "Vectors", "write one vector per text",
         ("embed texts.txt --out vectors.npy", "embed texts.txt --model my-embeddings --out vectors.npy"),
         "encoder model text_column normalize"),
@@ -191,9 +122,90 @@ COMMANDS: dict[str, Known] = {
     "doctor": Known("boustro.apps.cli.doctor:doctor", "Other", "print what a bug report should say",
         ("doctor", "doctor --encoder gpt2"),
         "encoder device"),
+    "language": Known("boustro.apps.studies.language.command:language", "LMs",
+        "raw text and labels to tokenizer, pair and tagger",
+        ("lab language --text corpus.jsonl --train train.conll --dev dev.conll --out mine",
+         "lab language --text corpus.jsonl --train train.conll --dev dev.conll --minutes 20 --out mine"),
+        "test minutes vocabulary dry_run overwrite",
+        "predict {out}/tagger FILE"),
+    "tokenize": Known("boustro.text.shards:tokenize", "LMs", "turn a corpus into token shards",
+        ("lab tokenize corpus.jsonl --tokenizer gpt2 --out shards",
+         "lab tokenize corpus.jsonl --train-tokenizer 8192 --out shards"),
+        "tokenizer train_tokenizer near_duplicates workers overwrite", "lab pretrain --shards {out} --out LM"),
+    "pretrain": Known("boustro.lab.pretrain.config:pretrain", "LMs",
+        "train a forward or a backward LM on token shards",
+        ("lab pretrain --shards shards --direction backward --out my-backward",
+         "lab pretrain --shards shards --preset mini --tokens 30000000 --out my-forward"),
+        "direction objective preset init_from tokens validation resume dry_run overwrite",
+        "fit --encoder {out} --train DATA --out MODEL"),
+    "fuse": Known("boustro.apps.cli.own_lms:fuse", "LMs",
+        "train a fusion of a forward and a backward LM on token shards",
+        ("lab fuse --forward gpt2 --backward ./my-backward --shards shards --out my-fusion",
+         "lab fuse --forward gpt2 --backward ./my-backward --shards shards --kind linear --out my-fusion"),
+        "kind tokens validation overwrite", "fit --encoder fused:{out} --train DATA --out MODEL"),
+    "adapt": Known("boustro.apps.cli.own_lms:adapt", "LMs",
+        "train a causal LM to read without its mask (needs peft)",
+        ("lab adapt --lm gpt2 --shards shards --out my-adapted",
+         "lab adapt --lm gpt2 --train train.conll --dev dev.conll --out my-adapted"),
+        "shards train dev learn blocks rank overwrite", "fit --encoder unmasked:{out} --train DATA --out MODEL"),
+    "elmo": Known("boustro.apps.cli.own_lms:elmo", "LMs", "train an ELMo on a corpus",
+        ("lab elmo corpus.jsonl --out my-elmo", "lab elmo corpus.jsonl --width 128 --words 1000000 --out my-elmo"),
+        "width cells words validation overwrite", "fit --encoder elmo:{out} --train DATA --out MODEL"),
+    "seq2seq": Known("boustro.apps.cli.own_lms:seq2seq", "LMs", "fine-tune an LM on pairs of a prompt and a text",
+        ("lab seq2seq --model gpt2 --train summaries.jsonl --out summariser",
+         "lab seq2seq --model gpt2 --train summaries.jsonl --dev dev-summaries.jsonl --out summariser"),
+        "dev prompt_key target_key epochs template overwrite", "lab generate PROMPTS --model {out}"),
+    "memory": Known("boustro.apps.cli.own_lms:memory", "Encoders",
+        "what words are in raw text, for an encoder that remembers it",
+        ("lab memory corpus.jsonl --out my-memory", "lab memory corpus.jsonl --encoder gpt2 --out my-memory"),
+        "encoder data words overwrite", "fit --encoder memory:{out} --train DATA --out MODEL"),
+    "names": Known("boustro.apps.cli.own_lms:names", "Encoders",
+        "a small network that finds names, from labelled files of any types",
+        ("lab names news.jsonl messages.jsonl --kinds kinds.json --out my-names",
+         "lab names news.jsonl --encoder gpt2 --out my-names"),
+        "kinds encoder epochs overwrite", "fit --encoder names:{out} --train DATA --out MODEL"),
+    "distill-words": Known("boustro.apps.cli.own_lms:distill_words", "Encoders",
+        "a sentence encoder into a table of words, for whole texts",
+        ("lab distill-words corpus.jsonl --encoder masked:./minilm --out my-words",
+         "lab distill-words corpus.jsonl --encoder masked:./minilm --texts 50000 --out my-words"),
+        "words texts epochs resume dry_run overwrite", "similarity {corpus[0]} --query TEXT --encoder table:{out}"),
+    "generate": Known("boustro.apps.cli.generate:generate", "Write", "continue prompts with a masked or a causal LM",
+        ("lab generate prompts.txt --model starter-forward",
+         "lab generate prompts.txt --model starter-forward --length 20"),
+        "length temperature top_p seed"),
+    "infill": Known("boustro.apps.cli.infill:infill", "Write", "fill the gaps of texts from both ends",
+        ('lab infill "It is one of ___ in the country."', "lab infill gaps.txt --candidates 3"),
+        "model format candidates tokens_per_gap"),
+    "score": Known("boustro.apps.cli.generate:score", "Write",
+        "texts by an LM's probability, or against targets (ROUGE, BLEU, METEOR)",
+        ("lab score written.jsonl --target-key target", "lab score pairs-of-text.jsonl --model starter-forward --pmi"),
+        "model target_key train by json score pmi"),
+    "prompt": Known("boustro.apps.cli.prompt:prompt", "Write",
+        "label texts by the words that an LM would write",
+        ("lab prompt reviews.jsonl --model starter-forward --template sentiment",
+         "lab prompt reviews.jsonl --model starter-forward --template sentiment --calibrate"),
+        "template calibrate label_key json"),
+    "harness": Known("boustro.lab.harness.command:harness", "Write",
+        "multiple choice without training (needs lm-eval)",
+        ("lab harness --tasks openbookqa --data choices", "lab harness --tasks arc_easy --data choices --model gpt2"),
+        "model data limit json"),
+    "scaling": Known("boustro.apps.studies.scaling.command:scaling", "Studies",
+        "sizes x budgets of pretraining, with loss curves",
+        ("lab scaling --shards shards --validation validation --budgets 1000000 4000000 --out sizes",
+         "lab scaling --shards shards --validation validation --budgets 1000000 --objectives causal --out causal"),
+        "sizes objectives seeds dry_run report_only",
+        "lab pretrain --preset SIZE --shards {shards} --out LM"),
+    "geometry": Known("boustro.apps.studies.geometry.command:geometry", "Studies",
+        "measure and draw how word vectors lie",
+        ("lab geometry measure article.txt", "lab geometry map senses.jsonl --word bank --out bank.html"),
+        "encoder word out sentences json"),
 }
 # fmt: on
-GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
+
+
+def called(name: str) -> str:
+    """The words that call a command: `predict`, `lab pretrain`."""
+    return f"lab {name}" if COMMANDS[name].is_of_lab else name
 
 
 def pages() -> dict[str, Path]:
@@ -204,12 +216,23 @@ def pages() -> dict[str, Path]:
     return {f"{name}.md" if name in COMMANDS else name: path for name, path in named.items()}
 
 
-def usage() -> str:
-    """Return the text of `boustro --help`."""
-    rows = {group: [group] for group in GROUPS}
+def usage(lab: bool = False) -> str:
+    """Return the text of `boustro --help`, or of `boustro lab --help`."""
+    rows: dict[str, list[str]] = {}
     for name, command in COMMANDS.items():
-        rows.get(command.group, []).append(f"  {name:<15} {command.summary}")
+        if command.is_of_lab == lab:
+            rows.setdefault(command.group, [command.group]).append(f"  {name:<15} {command.summary}")
+    if not lab:
+        rows["Other"].append(
+            f"  {'lab':<15} make and study LMs, write with them: `boustro lab --help` lists its commands"
+        )
     shown = "\n\n".join("\n".join(own) for own in rows.values())
+    if lab:
+        return (
+            f"usage: boustro lab COMMAND ...\n\nMake language models, and study them.\n\n{shown}\n\n"
+            "`boustro help lab COMMAND` shows examples and the options that people use, `boustro lab COMMAND\n"
+            "--help-all` all of them."
+        )
     return (
         "usage: boustro COMMAND ...\n\nGive a language model the other half of the sentence.\n\n"
         f"{shown}\n\n`boustro help COMMAND` shows examples and the options that people use, `boustro COMMAND "

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from boustro.apps.cli.known import COMMANDS, pages, usage
-from boustro.choose import suggestion
+from boustro.apps.cli.known import COMMANDS, called, pages, usage
+from boustro.choose import nearest
 from boustro.errors import lacks_memory, lacks_package, reason
 from boustro.options import OptionError, command_line
 from boustro.output import warnings_as_notes
@@ -74,9 +74,11 @@ def _main(arguments: list[str]) -> int:
         print(page.read_text("utf-8"), end="")
         return 0
     if arguments[:1] == ["help"]:  # `boustro help fit`
-        arguments = [*arguments[1:2], "--help"]
+        arguments = [*arguments[1:], "--help"]
+    is_of_lab = arguments[:1] == ["lab"]
+    arguments = arguments[1:] if is_of_lab else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(usage())
+        print(usage(is_of_lab))
         return 0 if arguments else EXIT_USAGE
     if arguments[0] in ("-V", "--version", "version"):
         from boustro import __version__
@@ -85,15 +87,19 @@ def _main(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     name = SAME.get(name, name)
-    if name not in COMMANDS:
-        said = f"there is no command {name!r}{_meant(name)}"
-        print(f"boustro: {_joined(said, '`boustro help` lists the commands')}", file=sys.stderr)
+    if name not in COMMANDS or (is_of_lab and not COMMANDS[name].is_of_lab):
+        meant = MEANT.get(name) or nearest(name, COMMANDS)
+        near = f"; did you mean {called(meant)!r}?" if meant else ""
+        where = "boustro lab --help" if is_of_lab else "boustro help"
+        said = f"there is no command {'lab ' * is_of_lab + name!r}{near}"
+        print(f"boustro: {_joined(said, f'`{where}` lists the commands')}", file=sys.stderr)
         return EXIT_USAGE
+    if COMMANDS[name].is_of_lab and not is_of_lab and "--quiet" not in rest and os.environ.get("RANK", "0") == "0":
+        # for one release
+        print(
+            f"note: boustro {name} is boustro lab {name} now; the old words go with the next release", file=sys.stderr
+        )
     return run(name, rest)
-
-
-def _meant(name: str) -> str:
-    return suggestion(name, [*COMMANDS]) if name not in MEANT else f"; did you mean {MEANT[name]!r}?"
 
 
 class Terminated(KeyboardInterrupt):
@@ -134,7 +140,7 @@ def set_environment(environment: MutableMapping[str, str]) -> None:
 
 def run(name: str, arguments: list[str]) -> int:
     """Parse the arguments with the function's own signature, call it, and turn what it raises into words."""
-    known, prog = COMMANDS[name], f"boustro {name}"
+    known, prog = COMMANDS[name], f"boustro {called(name)}"
     set_environment(os.environ)
     warnings.filterwarnings("ignore", category=FutureWarning)
     for logger in ("torchao", "torch.utils._pytree"):  # where installed, torchao tells of kernels for other machines

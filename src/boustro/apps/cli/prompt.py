@@ -1,4 +1,4 @@
-"""`boustro prompt`: labels texts by an LM's own words, and scores the labels beside two controls.
+"""`boustro lab prompt`: labels texts by an LM's own words, and scores the labels beside two controls.
 
     answers        as they were asked for
     calibrated     with the prior divided out (or `not calibrated`, where that was asked for)
@@ -47,7 +47,7 @@ def prompt(
     """Label texts by the words that an LM would write into a template; writes JSON lines as they are done.
 
     Where the texts have labels, their scores follow on standard error, beside two controls: the most frequent label,
-    and the label that the LM prefers for a text without content. boustro seq2seq --template fine-tunes an LM for it.
+    and the label that the LM prefers for a text without content. lab seq2seq --template fine-tunes an LM for it.
 
     Args:
         model: A masked LM, a forward LM, a backward LM, or a pair such as starter.
@@ -55,7 +55,7 @@ def prompt(
             generation). By default the one that the model was fine-tuned on, with the words that it learned.
         file: JSON lines with the template's keys, or texts, one a line (.gz, .bz2, .xz too), or - for standard input.
         calibrate: Divide the probabilities of the labels by those for a text without content.
-        score: How a word is scored. Of a masked LM: one of boustro score's, by default left-to-right; for a word of
+        score: How a word is scored. Of a masked LM: one of boustro lab score's, by default left-to-right; for a word of
             one piece they are all the same. Else forward, forward-mean, forward-pmi, backward, pair or pair-pmi.
         train: Training set, JSON lines with labels, whose most frequent label is the control. By default the most
             frequent one of the file itself.

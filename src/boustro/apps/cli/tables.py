@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from boustro.apps.cli.known import COMMANDS
+from boustro.apps.cli.known import COMMANDS, called
 from boustro.apps.cli.listed import bare_types, is_group, list_fields
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS
@@ -44,7 +44,7 @@ def page() -> str:
         users[task.config] = [f"Task {name}", f"`{task.name}`"]
     for command, known in COMMANDS.items():
         for group in groups(known.function()):
-            users[group] = [*dict.fromkeys([*users.get(group, []), f"`{command}`"])]
+            users[group] = [*dict.fromkeys([*users.get(group, []), f"`{called(command)}`"])]
     kinds: dict[type, list[str]] = {}
     for kind, made in HEADS.items():
         kinds.setdefault(made.options, []).append(f"`{kind}`")

@@ -50,14 +50,14 @@ class SegmentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FuseConfig(SegmentOptions, StartOptions, RunConfig):
-    """The options of `boustro fuse`."""
+    """The options of `boustro lab fuse`."""
 
     forward: LM
     """Spec of the forward LM, such as gpt2 or starter-forward."""
     backward: LM
     """Spec of the backward LM, over the same vocabulary."""
     shards: Folder
-    """Token shards to train on, written by boustro tokenize with the tokenizer of the two LMs."""
+    """Token shards to train on, written by boustro lab tokenize with the tokenizer of the two LMs."""
     out: Path
     """Where to write the fusion folder; as an encoder it is named fused:OUT."""
     kind: Literal["attention", "linear"] = "attention"
@@ -77,13 +77,13 @@ class BackwardConfig:
     model: Positional[LM]
     """The forward LM: a folder, or a name on the Hub."""
     text: tuple[Corpus, ...]
-    """Raw text: files, folders or names of datasets on the Hub, as for boustro tokenize."""
+    """Raw text: files, folders or names of datasets on the Hub, as for boustro lab tokenize."""
     out: Path
     """Where to write the backward LM; the pair is then named MODEL+OUT."""
     minutes: Positive = 60.0
     """Minutes that everything may take on this machine; the pieces that the LM reads follow from them."""
     preset: str = "mini"
-    """Architecture, as for boustro pretrain: tiny, mini, small, or a path to a transformers config.json."""
+    """Architecture, as for boustro lab pretrain: tiny, mini, small, or a path to a transformers config.json."""
     sampled_pieces: Count = 4096
     """How many pieces besides the batch's own the softmax of a step is computed over, drawn by frequency."""
     segment_length: Annotated[int, Range(2, 2**20)] = 256
@@ -151,7 +151,7 @@ class RawTextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
-    """The options of `boustro memory`; words are read as taggers will read them."""
+    """The options of `boustro lab memory`; words are read as taggers will read them."""
 
     out: Path
     """Where to write the memory's folder; as an encoder it is named memory:OUT."""
@@ -169,7 +169,7 @@ class MemoryConfig(RawTextOptions, ReadingOptions, OutputConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class NamesConfig(ReadingOptions, OutputConfig):
-    """The options of `boustro names`; words are read as taggers will read them."""
+    """The options of `boustro lab names`; words are read as taggers will read them."""
 
     data: Positional[tuple[DataName, ...]]
     """Labelled files, or data sets of the Hub, each with its own types. The label ? marks words that may be names."""
@@ -197,7 +197,7 @@ class NamesConfig(ReadingOptions, OutputConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TableConfig(RawTextOptions, ReadingOptions, OutputConfig):
-    """The options of `boustro distill-words`."""
+    """The options of `boustro lab distill-words`."""
 
     encoder: LM
     """Spec of the encoder that reads words and texts, such as masked:FOLDER for a sentence encoder."""
@@ -237,7 +237,7 @@ class CorpusOptions(RawTextOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ElmoConfig(CorpusOptions, RunConfig):
-    """The options of `boustro elmo`."""
+    """The options of `boustro lab elmo`."""
 
     out: Path
     """Where to write the ELMo folder; as an encoder it is named elmo:OUT."""
@@ -258,7 +258,7 @@ class TextAdaptOptions(SegmentOptions):
     """Training on running text: predict hidden pieces (LLM2Vec), or what a second reading gives."""
 
     shards: Folder | None = None
-    """Token shards to train on, written by boustro tokenize with the LM's tokenizer."""
+    """Token shards to train on, written by boustro lab tokenize with the LM's tokenizer."""
     learn: Literal["hidden-pieces", "second-reading"] = "hidden-pieces"
     """hidden-pieces: predict pieces that are hidden; second-reading: give in one reading, without the mask, the states
     that the LM itself has when it reads the text a second time."""
@@ -294,7 +294,7 @@ class LabelAdaptOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptConfig(StartOptions, RunConfig):
-    """The options of `boustro adapt`."""
+    """The options of `boustro lab adapt`."""
 
     lm: LM
     """Spec of the LM, such as gpt2 or starter-forward; backward:PATH if its config does not state the direction."""
@@ -355,14 +355,14 @@ class MixtureOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(RunConfig):
-    """The options of `boustro seq2seq`."""
+    """The options of `boustro lab seq2seq`."""
 
     model: LM
-    """The LM to fine-tune: a masked one, such as boustro pretrain --objective prefix-suffix wrote, or a causal one."""
+    """The LM to fine-tune: masked, such as boustro lab pretrain --objective prefix-suffix wrote, or causal."""
     train: tuple[TextPath, ...]
     """Pairs: JSON lines with a prompt and a target text each (.gz, .bz2, .xz too); with --template labelled texts."""
     out: Path
-    """Where to write the model folder, with which boustro generate (or boustro prompt) writes."""
+    """Where to write the model folder, with which boustro lab generate (or boustro lab prompt) writes."""
     dev: TextPath | None = None
     """Pairs for the validation loss."""
     prompt_key: str = "prompt"
@@ -370,7 +370,7 @@ class Seq2SeqConfig(RunConfig):
     target_key: str = "target"
     """The key of the target, or a text with keys; of a list of texts the first is taken."""
     template: str | None = None
-    """Learn to write the word of each text's label into a template of boustro prompt: a name, or a JSON file."""
+    """Learn to write the word of each text's label into a template of boustro lab prompt: a name, or a JSON file."""
     label_key: str = "label"
     """With --template: the key of the label."""
     prompt_pieces: Count | None = None

@@ -9,9 +9,9 @@ A pair is made of piece ids, from JSON lines, from labelled texts in a template,
               loss    of the hidden pieces of the target, a share ~ U(0, 1) of them, and 0.1 · that of its length
     causal    reads   prompt E  the ferry left    loss of the target and of the end-of-text piece after it
 
-The prompt is read whole and nothing of it is hidden. The folder's config says `prompt_end`, so that `boustro generate`
+The prompt is read whole and nothing of it is hidden. The folder's config says `prompt_end`, so that `lab generate`
 puts the end-of-text piece after a prompt too. A masked LM without the prefix mask gets no length head, because its
-prompt would see how long the target is. With a template the target has no end-of-text piece: `boustro prompt` reads so;
+prompt would see how long the target is. With a template the target has no end-of-text piece: `lab prompt` reads so;
 the folder holds the template with the words that were taught.
 
 A mixture of tasks has at most `task_cap` pairs of each task in an epoch, so a task's share grows with its size up to

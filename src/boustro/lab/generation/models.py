@@ -158,7 +158,7 @@ class MaskedLM(OpenedLM):
         if not self.has_prefix_mask:
             raise ValueError(
                 f"{self.name}: the prefix cache would change the results, because this model's prompt sees what "
-                "follows it; train with boustro pretrain --objective prefix-suffix"
+                "follows it; train with boustro lab pretrain --objective prefix-suffix"
             )
         if not self.has_prefix_cache:
             raise ValueError(

@@ -39,7 +39,7 @@ class GenerationConfig:
     mask-predict, or causal for a causal LM."""
     length: Count | None = None
     """Pieces to write; for causal at most so many; with --num-length-candidates the longest length tried. By default
-    32, or what a model that boustro seq2seq fine-tuned expects."""
+    32, or what a model that boustro lab seq2seq fine-tuned expects."""
     num_length_candidates: SearchedLengths | None = None
     """Write this many lengths up to --length (the likeliest ones of a fine-tuned model), and keep the text with the
     highest mean log-probability of a piece."""

@@ -1,4 +1,4 @@
-"""`boustro harness`: zero-shot multiple choice through lm-evaluation-harness.
+"""`boustro lab harness`: zero-shot multiple choice through lm-evaluation-harness.
 
 torch and lm-eval are imported when the command runs, so that its help does not wait for them.
 """
@@ -38,7 +38,7 @@ def harness(
             YAML files of the harness.
         model: A forward LM, a backward LM, a pair of them, such as starter, or a masked LM.
         data: The folder with the tasks' files of JSON lines.
-        score: forward, forward-mean, forward-pmi, backward, pair or pair-pmi; of a masked LM one of boustro score's, or
+        score: forward, forward-mean, forward-pmi, backward, pair or pair-pmi; of a masked LM one of lab score's, or
             one with -pmi. By default forward or backward for one LM, pair-pmi for a pair, one-shot-pmi for a masked LM.
         limit: Only so many questions of each task, the first ones.
         json: Write the figures to this file (- for standard output).
@@ -51,7 +51,7 @@ def harness(
             import lm_eval  # noqa: F401
         except ImportError as error:
             raise ImportError(
-                "boustro harness needs lm-evaluation-harness; install it with: pip install 'boustro[harness]'"
+                "boustro lab harness needs lm-evaluation-harness; install it with: pip install 'boustro[harness]'"
             ) from error
         from boustro.lab.harness.run import BoustroLM, accuracy_of, answer, open_task
 

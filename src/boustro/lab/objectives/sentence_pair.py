@@ -149,7 +149,7 @@ class PairPlan:
         if count < 2:
             raise ValueError(
                 f"next-sentence prediction needs two documents of at least {MIN_CHUNK} pieces, and there are {count}; "
-                "split the corpus into documents (boustro tokenize --split), or use the objective masked"
+                "split the corpus into documents (boustro lab tokenize --split), or use the objective masked"
             )
 
     def __len__(self) -> int:

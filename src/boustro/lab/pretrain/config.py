@@ -1,4 +1,4 @@
-"""The options of `boustro pretrain`, the options that every training run has, and which of them decide the weights.
+"""The options of `boustro lab pretrain`, the options that every training run has, and which of them decide the weights.
 
 torch is not imported here, because a command's help lists these options.
 """
@@ -73,10 +73,10 @@ class RunConfig(OutputConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig(RunConfig):
-    """The options of `boustro pretrain`."""
+    """The options of `boustro lab pretrain`."""
 
     shards: tuple[Folder, ...]
-    """Token shards to train on, written by boustro tokenize; one folder per corpus."""
+    """Token shards to train on, written by boustro lab tokenize; one folder per corpus."""
     out: Path
     """Where to write the model folder."""
     objective: str = "causal"

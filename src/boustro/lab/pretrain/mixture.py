@@ -34,7 +34,7 @@ class Corpora:
     def open(cls, paths: Sequence[Path], shares: Sequence[float] = (), alpha: float = 1.0) -> "Corpora":
         """By default shares by size, smoothed by `alpha`; `ValueError` for shares or vocabularies that do not fit."""
         if not paths:
-            raise ValueError("no shards given; make some with boustro tokenize")
+            raise ValueError("no shards given; make some with boustro lab tokenize")
         opened = [Shards.open(path) for path in paths]
         for other in opened[1:]:
             refuse_other_vocabulary(other, opened[0])

@@ -1,4 +1,4 @@
-"""Recipes of `boustro pretrain`: one entry per objective, with its model, loss, batches and requirements.
+"""Recipes of `boustro lab pretrain`: one entry per objective, with its model, loss, batches and requirements.
 
     causal          the next piece, in the run's direction                     any causal LM
     masked          hidden pieces or words, BERT's 80/10/10                    any masked LM

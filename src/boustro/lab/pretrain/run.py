@@ -1,4 +1,4 @@
-"""`boustro pretrain`: shards in, a model folder out. `recipes` says what is trained, `trainer` trains it.
+"""`boustro lab pretrain`: shards in, a model folder out. `recipes` says what is trained, `trainer` trains it.
 
 Warm start: the weights of another LM over the same vocabulary in place of random ones.
 
@@ -214,7 +214,7 @@ def refuse_other_pieces(model: str, tokenizer: Path) -> None:
     real_pieces = {piece: number for piece, number in all_theirs.items() if number < most}
     if real_pieces != all_ours or len(all_theirs) - len(real_pieces) > len(theirs.all_special_ids):
         raise ValueError(
-            f"{model} and the shards have different pieces; tokenize the corpus again with `boustro tokenize "
+            f"{model} and the shards have different pieces; tokenize the corpus again with `boustro lab tokenize "
             f"--tokenizer {model}`"
         )
 

@@ -1,4 +1,4 @@
-"""`boustro geometry measure` and `map`: how word vectors lie in their space, in numbers and as a picture.
+"""`boustro lab geometry measure` and `map`: how word vectors lie in their space, in numbers and as a picture.
 
 torch is imported when the command runs, so that its help does not wait for it.
 """

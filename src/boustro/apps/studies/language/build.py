@@ -154,7 +154,7 @@ class Build:
     def _begin(self, overwrite: bool) -> LanguagePlan:
         known = None if overwrite else kept_plan(self.out, LanguagePlan, self.key)
         if not (self.out / PLAN_FILE).is_file() and self.out.is_dir() and any(self.out.iterdir()):
-            raise FileExistsError(f"{self.out} exists and was not begun by boustro language; choose another --out")
+            raise FileExistsError(f"{self.out} exists and was not begun by boustro lab language; choose another --out")
         if known is None:
             for name in FOLDERS:  # before the plan, which would call them those of these inputs
                 remove_checkpoints(self.out / f"{name}.checkpoints")

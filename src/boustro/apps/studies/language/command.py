@@ -1,4 +1,4 @@
-"""`boustro language`: any language in an hour.
+"""`boustro lab language`: any language in an hour.
 
 torch is imported when the command runs, so that its help does not wait for it.
 """
@@ -19,14 +19,14 @@ from boustro.text.tokenizers import LEAST_PIECES
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageOptions:
-    """Options of `boustro language`: what is made of a language's text, and how long it may take."""
+    """Options of `boustro lab language`: what is made of a language's text, and how long it may take."""
 
     minutes: Positive = 60.0
     """Minutes that everything may take on this machine; the pieces that the LMs read follow from them."""
     vocabulary: Annotated[int, Range(LEAST_PIECES, 2**20)] = 8192
     """Pieces of the tokenizer."""
     preset: str = "mini"
-    """Architecture of both LMs, as for boustro pretrain."""
+    """Architecture of both LMs, as for boustro lab pretrain."""
     segment_length: Annotated[int, Range(2, 2**20)] = 256
     """Pieces per segment, and the LMs' context window."""
     batch_segments: Count = 16
@@ -69,7 +69,7 @@ def language(
     stopped: complete steps are skipped.
 
     Args:
-        text: Raw text: files of any kind that boustro tokenize reads.
+        text: Raw text: files of any kind that boustro lab tokenize reads.
         train: Labelled sentences to train on, in any form that boustro fit takes.
         dev: Labelled sentences that choose the epoch.
         out: Folder to write: shards, forward, backward, memory, tagger and report.

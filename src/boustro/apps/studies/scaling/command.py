@@ -1,4 +1,4 @@
-"""`boustro scaling`: several sizes of model at several budgets, with a loss curve for each objective.
+"""`boustro lab scaling`: several sizes of model at several budgets, with a loss curve for each objective.
 
 Losses of different objectives are of different things: a causal LM predicts every piece from those before it, a masked
 one some pieces from all others, and how many depends on the objective. Slow imports happen when the
@@ -28,7 +28,7 @@ class ScalingOptions:
     """Sizes × budgets × objectives × seeds, and how each run is trained."""
 
     shards: tuple[Folder, ...]
-    """Token shards to train on, written by boustro tokenize."""
+    """Token shards to train on, written by boustro lab tokenize."""
     validation: Folder
     """Token shards on which the loss is measured, made with the same tokenizer."""
     out: Path

@@ -120,7 +120,7 @@ def describe_plan(plan: dict[str, Any]) -> str:
     for row in plan["runs"]:
         if row["missing"]:
             speed = row.get("pieces_per_second")
-            time = duration(row["pieces"] / speed) if speed else "boustro pretrain --dry-run measures how long"
+            time = duration(row["pieces"] / speed) if speed else "boustro lab pretrain --dry-run measures how long"
             lines.append(
                 f"  {row['objective']}, {row['size']}: {row['pieces']:,} pieces in {row['missing']} runs, {time}"
             )
