@@ -12,6 +12,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from boustro.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from boustro.apps.batch.labeller import Predictor as Predictor
     from boustro.apps.live.states import from_states as from_states
@@ -55,7 +57,6 @@ if TYPE_CHECKING:
 
 warnings.filterwarnings("ignore", "IProgress not found")  # of huggingface_hub in a notebook; our bars are text
 
-__version__ = "0.1.0"
 _HOMES = {
     "load_encoder": "boustro.encoders.spec",
     "Filled": "boustro.lab.generation.both_ends.infiller",

@@ -15,7 +15,6 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from boustro import __version__
 from boustro.features.reader import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
@@ -25,6 +24,7 @@ from boustro.tasks import TASKS
 from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import Fitted, load_companions, plan_of, save_companions
+from boustro.version import __version__
 
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from boustro import __version__
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
@@ -31,6 +30,7 @@ from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
 from boustro.text.languages import foreign_note, said, sentence_encoder
 from boustro.text.words import RULE
+from boustro.version import __version__
 
 if TYPE_CHECKING:
     import torch

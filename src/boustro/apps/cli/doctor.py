@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from boustro import __version__
 from boustro.options import Positional
 from boustro.text.places import LM, missing
+from boustro.version import __version__
 
 if TYPE_CHECKING:
     import torch

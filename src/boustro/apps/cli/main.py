@@ -81,7 +81,7 @@ def _main(arguments: list[str]) -> int:
         print(usage(is_of_lab))
         return 0 if arguments else EXIT_USAGE
     if arguments[0] in ("-V", "--version", "version"):
-        from boustro import __version__
+        from boustro.version import __version__
 
         print(f"boustro {__version__}")
         return 0

@@ -18,7 +18,6 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from boustro import __version__
 from boustro.apps.export.check import check_examples, compare, refuse_neighbours
 from boustro.apps.export.command import MODULE, ExportOptions, refuse_ungraphed
 from boustro.apps.export.onnx import write_graph
@@ -59,6 +58,7 @@ from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import KEPT
 from boustro.tasks.plan import Fitted, save_companions
+from boustro.version import __version__
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
 TRACED_ROWS, PIECES = 3, 11

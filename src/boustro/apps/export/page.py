@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from boustro import __version__
 from boustro.apps.export.command import RUNTIME
 from boustro.apps.runtime import ARRAYS, CONFIG, HEAD_FILE, load
 from boustro.apps.runtime.parts import GRAPHS, GraphHead
@@ -40,6 +39,7 @@ from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
 from boustro.tasks.labellings.tags import TagLabelling
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
+from boustro.version import __version__
 
 MAGIC, FORMAT = b"BOUSTRO1", 1  # the page refuses other bytes and other formats, in place of reading nonsense
 SOURCES = ("words.js", "pieces.js", "reading.js", "memory.js", "decode.js", "tagger.js")

@@ -27,11 +27,11 @@ except ImportError as error:
         "BoustroRecognizer needs presidio-analyzer; install it with: pip install 'boustro[presidio]'"
     ) from error
 
-from boustro import __version__
 from boustro.apps.live.redactor import NAME_KINDS, Region, check_labels, name_parts
 from boustro.apps.live.stream import Live
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
+from boustro.version import __version__
 
 KNOWN = {
     **NAME_KINDS,

@@ -31,12 +31,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Str
 from prometheus_client import generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 
-from boustro import __version__
 from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
 from boustro.apps.serve.live import LiveStreams, read_words, refuse_other_media
 from boustro.apps.serve.middleware import Bounds, RequestMonitor, ServiceMetrics
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
 from boustro.tasks import TASKS
+from boustro.version import __version__
 
 INPUT = "; ".join(f"{name}: {entry.takes}" for name, entry in TASKS.items())
 OUTPUT = "; ".join(f"{name}: {entry.answer}" for name, entry in TASKS.items())

@@ -41,7 +41,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from boustro import __version__
 from boustro.encoders.adapted import facts_of
 from boustro.encoders.lm import LMEncoder, RepeatedEncoder, UnmaskedEncoder
 from boustro.encoders.options import ReadingOptions
@@ -77,6 +76,7 @@ from boustro.text.segments import SegmentExample, Segments, SegmentStream
 from boustro.text.shards import Shards
 from boustro.text.tokenizers import end_of_text_id
 from boustro.types import Sentence
+from boustro.version import __version__
 
 ALPHA = 32.0
 """LoRA's scale: the change to a matrix is multiplied by alpha / rank."""

@@ -13,12 +13,12 @@ one. Source: argilla/records/_io/_json.py and _resource.py, v1/infrastructure/re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro import __version__
 from boustro.errors import shorten
 from boustro.tasks.data.annotations import Exported, text_of
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import CODE_POINTS, UTF_16, Span, fitting
 from boustro.types import Entity
+from boustro.version import __version__
 
 NOT_GIVEN = ("draft", "discarded")
 """What a response may be that counts for nothing."""

@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from boustro import __version__
 from boustro.errors import shorten
 from boustro.store import fingerprint
 from boustro.tasks.data.annotations import Exported, Unread, text_of
@@ -21,6 +20,7 @@ from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Span, fitting
 from boustro.text.tables import free_names
 from boustro.types import Entity
+from boustro.version import __version__
 
 ANNOTATIONS = ("annotations", "completions")
 """The second is the name before version 1."""

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
-from boustro import __version__
 from boustro.apps.studies.core.cells import Cell, compute_cells, find_cells, is_complete
 from boustro.apps.studies.core.grid import Grid
 from boustro.apps.studies.core.options import StudyRun
@@ -19,6 +18,7 @@ from boustro.output import as_json, check_output, console, duration, give, only_
 from boustro.store import check_file, provenance, read_json, write_file
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
+from boustro.version import __version__
 
 FLAGS = ("--report-only", "--dry-run")  # how a study is run, not what it is
 RESULTS, REPORTS = "results.json", ("report.md", "report.html")
