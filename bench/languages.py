@@ -9,6 +9,13 @@ and German ones and after twenty English messages; on the English ones of `messa
 SIB-200 (Adelani et al. 2024; CC BY-SA 4.0; 204 sentences in seven topics, of FLORES-200): the English names alone and
 with K sentences a topic of the language, drawn at random.
 
+    python bench/languages.py names --data languages --english conll2003/train.txt
+
+Names. `--data` has a folder of each language with train.txt and dev.txt. Taggers over each encoder, of K sentences a
+type in some draws (`boustro fewshot`) and of the first sentences of the training set (`boustro compare`), scored on the
+first sentences of dev; then taggers that learned from English alone: their F1 on the types that both sets have, and
+the share of the words of persons and places, and of all other words, that some name of theirs covers.
+
     pip install sklearn-crfsuite
     boustro lab language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
     python bench/languages.py pair --folder swahili --train train.conll --dev dev.conll
@@ -24,13 +31,14 @@ taggers that it has are not trained again.
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tyro
 
-from boustro import Classifier
+from boustro import Classifier, Tagger
 from boustro.metrics.score import reliability
 from boustro.metrics.spans import score_entities
 from boustro.tasks.data import read_data
@@ -132,6 +140,74 @@ def judged(model: Any, rows: Rows) -> str:
     return f"{100 * np.mean(right):5.1f} ECE {100 * reliability([a.score for a in answers], right).error:4.1f}"
 
 
+def names(
+    data: Path,
+    english: Path,
+    out: Path,
+    encoders: tuple[str, ...] = ("languages", "starter-large"),
+    heads: tuple[str, ...] = ("ridge", "mlp"),
+    languages: tuple[str, ...] = ("german", "spanish", "hungarian", "ukrainian", "swahili"),
+    train: int = 2000,
+    dev: int = 500,
+    shots: tuple[int, ...] = (4, 16),
+    draws: int = 3,
+    epochs: int = 10,
+) -> None:
+    """Print entity F1 and what names of a tagger cover.
+
+    Args:
+        data: A folder with a folder of each language.
+        english: English sentences to learn from.
+        out: Where studies are written; what is there is not computed again.
+        encoders: Encoders that are compared.
+        heads: Heads that learn from English.
+        languages: Folders in `data`.
+        train: Sentences to train on, the first ones.
+        dev: Sentences to score on, the first ones.
+        shots: Sentences a type.
+        draws: Sets that are drawn of each size.
+        epochs: Passes of a head over all sentences.
+    """
+    for encoder, head in ((encoder, head) for encoder in encoders for head in heads):
+        steps = {} if head == "ridge" else {"epochs": epochs}
+        tagger = Tagger(encoder, head, context="sentence", **steps).fit(read_data(english)[:train], seed=1)
+        for language in languages:
+            row = transferred(tagger, read_data(data / language / "dev.txt")[:dev])
+            print(f"English, {encoder:14} {head:6} {language:10} {row}", flush=True)
+    for language in languages:
+        cut = [out / language / f"{part}.txt" for part in ("train", "dev")]
+        (out / language).mkdir(parents=True, exist_ok=True)
+        for file, count in zip(cut, (train, dev), strict=True):
+            sentences = (data / language / file.name).read_text("utf-8").strip().split("\n\n")
+            file.write_text("\n\n".join(sentences[:count]) + "\n", "utf-8")
+        given = ("--encoders", *encoders, "--train", cut[0], "--dev", cut[1], "--context", "sentence")
+        few = ("--shots", *map(str, shots), "--seeds", str(draws))
+        for name, options in (("fewshot", few), ("compare", ("--seeds", "1", "--epochs", str(epochs)))):
+            study = out / language / name
+            boustro(name, *given, *options, "--out", study, "--json", f"{study}.json", "--quiet")
+            for system in json.loads(Path(f"{study}.json").read_text("utf-8"))["systems"]:
+                score, what = system["dev"], system["shots"] or train
+                told = f"{score['mean']:5.1f} ± {score['sd']:3.1f}"
+                print(f"{language:10} {system['encoder']:14} {what:5} {told}", flush=True)
+
+
+def transferred(tagger: Tagger, sentences: list[Sentence]) -> str:
+    """F1 on the types that the sentences have too, and what is covered."""
+    types = {"PERS": "PER"}
+    gold = [[replace(e, label=types.get(e.label, e.label)) for e in gold_entities(s)] for s in sentences]
+    shared = {e.label for entities in gold for e in entities} & {"PER", "LOC", "ORG", "MISC"}
+    found = tagger.predict([Sentence(s.words) for s in sentences])
+    kept = [[[e for e in row if e.label in shared] for row in rows] for rows in (gold, found)]
+    covered = {True: [], False: []}
+    for words, named, answers in zip((s.words for s in sentences), gold, found, strict=True):
+        wanted = {n for e in named if e.label in ("PER", "LOC") for n in range(e.start, e.end)}
+        hidden = {n for e in answers for n in range(e.start, e.end)}
+        for n in range(len(words)):
+            covered[n in wanted].append(n in hidden)
+    shares = ", ".join(f"{100 * np.mean(covered[which]):5.1f}" for which in (True, False))
+    return f"F1 {score_entities(*kept).f1:5.1f} ({', '.join(sorted(shared))}); covered {shares}"
+
+
 def pair(
     folder: Path,
     train: Path,
@@ -212,4 +288,4 @@ def shape(word: str) -> str:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"topics": topics, "pair": pair})
+    tyro.extras.subcommand_cli_from_dict({"topics": topics, "names": names, "pair": pair})

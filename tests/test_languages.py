@@ -21,6 +21,7 @@ from boustro.models.products import INT8, works
 from boustro.store import hash_file
 from boustro.text import languages
 from boustro.text.languages import foreign_note, language_of
+from boustro.text.tokenizers import UNLIKE_CUT
 from boustro.types import Sentence
 from children import CONTEXT
 
@@ -272,6 +273,23 @@ def test_the_encoder_of_many_languages_is_what_its_package_has(installed, monkey
         (near,) = (streams[1] for streams in coded.encode([["ein", "Paket"]]))
         assert coded.identity().lms[0].rest["dtype"][0] == "torch.int8"
         assert 0.99 < float(near[0, 0] @ vectors[0]) < 1
+
+
+def test_a_vocabulary_cut_to_texts_reads_them_as_the_whole_one(installed, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("ein Paket\nein e: \n")
+    assert main(["pack", "languages", "--texts", str(tmp_path / "a.txt"), "--out", str(tmp_path / "cut")]) == 0
+    assert f"; {len(PIECES) - 1} of {len(PIECES) + 2} pieces of the vocabulary" in capsys.readouterr().out  # no "～"
+    specs = ("languages", str(tmp_path / "cut"))
+    whole, cut = (open_encoder(spec, ReadingOptions(dtype="float32"), reads="both") for spec in specs)
+    for one, other in zip(*(e.encode([["ein", "Paket"], ["ein", "e", ":"]]) for e in (whole, cut)), strict=True):
+        assert all((a == b).all() for a, b in zip(one, other, strict=True))
+    assert not cut.counts
+    assert len([*cut.encode([["～～"], ["ein"]])]) == 2 and cut.counts[UNLIKE_CUT] == 1
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "tamil.txt").write_text("என் பார்சல் எங்கே?\n")
+    for name, said in (("empty", "no text"), ("tamil", "of the words have unknown pieces, so languages does not")):
+        words = ["pack", "languages", "--texts", str(tmp_path / f"{name}.txt"), "--out", str(tmp_path / "other")]
+        assert main(words) == 1 and said in capsys.readouterr().err
 
 
 def test_without_the_package_or_with_another_file_one_sentence_says_what_to_do(installed, tmp_path, capsys):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoTokenizer, T5Config
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast, T5Config
 
 from architectures import write_model
 from boustro import Tagger
@@ -43,8 +44,9 @@ def of_codes(kind: str, blocks: int = 400) -> torch.Tensor:
         codes[:, 3] = 127  # of the largest value
         return torch.from_numpy(scale * codes.astype(np.float32))
     codes = rng.integers(0, 16, (blocks, BLOCK_VALUES))
-    if kind == "q4_0":
+    if kind.startswith("q4_0"):
         codes[:, 7] = 0
+        scale = -scale if "turned" in kind else scale
         return torch.from_numpy(scale * (codes - 8).astype(np.float32))
     codes[::3] = codes[::3] // 2 + 4  # 4 to 11
     codes[1::3, :2] = 0, 15
@@ -59,7 +61,7 @@ def stored(tmp_path: Path, weights: dict[str, torch.Tensor], bits: int) -> Store
     return StoredWeights(tmp_path)
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("q4_1", 4), ("q4_0", 4), ("q8_0", 8)])
+@pytest.mark.parametrize(("kind", "bits"), [("q4_1", 4), ("q4_0", 4), ("q4_0 turned", 4), ("q8_0", 8)])
 def test_values_that_came_of_codes_are_kept_exactly(kind, bits, tmp_path):
     given = of_codes(kind)
     assert torch.equal(stored(tmp_path, {"w": given}, bits).read("w"), given)
@@ -108,6 +110,33 @@ def test_sixteen_bits_are_of_the_type_that_has_the_values():
 def states(spec: str | Path, layers: str = "all", **options) -> list[np.ndarray]:
     encoder = load_encoder(str(spec), layers, pooling="exit", dtype="float32", cache=False, **options)
     return [streams[0] for streams in encoder.encode(WORDS)]
+
+
+def in_wordpiece(folder: Path) -> Path:
+    """A BERT of its own pieces."""
+    pieces = "[PAD] [UNK] [CLS] [SEP] [MASK] x a ##a b ##b ab ##ab abb ##c".split()
+    backend = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    roles = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    PreTrainedTokenizerFast(tokenizer_object=backend, **roles).save_pretrained(folder.parent / "own")
+    return write_model(folder, "bert", folder.parent / "own")
+
+
+def test_a_vocabulary_is_cut_to_the_longest_pieces_of_a_text(lms, tmp_path, capsys):
+    source, text, made = in_wordpiece(tmp_path / "source"), tmp_path / "a.txt", tmp_path / "made"
+    text.write_text("abab ab a\n")
+    command = ["pack", "--texts", str(text), "--bits", "16", "--out", str(made)]
+    assert main([*command, str(source)]) == 0
+    assert main(["pack", "--bits", "16", "--out", str(tmp_path / "whole"), str(source)]) == 0
+    assert AutoTokenizer.from_pretrained(made).tokenize("abab abb c") == ["ab", "##ab", "ab", "##b", "[UNK]"]
+    model = AutoModel.from_pretrained(made)
+    assert model.config.vocab_size == len(AutoTokenizer.from_pretrained(made)) == 13  # all but abb
+    given = (load_encoder(f"masked:{f}", "all", dtype="float32", cache=False) for f in (tmp_path / "whole", made))
+    assert_equal(*([s[0] for s in e.encode([["abab", "ab"], ["a"]])] for e in given), rtol=0, atol=0)
+    for model, said in ((lms("llama"), "which predicts all its pieces"), (lms("bert"), "is of the kind BPE")):
+        assert main([*command, str(model), "--overwrite"]) == 1
+        assert said in capsys.readouterr().err
 
 
 def assert_equal(ours, theirs, **near) -> None:

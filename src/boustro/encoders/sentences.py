@@ -52,6 +52,7 @@ from boustro.models.products import INT8, has_channels
 from boustro.names import MODULES
 from boustro.store import fingerprint, hash_file, read_json
 from boustro.text.alignment import guess_spaces
+from boustro.text.tokenizers import UNLIKE_CUT, lower, unlike_cut
 from boustro.text.words import join_words
 from boustro.types import Sentence
 
@@ -316,12 +317,13 @@ class TextVectors(Encoder):
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self.tokenizer = load_tokenizer_of(folder.body, folder.revision, None)
         if folder.lower:
-            _lower(self.tokenizer)
+            lower(self.tokenizer)
         limits = [self.tokenizer.model_max_length]
         if positions := getattr(config.get_text_config(), "max_position_embeddings", None):
             limits.append(positions - first_position(config))
         self.longest = folder.longest or min(limits)
         self._first = 0 if folder.pools_prompt or not folder.prompt else self._prompt_length()
+        self._is_unlike = unlike_cut(config, self.tokenizer, folder.prompt)
         self._kept: dict[tuple[int, ...], np.ndarray] = {}
         if words and (words.plain is None or words.is_whole):
             self.body = words.plain or words.model
@@ -336,6 +338,7 @@ class TextVectors(Encoder):
         of_body = self.body.num_parameters if isinstance(self.body, BertStates) else self.body.num_parameters()
         self.num_parameters = of_body + sum(p.numel() for p in self.layers.parameters())
         self.streams = (Stream(f"{spec}, {WHOLE}", 1, self._vectors(["a"]).shape[1], whole=True),)
+        self.counts.clear()  # of that text
 
     def identity(self) -> Identity:
         return Identity(
@@ -397,6 +400,7 @@ class TextVectors(Encoder):
         """(S, D) in the type of the arrays."""
         given = [self.folder.prompt + text for text in texts]
         rows = self.tokenizer(given, verbose=False)["input_ids"]
+        self.counts[UNLIKE_CUT] += sum(map(self._is_unlike, texts, rows))
         long = [n for n, row in enumerate(rows) if len(row) > self.longest]
         self.counts[CUT_TEXTS] += len(long)
         for n in long:
@@ -413,17 +417,6 @@ class TextVectors(Encoder):
 
 def _text(sentence: Sentence) -> str:
     return sentence.text or join_words(sentence.words, sentence.spaces or guess_spaces(sentence.words))
-
-
-def _lower(tokenizer: Any) -> None:
-    """Let a tokenizer read in lower case, before all that it does."""
-    from tokenizers.normalizers import Lowercase
-    from tokenizers.normalizers import Sequence as Steps
-
-    if not tokenizer.is_fast:
-        raise ValueError(f"{tokenizer.name_or_path}: do_lower_case needs a tokenizer.json, which its folder lacks")
-    own = tokenizer.backend_tokenizer.normalizer
-    tokenizer.backend_tokenizer.normalizer = Steps([Lowercase(), *([own] if own else [])])
 
 
 def _config(folder: SentenceFolder, reading: ReadingOptions, device: Any) -> Any:

@@ -33,8 +33,12 @@ SHRUNK = (1.0, 0.93, 0.86)
 """Shares of a block's range that a trial begins with; what lies outside is given the nearest code."""
 
 
-def pack(weights: Mapping[str, Tensor], bits: int) -> tuple[dict[str, Tensor], dict[str, str]]:
+def pack(
+    weights: Mapping[str, Tensor], bits: int, before: "StoredWeights | None" = None
+) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file, and its metadata; with 16 bits nothing is coded.
+
+    What was left uncoded `before`, in the packed file that they come from, is left so.
 
     Raises `ValueError` for values that are not finite or beyond float16's range.
     """
@@ -42,6 +46,8 @@ def pack(weights: Mapping[str, Tensor], bits: int) -> tuple[dict[str, Tensor], d
     for name, weight in weights.items():
         if not weight.is_floating_point():
             tensors[name] = weight
+        elif before and name in before.plain and torch.equal((same := before.read(name)).to(weight.dtype), weight):
+            tensors[name] = same
         elif bits == 16 or weight.ndim < 2:
             tensors[name] = narrowed(weight)
         else:
@@ -89,7 +95,8 @@ def _encode(x: Float[Tensor, "B 32"], bits: int, dtype: torch.dtype) -> tuple[Te
     top = 2**bits - 1
     best = _Trial(x, top, span / top, low, dtype)
     symmetric = largest / SYMMETRIC[bits]
-    best.try_at(~best.exact, symmetric, -(2 ** (bits - 1)) * _rounded(symmetric, dtype))
+    for scale in (symmetric, -symmetric):  # Q4_0 gives code 0 to the largest value, whatever its sign
+        best.try_at(~best.exact, scale, -(2 ** (bits - 1)) * _rounded(scale, dtype))
     few = ~best.exact & (x.sort(1).values.diff(dim=1) != 0).sum(1).lt(top) & (bits == 4)
     for steps in range(top, 0, -1) if few.any() else ():  # from the lowest to the highest value of the block
         for first in range(top - steps + 1):
@@ -165,6 +172,11 @@ class StoredWeights:
         """The names of those that are packed."""
         return list(self._layout)
 
+    @property
+    def plain(self) -> set[str]:
+        """The names of the others."""
+        return self.shapes.keys() - self._layout.keys()
+
     def read(self, name: str, dtype: torch.dtype | None = None) -> Tensor:
         """One of them, by default in the type of the file, a packed one in float32."""
         if name not in self._layout:
@@ -237,7 +249,8 @@ def told_change(config: Any) -> str | None:
     kept = f"the first {blocks} of {whole} blocks" if blocks < whole else f"all {blocks} blocks"
     end = f"; layer {blocks}, the last, comes after a norm without scale" if "norm" in facts else ""
     same = f"; the states of its layers are those of the whole model{' but for the bits' if bits < 16 else ''}"
-    return f"{kept} in {bits} bits{same if blocks < whole else ''}{end}"
+    cut = f"; {facts['pieces']:,} of {facts['of_pieces']:,} pieces of the vocabulary" if "pieces" in facts else ""
+    return f"{kept} in {bits} bits{same if blocks < whole else ''}{end}{cut}"
 
 
 def refuse_cut(name: str, config: Any) -> None:

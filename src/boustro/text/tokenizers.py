@@ -5,9 +5,11 @@ splits numbers into groups of at most three digits. Every byte is a piece, so no
 separates documents and starts every training segment.
 """
 
+import json
 import re
+import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,8 @@ TO_WORDS = pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated")
 LONGEST_WORD = 1000
 """Characters of a word that a training reads as one; its time grows with their square."""
 PERHAPS_LONG = re.compile(rf"\S{{{LONGEST_WORD},}}|\s{{{LONGEST_WORD},}}")
+UNLIKE_CUT = "texts that a vocabulary cut by boustro pack --texts has in small pieces or not at all, and reads badly"
+TIMES_AS_MANY, TOO_FEW_PIECES = 2.0, 8  # pieces for its letters, beside the text of the cut; of few nothing is said
 CUT_TO_TRAIN = f"words of more than {LONGEST_WORD:,} characters, cut to train the tokenizer"
 
 
@@ -210,6 +214,81 @@ def _load_any(folder: str, **how: Any) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, **how)
+
+
+def cut_tokenizer(tokenizer: Any, used: Iterable[int]) -> tuple[Any, list[int]]:
+    """The tokenizer without the pieces that a text does not need; and the ids of those that it keeps, in its order.
+
+    Kept are the pieces that are `used`, special ones, and the single characters of all these and of English, so that
+    other words have pieces, too. Of the same text the pieces are the same: of the best ones of a unigram model, and of
+    the longest ones of WordPiece, none is left out, and none is added. `ValueError` for any other kind.
+    """
+    spec = json.loads(tokenizer.backend_tokenizer.to_str())
+    model, pieces = spec["model"], {number: piece for piece, number in tokenizer.get_vocab().items()}
+    if model["type"] not in ("Unigram", "WordPiece"):
+        raise ValueError(f"its tokenizer is of the kind {model['type']}; Unigram and WordPiece can be cut")
+    kept = {*used, *tokenizer.get_added_vocab().values(), *tokenizer.all_special_ids}
+    kept |= {number for number in pieces if number <= (tokenizer.pad_token_id or 0)}  # from which positions are counted
+    letters = {*string.printable, *(letter for number in kept for letter in pieces[number])}
+    mark = model.get("continuing_subword_prefix") or "▁"
+    kept |= {
+        number
+        for number, piece in pieces.items()
+        if {*piece.removeprefix(mark)} <= letters and len(piece.removeprefix(mark)) < 2
+    }
+    if model["type"] == "Unigram":  # the least score decides what an unknown character costs
+        kept.add(min(range(len(model["vocab"])), key=lambda number: model["vocab"][number][1]))
+    order = sorted(kept)
+    numbers = {old: new for new, old in enumerate(order)}
+    if model["type"] == "Unigram":
+        model["unk_id"] = numbers[model["unk_id"]]
+        model["vocab"] = [model["vocab"][number] for number in order if number < len(model["vocab"])]
+    else:
+        model["vocab"] = {piece: numbers[number] for piece, number in model["vocab"].items() if number in numbers}
+    spec["added_tokens"] = [{**piece, "id": numbers[piece["id"]]} for piece in spec["added_tokens"]]
+    spec["post_processor"] = _renumbered(spec["post_processor"], numbers)
+    from transformers import PreTrainedTokenizerFast
+
+    how = {role: str(piece) for role in ROLES if (piece := getattr(tokenizer, role)) is not None}
+    how |= {"model_max_length": tokenizer.model_max_length, "clean_up_tokenization_spaces": False}
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(spec)), **how), order
+
+
+def unlike_cut(config: Any, tokenizer: Any, prompt: str) -> Callable[[str, Sequence[int]], bool]:
+    """Whether a text, given with its ids behind a prompt, is one of `UNLIKE_CUT`; never with a whole vocabulary."""
+    letters = (getattr(config, "packed", None) or {}).get("letters", 0) / TIMES_AS_MANY
+    framed, unknown = len(tokenizer(prompt)["input_ids"]), tokenizer.unk_token_id
+
+    def is_unlike(text: str, ids: Sequence[int]) -> bool:
+        own = len(ids) - framed
+        return letters > 0 and (unknown in ids or (own >= TOO_FEW_PIECES and len(text) < letters * own))
+
+    return is_unlike
+
+
+def lower(tokenizer: Any) -> None:
+    """Let a tokenizer read in lower case, before all that it does."""
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.normalizers import Sequence as Steps
+
+    if not tokenizer.is_fast:
+        raise ValueError(f"{tokenizer.name_or_path}: do_lower_case needs a tokenizer.json, which its folder lacks")
+    own = tokenizer.backend_tokenizer.normalizer
+    tokenizer.backend_tokenizer.normalizer = Steps([Lowercase(), *([own] if own else [])])
+
+
+def _renumbered(part: Any, numbers: Mapping[int, int]) -> Any:
+    """A post-processor of tokenizer.json with other ids."""
+    match part:
+        case [str(piece), int(number)]:
+            return [piece, numbers[number]]
+        case {"ids": ids}:
+            return {**part, "ids": [numbers[number] for number in ids]}
+        case dict():
+            return {name: _renumbered(inner, numbers) for name, inner in part.items()}
+        case list():
+            return [_renumbered(inner, numbers) for inner in part]
+    return part
 
 
 def num_ids(tokenizer: Any) -> int:

@@ -35,9 +35,10 @@ def backward(config: BackwardConfig) -> dict[str, Any]:
 
 
 def pack(config: PackConfig) -> dict[str, Any]:
-    """Write a frozen LM in 4 or 8 bits, or its first blocks alone, as a folder that is an encoder like every other.
+    """Write a frozen LM in 4 or 8 bits, its first blocks alone, or the pieces that some text needs, as a folder that is
+    an encoder like every other.
 
-    Norms and other vectors stay in 16 bits, and the vocabulary is whole.
+    Norms and other vectors stay in 16 bits, and without --texts the vocabulary is whole.
     """
     from boustro.lab.adapt.pack import pack_model
 

@@ -126,6 +126,9 @@ class PackConfig:
     """Keep the first blocks only. By default all."""
     bits: Literal[4, 8, 16] = 4
     """Bits of a value of a matrix, with a scale and a minimum for each 32 values; 16 leaves them as they are."""
+    texts: tuple[Corpus, ...] = ()
+    """Raw text: leave out the pieces of the vocabulary that it does not need. Its states stay the same; other texts are
+    read in smaller pieces, and other scripts not at all. Of masked LMs."""
     overwrite: bool = False
     """Replace a folder that is there."""
 

@@ -1,7 +1,8 @@
-"""A frozen model in fewer bits, and its first blocks alone: `boustro pack MODEL --out DIR`.
+"""A frozen model in fewer bits, its first blocks alone, or fewer pieces: `boustro pack MODEL --out DIR`.
 
     DIR/packed.safetensors    the weights in few bits (`models.packed`); with --bits 16 an ordinary model.safetensors
     DIR/channels.safetensors  of a Llama or a BERT in 4 bits: how large inputs of products are (`models.products`)
+    DIR/tokenizer.json        the model's; with --texts without the pieces that some text does not need
     DIR/config.json           the model's, with as many blocks as are kept; `packed` says what was changed
     DIR/README.md             the same in words; the model's own card is README.source.md
     DIR/...                   tokenizer, licences, notices, the parts of a sentence-transformers folder: copied
@@ -12,6 +13,7 @@ block of all; after another block it has no scale (`without_scale`). The head of
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,20 +23,24 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from boustro.encoders.loading import exact_revision, load_config
+from boustro.encoders.loading import exact_revision, find_file, load_config
+from boustro.encoders.sentences import read_modules
 from boustro.encoders.spec import locate
 from boustro.encoders.transformer import plain_sentences
 from boustro.lab.adapt.options import PackConfig
 from boustro.models.bert import BLOCK_MAPS
 from boustro.models.llama import BLOCK_PARTS
-from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, told_change
+from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, packed_weights, told_change
 from boustro.models.placing import shortened
 from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
-from boustro.models.products import typical_inputs
+from boustro.models.products import has_channels, load_channels, typical_inputs
 from boustro.names import CHANNELS_FILE, MODULES
 from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
+from boustro.text.alignment import Aligner
+from boustro.text.documents import read_documents
 from boustro.text.start import start_pieces
-from boustro.text.tokenizers import load_tokenizer
+from boustro.text.tokenizers import cut_tokenizer, load_tokenizer
+from boustro.text.words import split_text
 
 READ_BY = {"llama": [BLOCK_PARTS[n] for n in (0, 3, 4, 6)], "bert": [BLOCK_MAPS[n] for n in (0, 3, 4, 5)]}
 """Of each product of a block, the first of the maps that read its input."""
@@ -44,6 +50,12 @@ OWN_FILES = ("config.json", MANIFEST, "README.md", "training.json")
 WEIGHT_FILES = ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json", "*.gguf")
 COPIED_ENDINGS = (".json", ".txt", ".md", ".model", ".tiktoken", ".jinja", "")
 SOURCE_CARD = "README.source.md"
+VOCABULARIES = {
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.txt", "vocab.json"),
+}
+MOST_UNKNOWN = 0.5
+"""Unknown pieces a word of a text that a vocabulary is cut to."""
 LEGAL = ("LICEN[CS]E*", "NOTICE*", "COPYING*")
 LICENCE = re.compile(r"^license:[ ]*([^\s#]+)", re.MULTILINE)
 
@@ -84,16 +96,25 @@ def pack_model(config: PackConfig) -> Packed:
     if getattr(known, "quantization_config", None) and not path.endswith(".gguf"):
         raise ValueError(f"{config.model}: its weights are quantised already; pack those that are not")
     tokenizer = load_tokenizer(path, revision)
+    cut = _cut(config, tokenizer, path, revision, known) if config.texts else None
     with claim(config.out, "model", config.overwrite):
-        made, weights, model = _weights(config, path, revision, known)
-        tensors, facts = pack(weights, config.bits)
+        made, model = _load(config, path, revision, known)
+        channels = _channels(path, model, tokenizer) if config.bits == 4 else {}
+        if cut:
+            tokenizer, ids, letters = cut
+            _renumber(made, model, ids, letters)
+        weights = _weights(model)
+        tensors, facts = pack(weights, config.bits, packed_weights(path))
         with write_folder(config.out, "model") as folder:
             file = folder / (PLAIN_FILE if config.bits == 16 else PACKED_FILE)
             save_file(tensors, file, facts)
-            if config.bits == 4 and (channels := channels_of(model, tokenizer)):
+            if channels:
                 save_file(channels, folder / CHANNELS_FILE)
             made.save_pretrained(folder)
             left_out = _copy(_source(path, revision), folder)
+            for whole in [*folder.iterdir()] if cut else ():
+                if whole.suffix == ".model" or whole.name in VOCABULARIES:
+                    whole.unlink()
             if not (folder / "tokenizer_config.json").is_file():
                 tokenizer.save_pretrained(folder)
             is_words_alone = architecture_kind(known) == "masked" and not (folder / MODULES).is_file()
@@ -103,8 +124,56 @@ def pack_model(config: PackConfig) -> Packed:
     return packed
 
 
-def _weights(config: PackConfig, path: str, revision: str | None, known: Any) -> tuple[Any, dict[str, Tensor], Any]:
-    """The config of what is packed, its weights in float32, by the names that they have in a file, and the model."""
+def _cut(
+    config: PackConfig, tokenizer: Any, path: str, revision: str | None, known: Any
+) -> tuple[Any, list[int], float]:
+    """The tokenizer that some text needs, the ids of its pieces in the whole one, and letters a piece of the text."""
+    if architecture_kind(known) != "masked":
+        raise ValueError(f"{config.model} is {describe(known)}, which predicts all its pieces; remove --texts")
+    modules = read_modules(path, revision) if find_file(path, MODULES, revision) else None
+    prompt, aligner, used, counts = modules.prompt if modules else "", Aligner(tokenizer), set[int](), Counter[str]()
+    for text in read_documents(config.texts, split="line"):
+        for form in {text, text.lower()} if modules and modules.lower else {text}:
+            used.update(tokenizer(prompt + form, verbose=False)["input_ids"])
+            for read in aligner.align([(s.sentence.words, s.sentence.spaces) for s in split_text(form)]):
+                used.update(read.ids.tolist())
+                unknown = int((read.ids == tokenizer.unk_token_id).sum())
+                counts.update(words=len(read.bounds) - 1, pieces=len(read.ids), unknown=unknown)
+        counts["letters"] += len(text)
+    where = ", ".join(config.texts)
+    if not counts["words"]:
+        raise ValueError(f"{where}: no text, so no piece would be left; give some of what will be read")
+    if counts["unknown"] > MOST_UNKNOWN * counts["words"]:
+        share = counts["unknown"] / counts["words"]
+        raise ValueError(
+            f"{where}: {share:.0%} of the words have unknown pieces, so {config.model} does not read this language; "
+            "give text that it reads, or another model"
+        )
+    try:
+        return *cut_tokenizer(tokenizer, used), round(counts["letters"] / counts["pieces"], 2)
+    except ValueError as error:
+        raise ValueError(f"{config.model}: {error}; remove --texts") from error
+
+
+@torch.no_grad()
+def _renumber(made: Any, model: Any, ids: list[int], letters: float) -> None:
+    """Leave the rows of these pieces, in this order, and let the config name their new ids."""
+    parts = (model.get_input_embeddings(), model.get_output_embeddings())
+    rows = [part.weight for part in parts if part is not None]
+    rows += [part.bias for part in parts if getattr(part, "bias", None) is not None]
+    for row in {id(row): row for row in rows}.values():  # some models tie both
+        row[: len(ids)] = row[ids]
+    model.resize_token_embeddings(len(ids), mean_resizing=False)
+    numbers = {old: new for new, old in enumerate(ids)}
+    for name, number in made.to_dict().items():
+        if name.endswith("_token_id") and isinstance(number, int):
+            setattr(made, name, numbers.get(number))
+    made.packed |= {"pieces": len(ids), "of_pieces": made.vocab_size, "letters": letters}
+    made.vocab_size = len(ids)
+
+
+def _load(config: PackConfig, path: str, revision: str | None, known: Any) -> tuple[Any, Any]:
+    """The config of what is packed, and the model, in float32."""
     import transformers
 
     depth, before = known.get_text_config().num_hidden_layers, getattr(known, "packed", None) or {}
@@ -129,16 +198,20 @@ def _weights(config: PackConfig, path: str, revision: str | None, known: Any) ->
     normed = short is not None and known.model_type not in POST_NORM
     if normed:
         without_scale(model, path)
-    weights = {name: weight for name, weight in model.state_dict().items() if name not in model.all_tied_weights_keys}
-    weights = {name: weight.contiguous() for name, weight in weights.items() if "pooler." not in name}
-    weights = {_prefix(model) + name: weight for name, weight in weights.items()}
     if short:
         made.architectures = [type(model).__name__]
         made.tie_word_embeddings = False
     vars(made).pop("quantization_config", None)  # of a .gguf file, whose weights are unpacked
     facts = {"bits": config.bits, "blocks": blocks, "of": before.get("of", depth)}
     made.packed = before | facts | ({"norm": "without scale"} if normed else {})
-    return made, weights, model
+    return made, model
+
+
+def _weights(model: Any) -> dict[str, Tensor]:
+    """Weights by the names that they have in a file."""
+    weights = {name: weight for name, weight in model.state_dict().items() if name not in model.all_tied_weights_keys}
+    weights = {name: weight.contiguous() for name, weight in weights.items() if "pooler." not in name}
+    return {_prefix(model) + name: weight for name, weight in weights.items()}
 
 
 def _prefix(model: nn.Module) -> str:
@@ -147,6 +220,14 @@ def _prefix(model: nn.Module) -> str:
     return (
         f"{bare.base_model_prefix}." if architecture_kind(bare.config) == "causal" and bare.base_model is bare else ""
     )
+
+
+def _channels(path: str, model: nn.Module, tokenizer: Any) -> dict[str, Tensor]:
+    """Those that a packed folder has already, else `channels_of`."""
+    if not has_channels(path):
+        return channels_of(model, tokenizer)
+    own = {_prefix(model) + name for name, _ in model.named_parameters()}
+    return {name: rows for name, rows in load_channels(path).items() if name in own}
 
 
 @torch.no_grad()
@@ -253,9 +334,10 @@ def _card(config: PackConfig, packed: Packed, folder: Path, left_out: list[str])
     matrices = "\n".join(f"| {name} | {error:.2%} |" for name, error in packed.errors.items())
     matrices = f"\n| matrix | change |\n|---|---:|\n{matrices}\n" if matrices else ""
     head = f"---\nlicense: {named[1]}\n---\n" if named else ""
+    whole = "" if config.texts else " The vocabulary is whole."
     return f"""{head}# {name}, packed
 
-A changed copy of {name}, made by `boustro pack`. The vocabulary is whole.
+A changed copy of {name}, made by `boustro pack`.{whole}
 
 | | |
 |---|---|
