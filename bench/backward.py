@@ -24,10 +24,10 @@ from transformers import AutoModelForCausalLM
 
 from boustro.hardware import best_device, mixed_precision, uses_bf16
 from boustro.lab.objectives.causal import causal
+from boustro.lab.presets import make_config
 from boustro.lab.pretrain.projected import project_embeddings
 from boustro.lab.pretrain.trainer import make_optimizer
 from boustro.models.loss import LMWithLoss, SampledLMWithLoss, inclusion
-from boustro.models.presets import make_config
 
 SMALL = 8192
 Step = Callable[[Tensor], None]

@@ -36,10 +36,10 @@ from boustro.lab.objectives.causal import causal
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.mixture import Corpora
 from boustro.lab.pretrain.run import build_lm, build_trainer, pretrain_arguments
+from boustro.lab.pretrain.segments import Segments, SegmentStream
+from boustro.lab.pretrain.shards import Shards
 from boustro.lab.pretrain.trainer import make_optimizer
 from boustro.models.loss import LMWithLoss, lm_loss
-from boustro.text.segments import Segments, SegmentStream
-from boustro.text.shards import Shards
 
 PROBE_STEPS, WARMUP = 4, 0.03
 

@@ -35,8 +35,8 @@ from boustro.encoders.spec import KINDS, Kind, open_encoder
 from boustro.lab.adapt import adapters
 from boustro.lab.adapt.backward import build_backward
 from boustro.lab.adapt.options import AdaptConfig, BackwardConfig, TextAdaptOptions
+from boustro.lab.pretrain.shards import tokenize
 from boustro.store import write_file
-from boustro.text.shards import tokenize
 from llm import PLACES, SETS, gain, run
 from ner import Figures, read_part, spread
 

@@ -26,7 +26,7 @@ SEGMENT = 1024
 
 def boustro(corpus: Path, tokenizer: str, workers: int, out: Path) -> int:
     """The number of pieces, including the end-of-text pieces."""
-    from boustro.text.shards import Shards, tokenize
+    from boustro.lab.pretrain.shards import Shards, tokenize
 
     tokenize((str(corpus),), out / "shards", tokenizer=tokenizer, workers=workers)
     return Shards.open(out / "shards").config["num_pieces"]

@@ -16,11 +16,11 @@ from boustro.encoders.spec import Spec, load_encoder
 from boustro.lab.adapt.adapters import make_next_masking
 from boustro.lab.adapt.options import TextAdaptOptions
 from boustro.lab.objectives.masked_next import masked_next
+from boustro.lab.pretrain.segments import Segments
+from boustro.lab.pretrain.shards import Shards
 from boustro.models.lora import LoraShape, LoraWeights, adapter_fingerprint, add_lora, find_adaptation
 from boustro.store import open_folder
 from boustro.tasks.data.conll import format_conll
-from boustro.text.segments import Segments
-from boustro.text.shards import Shards
 from labelled import DATA
 from precision import tolerance
 from pretraining import replacing

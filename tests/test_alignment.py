@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from boustro.lab.pretrain.shards import ALIKE, GPT2_PATTERN, LONG_TEXT, UNLIKE, ByteBPE
 from boustro.text import alignment
 from boustro.text.alignment import ENDS, LONG_WORDS, MARKED, UNKNOWN_WORDS, Aligner, guess_spaces, without_mark
-from boustro.text.shards import ALIKE, GPT2_PATTERN, LONG_TEXT, UNLIKE, ByteBPE
 from boustro.text.tokenizers import train_tokenizer
 from boustro.text.words import split_text
 from conftest import SENTENCES, SHARED_DATA

@@ -14,9 +14,9 @@ from boustro.lab.adapt.elmo import train_elmo
 from boustro.lab.adapt.options import AdaptConfig, ElmoConfig, FuseConfig, LabelAdaptOptions, TextAdaptOptions
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.run import pretrain
+from boustro.lab.pretrain.shards import tokenize
 from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
-from boustro.text.shards import tokenize
 from labelled import DATA, with_own
 from second_device import second_device
 

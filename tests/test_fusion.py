@@ -169,8 +169,8 @@ def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(traine
 def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validation):
     from safetensors.torch import load_file
 
-    from boustro.text.segments import Segments
-    from boustro.text.shards import Shards
+    from boustro.lab.pretrain.segments import Segments
+    from boustro.lab.pretrain.shards import Shards
 
     fusion, config = load_fusion(trained)
     forward, backward = lms_of(load_encoder(f"{config['forward']}+{config['backward']}", dtype="float32"))

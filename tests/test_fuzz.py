@@ -49,7 +49,7 @@ def no_training(monkeypatch):
     import boustro.apps.studies.core.cells
     import boustro.apps.studies.language.build
     import boustro.heads.solve
-    import boustro.text.shards
+    import boustro.lab.pretrain.shards
 
     def refuse(*arguments, **options):
         raise BrokenOff("this far and no further")
@@ -58,7 +58,7 @@ def no_training(monkeypatch):
     monkeypatch.setattr("webbrowser.open", refuse)
     train_head, train = boustro.heads.solve.train_head, PretrainTrainer.train
     monkeypatch.setattr(boustro.apps.studies.core.cells, "compute_cells", refuse)  # the demo's
-    monkeypatch.setattr(boustro.text.shards, "ProcessPoolExecutor", refuse)
+    monkeypatch.setattr(boustro.lab.pretrain.shards, "ProcessPoolExecutor", refuse)
 
     def train_little(self, **given):
         return refuse() if self.args.max_steps > 4 or self.args.torch_compile else train(self, **given)

@@ -22,7 +22,7 @@ from boustro.lab.masked import (
 from boustro.lab.objectives.examples import collate, keyed_generator
 from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.masking import Masking
-from boustro.models.presets import FAMILIES, make_config, make_generator_config, make_masked_config
+from boustro.lab.presets import FAMILIES, make_config, make_generator_config, make_masked_config
 from conftest import WORDS
 from test_masked_objective import dense_targets
 

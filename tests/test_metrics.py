@@ -20,7 +20,7 @@ from sklearn.metrics import (
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, START, Training, count_buckets
-from boustro.metrics.generation import (
+from boustro.lab.generation.metrics import (
     align,
     constant_text,
     distinct,

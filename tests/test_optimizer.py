@@ -12,9 +12,9 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from boustro.heads.adamw import AdamW
+from boustro.lab.presets import make_masked_config
 from boustro.lab.pretrain.recipes import RECIPES
 from boustro.lab.pretrain.trainer import Muon, MuonAdamW, orthogonalise
-from boustro.models.presets import make_masked_config
 from test_masked import VOCABULARY, make_pieces
 
 ROUNDING = {False: 1e-2, True: 4e-2}  # by whether the steps are made in bf16

@@ -15,11 +15,11 @@ from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.generation.models import open_lm
 from boustro.lab.objectives.masking import make_masking, special_pieces
 from boustro.lab.objectives.words import sentence_ends, word_starts
+from boustro.lab.pretrain import shards as shards_module
 from boustro.lab.pretrain.config import PretrainConfig, pretrain
 from boustro.lab.pretrain.mixture import Corpora
 from boustro.lab.pretrain.run import refuse_other_pieces
-from boustro.text import shards as shards_module
-from boustro.text.shards import Shards, tokenize
+from boustro.lab.pretrain.shards import Shards, tokenize
 from boustro.text.tokenizers import load_tokenizer, num_ids, with_special_pieces
 from conftest import SENTENCES
 

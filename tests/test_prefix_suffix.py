@@ -12,7 +12,7 @@ from boustro.lab.masked import encode
 from boustro.lab.objectives.examples import IGNORED, keyed_generator
 from boustro.lab.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
 from boustro.lab.objectives.split import PrefixSuffixOptions
-from boustro.models.presets import BIGLM, make_masked_config
+from boustro.lab.presets import BIGLM, make_masked_config
 from boustro.names import locate_model
 from pretraining import pretrain_words, write_shards
 from test_masked import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces

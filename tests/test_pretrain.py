@@ -21,14 +21,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertCo
 import boustro
 from boustro.apps.cli.main import main
 from boustro.lab.objectives.causal import causal
+from boustro.lab.presets import PRESETS, make_config
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.recipes import RECIPES
+from boustro.lab.pretrain.segments import Segments
+from boustro.lab.pretrain.shards import Shards
 from boustro.lab.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.models.loss import LMWithLoss
-from boustro.models.presets import PRESETS, make_config
 from boustro.store import open_folder
-from boustro.text.segments import Segments
-from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
 from pretraining import pretrain_words, write_shards
 

@@ -16,10 +16,10 @@ import test_processes
 from boustro.apps.cli.main import main
 from boustro.lab.pretrain.batches import Pairs
 from boustro.lab.pretrain.recipes import RECIPES
+from boustro.lab.pretrain.segments import SegmentStream
+from boustro.lab.pretrain.shards import Shards
 from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.store import open_folder
-from boustro.text.segments import SegmentStream
-from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 from pretraining import pretrain_words, write_shards
 from tokenizer_kinds import TINY

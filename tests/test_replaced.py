@@ -10,7 +10,7 @@ from transformers import ElectraForMaskedLM, ElectraForPreTraining
 from boustro.lab.masked import ReplacedLMWithLoss, replace, sample
 from boustro.lab.objectives.examples import collate, keyed_generator
 from boustro.lab.objectives.replaced import replaced
-from boustro.models.presets import make_generator_config, make_masked_config
+from boustro.lab.presets import make_generator_config, make_masked_config
 from test_masked import LENGTH, VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, dense_targets, make_masking, segments
 

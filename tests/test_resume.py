@@ -17,9 +17,9 @@ import children
 from boustro.apps.cli.main import main
 from boustro.lab.pretrain import trainer
 from boustro.lab.pretrain.checkpoints import load_steps
+from boustro.lab.pretrain.segments import Segments, SegmentStream
+from boustro.lab.pretrain.shards import Shards
 from boustro.store import open_folder
-from boustro.text.segments import Segments, SegmentStream
-from boustro.text.shards import Shards
 from pretraining import pretrain_words, write_shards
 
 STEPS, MICRO, ACCUMULATED = 6, 2, 2

@@ -23,6 +23,7 @@ from pyarrow import feather, ipc, parquet
 
 from boustro.apps.batch.rows import read_rows
 from boustro.apps.cli.main import main
+from boustro.lab.pretrain.shards import Shards, tokenize
 from boustro.output import as_json
 from boustro.tasks.data import load_data
 from boustro.tasks.data.pairs import read_pairs
@@ -31,7 +32,6 @@ from boustro.tasks.data.texts import read_texts
 from boustro.text.documents import read_documents
 from boustro.text.kinds import START, kind_of_file, refuse_kind
 from boustro.text.rows import parse_record
-from boustro.text.shards import Shards, tokenize
 from boustro.text.tokenizers import load_tokenizer
 from boustro.types import TypedLabel
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForPreTraining
 from boustro.lab.masked import PairLMWithLoss
 from boustro.lab.objectives.examples import collate, keyed_generator
 from boustro.lab.objectives.sentence_pair import Frame, PairPlan, SentencePair, sentence_pair, truncate
-from boustro.models.presets import make_masked_config
+from boustro.lab.presets import make_masked_config
 from test_masked import VOCABULARY, make_pieces
 from test_masked_objective import END, MASK, Scripted, dense_targets, make_masking, table
 

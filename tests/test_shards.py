@@ -1,4 +1,4 @@
-"""boustro.text.shards, segments, mixtures: ids on disk that decode to the corpus; tokenizers of very long words."""
+"""lab.pretrain.shards, segments, mixtures: ids on disk that decode to the corpus; tokenizers of very long words."""
 
 import json
 import random
@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from boustro.lab.pretrain import shards as shards_module
 from boustro.lab.pretrain.mixture import Mixture, interleave, smoothed_shares
+from boustro.lab.pretrain.segments import SegmentExample, Segments, SegmentStream
+from boustro.lab.pretrain.shards import Shards, tokenize, write_shards
 from boustro.store import open_folder
-from boustro.text import shards as shards_module
 from boustro.text.documents import read_documents
-from boustro.text.segments import SegmentExample, Segments, SegmentStream
-from boustro.text.shards import Shards, tokenize, write_shards
 from boustro.text.tokenizers import (
     CUT_TO_TRAIN,
     END_OF_TEXT,

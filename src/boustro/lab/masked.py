@@ -65,8 +65,8 @@ from transformers import (
     PreTrainedModel,
 )
 
+from boustro.lab.presets import make_generator_config
 from boustro.models.loss import best_chunk_rows, lm_loss
-from boustro.models.presets import make_generator_config
 from boustro.models.pretrained import first_position
 
 IdTensor = Int[Tensor, "B T"]

@@ -145,7 +145,7 @@ def rate(file: Path, text_key: str, prompt_key: str, options: TargetOptions) -> 
     """Print the scores of the texts of JSON lines, and of their groups; see `boustro.apps.cli.generate.score`."""
     target_key, by = options.target_key, options.by
     check_output(options.json)
-    from boustro.metrics.generation import constant_text
+    from boustro.lab.generation.metrics import constant_text
 
     rows = [_Row.of(record, place, (text_key, target_key, prompt_key, by)) for place, record in _rows(file)]
     if not rows:
@@ -182,7 +182,7 @@ class _Row(NamedTuple):
 
 def _scores(rows: Sequence[_Row], constant: str | None) -> dict[str, dict[str, float]]:
     """Scores of texts and of their controls."""
-    from boustro.metrics.generation import lead, score_texts
+    from boustro.lab.generation.metrics import lead, score_texts
 
     targets = [row.targets for row in rows]
     scores = {"texts": score_texts([row.text for row in rows], targets)}

@@ -128,7 +128,7 @@ COMMANDS: dict[str, Known] = {
          "lab language --text corpus.jsonl --train train.conll --dev dev.conll --minutes 20 --out mine"),
         "test minutes vocabulary dry_run overwrite",
         "predict {out}/tagger FILE"),
-    "tokenize": Known("boustro.text.shards:tokenize", "LMs", "turn a corpus into token shards",
+    "tokenize": Known("boustro.lab.pretrain.shards:tokenize", "LMs", "turn a corpus into token shards",
         ("lab tokenize corpus.jsonl --tokenizer gpt2 --out shards",
          "lab tokenize corpus.jsonl --train-tokenizer 8192 --out shards"),
         "tokenizer train_tokenizer near_duplicates workers overwrite", "lab pretrain --shards {out} --out LM"),

@@ -57,6 +57,8 @@ from boustro.lab.pretrain.batches import Batches, HeldOut
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
 from boustro.lab.pretrain.distributed import say
+from boustro.lab.pretrain.segments import SegmentExample, Segments, SegmentStream
+from boustro.lab.pretrain.shards import Shards
 from boustro.models.lora import (
     ADAPTATION,
     MASK_KEPT,
@@ -72,8 +74,6 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling, make_labelling
 from boustro.tasks.tagger import Tagger
-from boustro.text.segments import SegmentExample, Segments, SegmentStream
-from boustro.text.shards import Shards
 from boustro.text.tokenizers import end_of_text_id
 from boustro.types import Sentence
 from boustro.version import __version__

@@ -35,6 +35,7 @@ from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.distributed import say
 from boustro.lab.pretrain.progress import PROBE_STEPS, DryRun
 from boustro.lab.pretrain.run import MODEL_KIND, pretrain
+from boustro.lab.pretrain.shards import Shards, write_shards
 from boustro.locks import lock, sweep
 from boustro.models.pretrained import refuse_no_causal_lm
 from boustro.names import locate_model
@@ -42,7 +43,6 @@ from boustro.options import command_line
 from boustro.output import duration, keeping
 from boustro.store import claim, fingerprint, open_folder, read_json, reading, remove_folder, write_file, write_folder
 from boustro.text.documents import read_documents
-from boustro.text.shards import Shards, write_shards
 from boustro.text.tokenizers import load_tokenizer
 
 PLAN_FILE = "plan.json"

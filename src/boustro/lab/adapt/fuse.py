@@ -21,9 +21,9 @@ from boustro.lab.pretrain.batches import Batches, HeldOut, stack
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
 from boustro.lab.pretrain.distributed import say
+from boustro.lab.pretrain.shards import Shards
 from boustro.models.fusion import FUSION_KIND, FUSIONS, Cloze, FusionShape, TiedHead, Towers, save_fusion
 from boustro.models.loss import find_finish, lm_loss
-from boustro.text.shards import Shards
 
 FUSION_FACTS = ("kind", "width", "train_lms", "tokens", "segment_length", "batch_segments")
 """Options that decide the weights, besides those of every run."""

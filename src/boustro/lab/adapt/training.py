@@ -25,10 +25,10 @@ from boustro.lab.pretrain.checkpoints import find_checkpoint, remove_checkpoints
 from boustro.lab.pretrain.config import RunConfig
 from boustro.lab.pretrain.distributed import num_processes, say
 from boustro.lab.pretrain.output import refuse_not_finite
+from boustro.lab.pretrain.segments import Segments
+from boustro.lab.pretrain.shards import open_shards_of
 from boustro.lab.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.store import write_file, write_folder
-from boustro.text.segments import Segments
-from boustro.text.shards import open_shards_of
 
 
 class WithLoss(nn.Module):

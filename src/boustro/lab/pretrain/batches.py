@@ -23,8 +23,8 @@ from boustro.lab.objectives.sentence_pair import NUM_FRAME_PIECES, DocumentChunk
 from boustro.lab.objectives.words import sentence_ends
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.distributed import all_reduce_sum, num_processes, process_index, say, wait_for_parent
-from boustro.text.segments import ExampleSource, SegmentExample, Segments, document_places
-from boustro.text.shards import Shards
+from boustro.lab.pretrain.segments import ExampleSource, SegmentExample, Segments, document_places
+from boustro.lab.pretrain.shards import Shards
 from boustro.text.tokenizers import num_ids, with_special_pieces
 
 

@@ -7,7 +7,7 @@
       trainer_state.json       the Trainer's: the step and the history
       manifest.json            written last: sizes, hashes, and the facts that decide the run
 
-The data and the dropout of a step follow from its number (`text.segments`, `pretrain.trainer`), so no generator state
+The data and the dropout of a step follow from its number (`pretrain.segments`, `trainer`), so no generator state
 and no data position is saved, and a run may be resumed with another number of processes. Two checkpoints are kept.
 """
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from boustro.lab.pretrain.segments import ExampleSource, SegmentStream
+from boustro.lab.pretrain.shards import Shards
 from boustro.store import fingerprint
-from boustro.text.segments import ExampleSource, SegmentStream
-from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer
 
 

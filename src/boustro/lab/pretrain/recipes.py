@@ -26,6 +26,7 @@ from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.replaced import replaced
 from boustro.lab.objectives.span import span
 from boustro.lab.objectives.words import word_starts
+from boustro.lab.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
 from boustro.lab.pretrain.batches import (
     Collator,
     causal_batch,
@@ -37,11 +38,10 @@ from boustro.lab.pretrain.batches import (
     run_masking,
 )
 from boustro.lab.pretrain.config import PretrainConfig
+from boustro.lab.pretrain.segments import ExampleSource, Segments
+from boustro.lab.pretrain.shards import Shards
 from boustro.models.loss import LMWithLoss, SampledLMWithLoss
-from boustro.models.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
 from boustro.models.pretrained import ModelKind, architecture_kind
-from boustro.text.segments import ExampleSource, Segments
-from boustro.text.shards import Shards
 from boustro.text.tokenizers import num_ids
 
 

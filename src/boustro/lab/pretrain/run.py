@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, TrainingArguments, set_seed
 
 from boustro.hardware import best_device, uses_bf16
+from boustro.lab.presets import PRESETS
 from boustro.lab.pretrain.batches import HeldOut
 from boustro.lab.pretrain.checkpoints import find_checkpoint, finished_run, remove_checkpoints
 from boustro.lab.pretrain.config import PretrainConfig, run_facts
@@ -26,15 +27,14 @@ from boustro.lab.pretrain.mixture import Corpora, Mixture, refuse_other_vocabula
 from boustro.lab.pretrain.output import refuse_not_finite, run_output
 from boustro.lab.pretrain.projected import fold, project_embeddings
 from boustro.lab.pretrain.recipes import Recipe, find_recipe
+from boustro.lab.pretrain.segments import ExampleSource, SegmentStream
+from boustro.lab.pretrain.shards import Shards
 from boustro.lab.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.models.loss import inclusion
 from boustro.models.packed import packed_weights
-from boustro.models.presets import PRESETS
 from boustro.models.pretrained import architecture_kind, load_pretrained
 from boustro.names import locate_model
 from boustro.store import fingerprint, read_json, reading, write_file, write_folder
-from boustro.text.segments import ExampleSource, SegmentStream
-from boustro.text.shards import Shards
 from boustro.text.tokenizers import load_tokenizer, num_ids
 
 MODEL_KIND = "model"

@@ -38,12 +38,12 @@ from boustro.lab.adapt.options import MemoryConfig
 from boustro.lab.pretrain.checkpoints import remove_checkpoints
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.run import pretrain
+from boustro.lab.pretrain.shards import Shards, tokenize
 from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
 from boustro.store import fingerprint, hash_file, open_folder, read_json, remove_folder, write_file
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.tagger import Tagger
-from boustro.text.shards import Shards, tokenize
 from boustro.types import Direction
 
 RESERVE, MOST = 0.3, 0.75

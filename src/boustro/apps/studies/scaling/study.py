@@ -16,9 +16,9 @@ from boustro.apps.studies.core.cells import CELL_FORMAT, Cell, Cells, is_complet
 from boustro.apps.studies.scaling.command import ScalingOptions
 from boustro.apps.studies.scaling.curve import FinishedRun, fit_curve, refusal
 from boustro.lab.pretrain.config import PretrainConfig
+from boustro.lab.pretrain.shards import Shards
 from boustro.output import duration
 from boustro.store import fingerprint, remove_folder
-from boustro.text.shards import Shards
 
 SCALING_FACTS = ("direction", "segment_length", "batch_segments", "lr", "validation_pieces")
 """Options that decide a run's figures, besides its own."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from boustro.text.shards import Shards
+from boustro.lab.pretrain.shards import Shards
 
 
 class SegmentExample(NamedTuple):
