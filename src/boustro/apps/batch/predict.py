@@ -153,17 +153,8 @@ def predict_files(
     columns = Columns.of(kind, text_column, kept_columns(opened.folder))
     for source in sources if reads is None else ():
         columns.check(source, kind)
-    if opened.recall is not None and form == "conll":
-        raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
-    if explain and form != "jsonl":
-        raise OptionError(f"--format {form} has no place for what --explain adds; take jsonl")
     is_read_once = not can_read_again(sources)
-    if output.resume and is_read_once:
-        raise OptionError("--resume reads its files again, which a stream does not allow; name files")
-    if output.out is not None:  # before the model is opened; `grow` looks again, in its lock
-        check_target(output.out, output.overwrite, "--out")
-    if output.errors is not None and not output.resume:
-        check_target(output.errors, output.overwrite, "--errors")
+    _refuse_output(output, form, opened.recall is not None, explain, is_read_once)
     terminal = console(wrap=False)
     colour = form == "text" and output.out is None and output.workers == 1 and terminal.is_terminal
     made = _output(form, ending)
@@ -175,17 +166,8 @@ def predict_files(
     if form in TABULAR and not survey.heads:
         survey.heads = {PLACE: PLACE, "text": "text"}
     typed = ending in BINARY
-    shown = AnswerForm(
-        form,
-        colour,
-        with_file=len(files) > 1,
-        explain=explain,
-        columns=survey.heads,
-        dialect=survey.dialect,
-        head=survey.head,
-        is_typed=typed,
-        once=is_read_once,
-    )
+    how: dict[str, Any] = {"dialect": survey.dialect, "head": survey.head, "is_typed": typed, "once": is_read_once}
+    shown = AnswerForm(form, colour, with_file=len(files) > 1, explain=explain, columns=survey.heads, **how)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
     if model is not None:
         labeller.model = model
@@ -200,15 +182,26 @@ def predict_files(
         if output.out is None:
             answering.print(*frame, terminal)
         else:
-            heads = labeller.answer_heads if form == "sheet" else ()
-            table = (
-                AnswerTable(sources, reads, survey, made, heads, output.out, columns, labeller.nothing)
-                if made and typed
-                else None
-            )
+            heads, table = labeller.answer_heads if form == "sheet" else (), None
+            if made and typed:
+                table = AnswerTable(sources, reads, survey, made, heads, output.out, columns, labeller.nothing)
             answering.write(output.out, *frame, table)
         print_notices(rows.counts)
         print_notices(sum(map(Counter, answering.noticed.values()), Counter({PROBLEMS: answering.problems})))
+
+
+def _refuse_output(output: OutputOptions, form: str, recall: bool, explain: bool, is_read_once: bool) -> None:
+    """Raise for options that do not go together, and for what would be written over, before the model is opened."""
+    if recall and form == "conll":
+        raise OptionError("--format conll has no place for entities that overlap; give --recall with another format")
+    if explain and form != "jsonl":
+        raise OptionError(f"--format {form} has no place for what --explain adds; take jsonl")
+    if output.resume and is_read_once:
+        raise OptionError("--resume reads its files again, which a stream does not allow; name files")
+    if output.out is not None:  # `grow` looks again, in its lock
+        check_target(output.out, output.overwrite, "--out")
+    if output.errors is not None and not output.resume:
+        check_target(output.errors, output.overwrite, "--errors")
 
 
 def _form_of(kind: Any, out: Path | None, form: str | None, ending: str, explain: bool) -> str:
