@@ -59,7 +59,7 @@ STANDING = {
     """,
     "types with two homes": "Reader Writer",
     "modules over 500 lines": """
-        apps.label.incremental apps.live.redactor apps.serve.app tasks.base text.columns
+        apps.label.incremental apps.live.redactor apps.serve.app tasks.base
     """,
     "functions over 60 lines": """
         apps.batch.redact:redact apps.cli.commands:fit

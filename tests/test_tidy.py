@@ -9,7 +9,7 @@ from boustro.given import as_sentences
 from boustro.tasks.data import load_data
 from boustro.tasks.data.reading import PADDED, PADDED_TAGS
 from boustro.tasks.sense.data import read_senses
-from boustro.text.columns import UD_COLUMNS
+from boustro.text.conllu import UD_COLUMNS
 from boustro.types import Entity, Sentence
 
 

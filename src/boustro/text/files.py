@@ -34,7 +34,8 @@ from typing import Any, Literal, NamedTuple
 
 from boustro.output import print_notices
 from boustro.text.columnar import read_record_batches
-from boustro.text.columns import LOOKED_AT, columns_form, is_conllu
+from boustro.text.columns import LOOKED_AT, columns_form
+from boustro.text.conllu import is_conllu
 from boustro.text.documents import OPENERS, STANDARD_INPUT, LineSource, decode_line, is_stream, is_western
 from boustro.text.places import check_text
 from boustro.text.rows import (

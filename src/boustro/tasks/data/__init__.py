@@ -37,7 +37,7 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.data.records import is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
-from boustro.text.columns import is_conllu
+from boustro.text.conllu import is_conllu
 from boustro.text.documents import is_stream
 from boustro.types import Note, Sentence
 
@@ -152,7 +152,8 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
             first = next(iter(data)) if isinstance(data, (list, tuple)) else None
             columns = first if isinstance(first, Mapping) else ()
         return None, {*map(str, columns)}.__contains__
-    from boustro.text.columns import LOOKED_AT, UD_COLUMNS, ColumnLayout
+    from boustro.text.columns import LOOKED_AT, ColumnLayout
+    from boustro.text.conllu import UD_COLUMNS
     from boustro.text.documents import read_lines
     from boustro.text.files import DataFile
     from boustro.text.rows import SEPARATORS

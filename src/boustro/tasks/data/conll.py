@@ -12,7 +12,8 @@ from pathlib import Path
 
 from boustro.metrics.spans import is_span_tag, parse_tag
 from boustro.tasks.data.reading import DataOptions, Lines, RawData, note_unread
-from boustro.text.columns import COUNTED, DOCUMENT_START, ColumnLayout, ColumnReader, ColumnSentence
+from boustro.text.columns import COUNTED, DOCUMENT_START, ColumnLayout, ColumnReader
+from boustro.text.conllu import ColumnSentence
 from boustro.types import Sentence
 
 
