@@ -6,8 +6,9 @@
 
 The sentence encoders on the German messages beside this script, seventy-two of our own in six topics, by English names
 and German ones and after twenty English messages; on the English ones of `messages.jsonl`; and, with `--data`, on
-SIB-200 (Adelani et al. 2024; CC BY-SA 4.0; 204 sentences in seven topics, of FLORES-200): the English names alone and
-with K sentences a topic of the language, drawn at random.
+SIB-200 (Adelani et al. 2024; its repository is under Apache 2.0, FLORES-200, whose sentences it labels, under CC
+BY-SA 4.0; 204 sentences in seven topics): the English names alone and with K sentences a topic of the language, drawn
+at random.
 
     python bench/languages.py names --data languages --english conll2003/train.txt
 

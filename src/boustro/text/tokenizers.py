@@ -47,7 +47,7 @@ LONGEST_WORD = 1000
 """Characters of a word that a training reads as one; its time grows with their square."""
 PERHAPS_LONG = re.compile(rf"\S{{{LONGEST_WORD},}}|\s{{{LONGEST_WORD},}}")
 UNLIKE_CUT = "texts that a vocabulary cut by boustro pack --texts has in small pieces or not at all, and reads badly"
-TIMES_AS_MANY, TOO_FEW_PIECES = 2.0, 8  # pieces for its letters, beside the text of the cut; of few nothing is said
+TIMES_AS_MANY, TOO_FEW_PIECES = 1.3, 8  # pieces for its letters, beside the text of the cut; of few nothing is said
 CUT_TO_TRAIN = f"words of more than {LONGEST_WORD:,} characters, cut to train the tokenizer"
 
 
