@@ -147,6 +147,26 @@ class Tagger(Task[str, Entities]):
         head.to(plan.device)
         return Fitted(plan, labelling, head, nothing | {"dev": None, "dev_scores": None, "train": train, **own})
 
+    @classmethod
+    def from_labels(cls, labels: Iterable[Any] | Mapping[Any, str], *, device: str | None = None) -> Self:
+        """A tagger that knows its types by their names alone; no entity is labelled.
+
+            tagger = Tagger.from_labels({"politician": "", "party": "a political party", "law": "an act or a treaty"})
+            tagger.predict("Ada Brandt leads the Liberals.")
+
+        Args:
+            labels: Names of types; a dict says what they mean, or "" where they say it. A name that says nothing, such
+                as class_b, is never answered, and counted in `notices`. A string is read as `predict --types` reads it.
+            device: As for `Tagger`.
+
+        Entities are names in English, of persons, places, organisations and others; dates, amounts and common nouns are
+        not found. Raises `ValueError` for no type, for two that are read alike, for names none of which says anything,
+        and for more than 1,000 types or 100 words of one.
+        """
+        from boustro.tasks.label_types import from_types
+
+        return from_types(cls, labels, device)
+
     @staticmethod
     def companions(config: TaggerConfig) -> tuple[Companion, ...]:
         reading = (*([Memory()] if config.memory else []), *([Cut()] if config.live else []))

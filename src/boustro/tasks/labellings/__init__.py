@@ -47,6 +47,7 @@ SAVED = {
     **LEARNED,
     **dict.fromkeys(("bio", "io", "bioes"), "tags:TagLabelling"),
     "names": "tags:NameLabelling",
+    "named": "tags:NamedTypes",
     "labels": "tags:WordLabelling",
     "label-set": "texts:LabelSetLabelling",
     "marked": "texts:MarkedLabelling",

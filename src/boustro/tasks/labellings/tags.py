@@ -1,7 +1,9 @@
 """Labels of words: BIO, BIOES or IO tags of entities, or one label per word, such as a part of speech."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +85,8 @@ CLOSED_WORDS = frozenset(
     "did not nobody somebody everybody anybody nothing something everything anything yes please thanks hello".split()
 )
 """English words of closed classes, and of greeting, that are no names; without those that some people are called."""
+NOUN_WITHIN = 2
+"""Words behind a name that the noun of its type stands in."""
 
 
 def may_be_name(word: str) -> bool:
@@ -124,6 +128,46 @@ class NameLabelling(TagLabelling):
             return answer
         entities = [replace(e, score=_mean(answer.scores[e.start : e.end])) for e in found]
         return Answer(encode_tags(entities, len(example), "bio"), answer.scores, tuple(entities))
+
+
+class NamedTypes(NameLabelling):
+    """Names whose types are known by what they are called; those of the types `others` are no entities.
+
+    A name goes on to the noun of a type that follows it: [Norwegian] parliamentary election → an election.
+    """
+
+    def __init__(self, scheme: str, labels: Sequence[str], others: Sequence[str] = ()) -> None:
+        super().__init__(scheme, labels)
+        self.others = tuple(others)
+        self.nouns = {name.lower().split()[-1]: name for name in self.types if name[-1:].isalpha()}
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() | {"scheme": "named", "others": self.others}
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(label for label in super().types if label not in self.others)
+
+    def read(self, output: tuple[np.ndarray, ...], example: Sentence) -> Answer:
+        answer = super().read(output, example)
+        found, free = list[Entity](), 0
+        for e, then in zip_longest(answer.entities, answer.entities[1:]):
+            until = min(e.end + NOUN_WITHIN, then.start if then else len(example))
+            end, label = self._noun(example.words, e.end, until) or (e.end, e.label)
+            dated = end > e.end and e.start > free and bool(re.fullmatch(r"1\d{3}|20\d\d", example.words[e.start - 1]))
+            found.append(replace(e, label=label, start=e.start - dated, end=end))
+            free = end
+        found = [e for e in found if e.label not in self.others]
+        return Answer(encode_tags(found, len(example), "bio"), answer.scores, tuple(found))
+
+    def _noun(self, words: Sequence[str], start: int, stop: int) -> tuple[int, str] | None:
+        """Where the noun of a type ends, and that type, if only small words stand before it."""
+        for place in range(start, stop):
+            if not words[place].isalpha() or words[place] != words[place].lower() or words[place] in CLOSED_WORDS:
+                return None
+            if (label := self.nouns.get(words[place].removesuffix("s"), self.nouns.get(words[place]))) is not None:
+                return place + 1, label
+        return None
 
 
 TITLES = frozenset(

@@ -1,0 +1,162 @@
+"""A tagger from what its types are called, before any entity is labelled.
+
+    tagger = from_types(Tagger, {"politician": "", "political party": "", "law": "an act or a treaty"})
+    tagger.predict("Ada Brandt leads the Liberal Party.")      # politician, political party
+
+It answers the names that the network of `starter-large` finds. The type of a name is the one with the largest
+
+    score(name, type) = v · m + 0.3 Σ_k P(k | name) P(k | type)        v = mean of W x + b over the words of the name
+
+    x          the highest layers of a word, D values
+    W, b       a ridge regression from the names of Wikipedia to what its articles say that they are (`DescribedStates`)
+    m          the vector of "the name of a politician", or of a description, by the sentence encoder of the package
+    P(k | ·)   probabilities of the kinds of names that the network knows: person, place, organisation, other
+
+Names that are nearer to a kind that no type is called by are no entities. A score is linear in the mean of the words,
+so all is a `ridge` head, whose weights are written down in place of being learned. A contrast between types in place of
+the regression knows those that it has seen better, and others worse (docs/log.md).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+from safetensors.numpy import save_file
+
+from boustro.arrays import read_arrays
+from boustro.encoders.extended import log_softmax
+from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
+from boustro.heads.factored import aliases, factored_tags
+from boustro.heads.registry import make_head
+from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
+from boustro.names import LARGE, SHIPPED_SENTENCES
+from boustro.store import read_folder, write_folder
+from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
+from boustro.tasks.labellings import readable
+from boustro.tasks.labellings.tags import NamedTypes
+from boustro.tasks.plan import Fitted, make_plan
+from boustro.text.words import split_text
+
+if TYPE_CHECKING:
+    from boustro.encoders.base import Encoder
+    from boustro.tasks.tagger import Tagger
+
+OwnTagger = TypeVar("OwnTagger", bound="Tagger")
+DESCRIBED_STATES, STATES_FILE = "described states", "states.safetensors"
+KIND_WEIGHT = 0.3
+"""0.2 to 0.5 give within one point."""
+SHARPNESS = 8.0
+"""Of the softmax over types; calibration errors are then 6 to 12 on four sets."""
+KIND_SHARPNESS = 20.0
+"""Of the kinds of a type, by the cosines of what both are called."""
+SHORT = 4
+"""Letters of the longest name of a kind that is no word, `MISC`."""
+
+
+@dataclass(frozen=True)
+class DescribedStates:
+    """A linear map from the states of words in names to vectors of what the names are said to be.
+
+    The map has a byte for each weight, in units of each state's own.
+    """
+
+    map: Float[np.ndarray, "e D"]
+    bias: Float[np.ndarray, " e"]
+
+    @classmethod
+    def load(cls, path: Path) -> "DescribedStates":
+        """Read a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
+        with read_folder(path, DESCRIBED_STATES, needs=(STATES_FILE,)):
+            arrays = read_arrays(path / STATES_FILE)
+            return cls(arrays["map"].astype(np.float32) * arrays["unit"], arrays["bias"])
+
+    def save(self, path: Path, mean: Float[np.ndarray, " D"], made_by: Mapping[str, Any]) -> None:
+        """Write a folder; the mean of the states is where rounding does no harm, and `made_by` says from what."""
+        unit = np.maximum(np.abs(self.map).max(0), 1e-12) / 127
+        rounded = np.rint(self.map / unit)
+        bias = self.bias + (self.map - rounded * unit).astype(np.float64) @ mean
+        arrays = {"map": np.ascontiguousarray(rounded, np.int8), "unit": unit, "bias": bias.astype(np.float32)}
+        with write_folder(path, DESCRIBED_STATES, dict(made_by)) as folder:
+            save_file(arrays, folder / STATES_FILE)
+
+
+def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str], device: str | None) -> OwnTagger:
+    """Make a tagger of a class; for the arguments and for errors see `Tagger.from_labels`."""
+    from boustro.encoders.spec import load_encoder
+    from boustro.heads.training import TrainLog
+    from boustro.tasks.fitting import head_facts
+
+    means = given_labels(labels)
+    check_labels(means, several=True)
+    said = {name: text for name, text in means.items() if name in spoken(means) or len(aliases(name)) > 1}
+    if not said:
+        raise ValueError(f"the names {', '.join(means)} say nothing of what they mean; describe them: {DESCRIBED}")
+    plan = make_plan(kind, LARGE, "ridge", layers="last", device=device)
+    reader = plan.reader.encoder()
+    texts = load_encoder(SHIPPED_SENTENCES, reads="text", device=device, cache=False)
+    kinds = [own for stream in reader.streams for own, _ in stream.tells if own != "O"]
+    said |= {own: own for own in kinds if not any(own in aliases(name) for name in said)}
+    said = dict(sorted(said.items()))  # as the head has its types
+    labelling = NamedTypes("named", factored_tags([*said]), [own for own in said if own not in means])
+    streams = [replace(stream, components=None).shape for stream in reader.streams]  # all of each is read
+    head = make_head("ridge", plan.head_options, streams, labelling.labels)
+    assert isinstance(head, RidgeTagger)
+    _fill(head, read_types(texts, said), kinds_of_types(texts, kinds, said))
+    head.to(plan.device)
+    silent = sorted(means.keys() - said.keys())
+    record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "dev": None, "dev_scores": None}
+    record |= {"notices": {SILENT.format(", ".join(silent)): len(silent)} if silent else {}}
+    record |= {"train": {"name": "types by name", "sentences": 0, "fingerprint": ""}}
+    made = kind.of(plan)
+    made.fitted = Fitted(plan, labelling, head, record | head_facts(reader, head, TrainLog([0.0], [], 1, 1)))
+    return made
+
+
+def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.ndarray, "T K"]) -> None:
+    """Write the weights of a head whose types are in this order, from their vectors and their kinds."""
+    states = DescribedStates.load(Path(str(files("boustro") / "data" / "starter" / "types")))
+    at = next(number for number, shape in enumerate(head.streams) if shape[4:])
+    first, places = sum(head.widths[:at]), dict(head.streams[at][4])
+    inside = np.zeros((2, sum(head.widths)), np.float32)
+    inside[:, first + places.pop("O")] = 1, -1
+    weight = np.zeros((len(types), sum(head.widths)), np.float32)
+    weight[:, : states.map.shape[1]] = types @ states.map
+    weight[:, first + np.array([*places.values()])] = KIND_WEIGHT * kinds
+    head.body.fill(INSIDE, LinearSolution(inside, np.array([-0.5, 0.5]), 0.0), KNOWN_SCALE)
+    head.body.fill(TYPE, LinearSolution(weight, types @ states.bias, 0.0), SHARPNESS)
+
+
+def read_types(encoder: "Encoder", means: Mapping[str, str]) -> Float[np.ndarray, "T e"]:
+    """Vectors of length 1 of what types are called, and of their descriptions where they have any."""
+    called = _read(encoder, [f"the name of a {_words(name)}" for name in means])
+    return _unit(called + _read(encoder, [text if text != name else f"the name of a {_words(name)}" for name, text in means.items()]))
+
+
+def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str]) -> Float[np.ndarray, "T K"]:
+    """The probability of each kind for each type: 1 for a type that is called as the kind is."""
+    called = [aliases(kind) for kind in kinds]
+    spelt = ([name for name in names if len(name) > SHORT] or names for names in called)
+    vectors = _unit(np.stack([_read(encoder, [name.lower() for name in names]).mean(0) for names in spelt]))
+    labels = [*types]
+    likely = np.exp(log_softmax(KIND_SHARPNESS * _read(encoder, [*map(_words, labels)]) @ vectors.T))
+    own = np.array([[label.upper() in names for names in called] for label in labels])
+    return np.where(own.any(1, keepdims=True), own, likely)
+
+
+def _words(label: str) -> str:
+    """Of a type, or of the kind that it is short for: `LOC` is a place."""
+    return readable(aliases(label)[0] if len(label) <= SHORT else label).lower()
+
+
+def _read(encoder: "Encoder", texts: Iterable[str]) -> Float[np.ndarray, "S e"]:
+    """Vectors of length 1."""
+    words = [[word for part in split_text(text, "text") for word in part.sentence.words] for text in texts]
+    return _unit(np.stack([first[0, 0] for (first,) in encoder.encode(words)]).astype(np.float32))
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
