@@ -27,10 +27,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 
 from boustro.apps.batch.rows import Columns, FileRow
@@ -38,7 +40,7 @@ from boustro.apps.runtime import load
 from boustro.choose import lazy
 from boustro.errors import lacks_memory, reason
 from boustro.given import refuse_half_characters
-from boustro.output import as_json
+from boustro.output import as_json, print_notices
 from boustro.store import content_fingerprint, kind_of, open_folder
 from boustro.tasks import kept_columns, task_class, task_of
 from boustro.tasks.answering import Answering, model_folder
@@ -61,6 +63,17 @@ TABULAR = {"csv": Dialect(), "tsv": Dialect(separator="\t"), "sheet": Dialect()}
 LEFT_OUT = "rows with fields that the first row does not have, left out of the table: {}"
 EMPTY = "rows without a text, which have an empty answer"
 TOO_LONG = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
+
+
+@contextmanager
+def folder_of(model: Task[Any, Any]) -> Iterator[Path]:
+    """A folder of a model that is known by the names of its labels, while it is used. The time that the model took is
+    left out, so that --resume finds the same one. Its notices are printed."""
+    print_notices(Counter(model.record["notices"]))
+    with TemporaryDirectory() as place:
+        model.fitted = replace(model.fitted, record=model.record | {"encode_seconds": 0.0, "train_seconds": 0.0})
+        model.save_pretrained(Path(place) / "model")
+        yield Path(place) / "model"
 
 
 class LabelledRows(NamedTuple):

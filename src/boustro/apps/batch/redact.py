@@ -60,6 +60,7 @@ def redact(
     out: Path | None = None,
     text_column: tuple[str, ...] = (),
     labels: tuple[str, ...] = (),
+    types: str | None = None,
     threshold: Share | None = None,
     with_: Literal["mask", "label"] = "mask",
     model: Model = Path(SHIPPED_TAGGER),
@@ -80,6 +81,8 @@ def redact(
             read whole. By default the column text or sentence of a table, and everything in JSON.
         labels: Labels of the names that are masked, such as PERSON,PLACE. By default all that the tagger has; of that
             of the package PERSON,PLACE,ORGANISATION, and OTHER where it is named too.
+        types: Names of types, in place of a model: names that are of them are masked, such as politician,"law: an act or
+            a treaty"; by default with --threshold 1.
         threshold: Mask every word that is in such a name with at least this probability, 0 to 1, such as 0.2: a higher
             one masks fewer words, 1 what the tagger finds and no more. For taggers whose words have probabilities: all
             but those with a span head.
@@ -107,10 +110,13 @@ def redact(
         raise OptionError("--resume needs --out, the file to write")
     if resume and given.is_stream:
         raise OptionError("--resume reads its file again, which a stream does not allow; name a file")
+    if types is not None and (str(model) != SHIPPED_TAGGER or labels):
+        raise OptionError(f"--types stands in place of --{'labels' if labels else 'model'}; give one of them")
+    threshold = 1.0 if types is not None and threshold is None else threshold
     named = [name.strip() for word in labels for name in word.split(",") if name.strip()]
     if labels and not named:
         raise OptionError("--labels names no label, such as PERSON,PLACE")
-    with only_errors(quiet), _on_disk(given) as given:
+    with only_errors(quiet), _on_disk(given) as given, _model_of(types, model) as model:
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
             _check(file, target, overwrite, is_folder)
@@ -149,6 +155,19 @@ def redact(
             print(f"boustro: {said}", file=sys.stderr)
         what = f"{len(failed):,} of {len(files):,} files could not be read and are not in {out}"
         raise ValueError(f"{what}; mend them, and redact each with an --out of its own")
+
+
+@contextmanager
+def _model_of(types: str | None, model: Path) -> Iterator[Path]:
+    """The folder of a tagger, or of one that is made from the names of its types."""
+    if types is None:
+        yield model
+        return
+    from boustro.apps.batch.labeller import folder_of
+    from boustro.tasks.tagger import Tagger
+
+    with folder_of(Tagger.from_labels(types)) as made:
+        yield made
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
@@ -246,6 +245,7 @@ def predict(
     folder: Positional[Model | None],
     files: Positional[tuple[TextSource, ...]] = ("-",),
     labels: Annotated[str | None, Instead("folder")] = None,
+    types: Annotated[str | None, Instead("folder")] = None,
     several: bool = False,
     none: Share = NONE_SHARE,
     format: (
@@ -271,6 +271,8 @@ def predict(
         labels: Names of labels, separated by commas, in place of a folder: what a text is about is known from their
             names alone, or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The
             files' own texts make the answers better (see: boustro help tasks).
+        types: Names of types of entities in the same way, such as politician,"law: an act or a treaty": names of persons,
+            places, organisations and others are found and typed by what the types are called.
         several: With --labels, a text may have several of them, or none.
         none: With --labels, the share of texts that fit no label and get none, 0 to 1.
         files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
@@ -299,12 +301,21 @@ def predict(
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
-    if labels is not None:
-        others = {"recall": recall, "threshold": threshold, "states": states, "live": live, "delay": delay}
+    if labels is not None and types is not None:
+        raise OptionError("--labels are of whole texts and --types of the names in them; give one of them")
+    if labels is not None or types is not None:
+        others = {"states": states, "live": live, "delay": delay, "recall": recall}
+        others |= {"threshold": threshold} if types is None else {"several": several, "none": none != NONE_SHARE}
         if given := [name for name, value in others.items() if value]:
-            raise OptionError(f"--{given[0]} is for taggers; remove it")
+            of = "classifiers" if given[0] in ("several", "none") else "taggers that were trained" if types else "taggers"
+            raise OptionError(f"--{given[0]} is for {of}; remove it")
         if folders := [file for file in files if Path(file).is_dir()]:
-            raise OptionError(f"--labels is not for a folder of files, such as {folders[0]}; name files")
+            option = "--types" if labels is None else "--labels"
+            raise OptionError(f"{option} is not for a folder of files, such as {folders[0]}; name files")
+        if types is not None:
+            if encoder is not None:
+                raise OptionError(f"--types are read by {LARGE}; remove --encoder")
+            return _predict_types(types, threshold, files, (format, reads, explain, text_column, output, run))
         from boustro.tasks.classifier import Classifier
 
         how: dict[str, Any] = {"several": several, "none": none, "encoder": encoder, "device": run.device}
@@ -362,7 +373,7 @@ def _predict_labels(
     run: RunOptions,
 ) -> None:
     """Predict labels that are known by their names; `make` gives the classifier for the files' own texts."""
-    from boustro.apps.batch.labeller import OpenedFolder
+    from boustro.apps.batch.labeller import OpenedFolder, folder_of
     from boustro.apps.batch.predict import predict_files
     from boustro.apps.batch.rows import Columns, read_rows
     from boustro.tasks.classifier import Classifier
@@ -375,15 +386,22 @@ def _predict_labels(
     rows = (row for row in read_rows(again, reads, None, columns) if row and not (row.problem or row.is_empty))
     given = (row.parse_or_advise(Classifier, [], output.errors is not None) for row in rows)
     texts = (text for text in given if not isinstance(text, ValueError))
-    with TemporaryDirectory() as place, only_errors(run.quiet):
-        folder = Path(place) / "classifier"
+    with only_errors(run.quiet):
         model = make(islice(texts, MOST_TEXTS))
-        print_notices(Counter(model.record["notices"]))
-        # the time it took is left out, so that --resume finds the same model
-        model.fitted = replace(model.fitted, record=model.record | {"encode_seconds": 0.0, "train_seconds": 0.0})
-        model.save_pretrained(folder)
-        opened = OpenedFolder(folder, None, run.device, run.cache)
-        predict_files(opened, files, format, reads, explain, text_column, output, run, model)
+        with folder_of(model) as folder:
+            opened = OpenedFolder(folder, None, run.device, run.cache)
+            predict_files(opened, files, format, reads, explain, text_column, output, run, model)
+
+
+def _predict_types(types: str, threshold: float | None, files: tuple[str, ...], how: tuple[Any, ...]) -> None:
+    """Predict entities whose types are known by their names; `how` are the further arguments of `predict_files`."""
+    from boustro.apps.batch.labeller import OpenedFolder, folder_of
+    from boustro.apps.batch.predict import predict_files
+    from boustro.tasks.tagger import Tagger
+
+    run: RunOptions = how[-1]
+    with only_errors(run.quiet), folder_of(Tagger.from_labels(types, device=run.device)) as folder:
+        predict_files(OpenedFolder(folder, None, run.device, run.cache, None, threshold), files, *how)
 
 
 def _predict_folder(
