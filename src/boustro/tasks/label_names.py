@@ -102,7 +102,8 @@ def check_labels(means: Mapping[str, str], several: bool) -> None:
     """`ValueError` for too few labels, too many, two that are read alike, and a description of too many words."""
     if len(means) < 2 - several:
         only = f"only the label {next(iter(means))!r}" if means else "no labels"
-        raise ValueError(f"{only}, so there is nothing to choose; give two at least, such as delivery,payment")
+        least = "one" if several else "two"
+        raise ValueError(f"{only}, so there is nothing to choose; give {least} at least, such as delivery,payment")
     if len(means) > MOST_LABELS:
         raise ValueError(f"{len(means):,} labels are more than names can tell apart; give {MOST_LABELS:,} at most")
     read: dict[str, str] = {}

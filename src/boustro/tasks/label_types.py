@@ -46,14 +46,18 @@ if TYPE_CHECKING:
     from boustro.tasks.tagger import Tagger
 
 OwnTagger = TypeVar("OwnTagger", bound="Tagger")
+STATES = "starter-lm+starter-texts"
+"""The first parts of `starter-large`, whose states the map reads; those of the pair add nothing (docs/log.md)."""
+SPECIFIC = ("COMPANY", "COMPANIES")
+"""Names of a kind that mean less than the kind, where types of one's own stand beside each other."""
 DESCRIBED_STATES, STATES_FILE = "described states", "states.safetensors"
-KIND_WEIGHT = 0.3
+OF_KINDS = 0.3
 """0.2 to 0.5 give within one point."""
-SHARPNESS = 8.0
+TYPE_SHARPNESS = 8.0
 """Of the softmax over types; calibration errors are then 6 to 12 on four sets."""
 KIND_SHARPNESS = 20.0
 """Of the kinds of a type, by the cosines of what both are called."""
-SHORT = 4
+LONGEST_CODE = 4
 """Letters of the longest name of a kind that is no word, `MISC`."""
 
 
@@ -92,14 +96,14 @@ def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str],
 
     means = given_labels(labels)
     check_labels(means, several=True)
-    said = {name: text for name, text in means.items() if name in spoken(means) or len(aliases(name)) > 1}
+    said = {name: text for name, text in means.items() if name in spoken(means) or len(kind_names(name)) > 1}
     if not said:
         raise ValueError(f"the names {', '.join(means)} say nothing of what they mean; describe them: {DESCRIBED}")
     plan = make_plan(kind, LARGE, "ridge", layers="last", device=device)
     reader = plan.reader.encoder()
     texts = load_encoder(SHIPPED_SENTENCES, reads="text", device=device, cache=False)
     kinds = [own for stream in reader.streams for own, _ in stream.tells if own != "O"]
-    said |= {own: own for own in kinds if not any(own in aliases(name) for name in said)}
+    said |= {own: own for own in kinds if not any(own in kind_names(name) for name in said)}
     said = dict(sorted(said.items()))  # as the head has its types
     labelling = NamedTypes("named", factored_tags([*said]), [own for own in said if own not in means])
     streams = [replace(stream, components=None).shape for stream in reader.streams]  # all of each is read
@@ -125,37 +129,50 @@ def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.nd
     inside[:, first + places.pop("O")] = 1, -1
     weight = np.zeros((len(types), sum(head.widths)), np.float32)
     weight[:, : states.map.shape[1]] = types @ states.map
-    weight[:, first + np.array([*places.values()])] = KIND_WEIGHT * kinds
+    weight[:, first + np.array([*places.values()])] = OF_KINDS * kinds
     head.body.fill(INSIDE, LinearSolution(inside, np.array([-0.5, 0.5]), 0.0), KNOWN_SCALE)
-    head.body.fill(TYPE, LinearSolution(weight, types @ states.bias, 0.0), SHARPNESS)
+    head.body.fill(TYPE, LinearSolution(weight, types @ states.bias, 0.0), TYPE_SHARPNESS)
 
 
 def read_types(encoder: "Encoder", means: Mapping[str, str]) -> Float[np.ndarray, "T e"]:
     """Vectors of length 1 of what types are called, and of their descriptions where they have any."""
     called = _read(encoder, [f"the name of a {_words(name)}" for name in means])
-    return _unit(called + _read(encoder, [text if text != name else f"the name of a {_words(name)}" for name, text in means.items()]))
+    return _unit(
+        called
+        + _read(encoder, [text if text != name else f"the name of a {_words(name)}" for name, text in means.items()])
+    )
 
 
 def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str]) -> Float[np.ndarray, "T K"]:
     """The probability of each kind for each type: 1 for a type that is called as the kind is."""
     called = [aliases(kind) for kind in kinds]
-    spelt = ([name for name in names if len(name) > SHORT] or names for names in called)
+    spelt = ([name for name in names if len(name) > LONGEST_CODE] or names for names in called)
     vectors = _unit(np.stack([_read(encoder, [name.lower() for name in names]).mean(0) for names in spelt]))
     labels = [*types]
     likely = np.exp(log_softmax(KIND_SHARPNESS * _read(encoder, [*map(_words, labels)]) @ vectors.T))
-    own = np.array([[label.upper() in names for names in called] for label in labels])
+    own = np.array([[kind in kind_names(label) for kind in kinds] for label in labels])
     return np.where(own.any(1, keepdims=True), own, likely)
+
+
+def kind_names(label: str) -> tuple[str, ...]:
+    """The names of the kind that a type is called by, or its own alone; a company is no kind beside types."""
+    return (label,) if label.upper() in SPECIFIC else aliases(label)
 
 
 def _words(label: str) -> str:
     """Of a type, or of the kind that it is short for: `LOC` is a place."""
-    return readable(aliases(label)[0] if len(label) <= SHORT else label).lower()
+    return readable(kind_names(label)[0] if len(label) <= LONGEST_CODE else label).lower()
 
 
 def _read(encoder: "Encoder", texts: Iterable[str]) -> Float[np.ndarray, "S e"]:
-    """Vectors of length 1."""
-    words = [[word for part in split_text(text, "text") for word in part.sentence.words] for text in texts]
-    return _unit(np.stack([first[0, 0] for (first,) in encoder.encode(words)]).astype(np.float32))
+    return read_words(
+        encoder, [[word for part in split_text(text, "text") for word in part.sentence.words] for text in texts]
+    )
+
+
+def read_words(encoder: "Encoder", texts: Sequence[Sequence[str]]) -> Float[np.ndarray, "S e"]:
+    """Vectors of length 1 of texts that are split into words."""
+    return _unit(np.stack([first[0, 0] for (first,) in encoder.encode(texts)]).astype(np.float32))
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

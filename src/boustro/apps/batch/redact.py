@@ -81,8 +81,8 @@ def redact(
             read whole. By default the column text or sentence of a table, and everything in JSON.
         labels: Labels of the names that are masked, such as PERSON,PLACE. By default all that the tagger has; of that
             of the package PERSON,PLACE,ORGANISATION, and OTHER where it is named too.
-        types: Names of types, in place of a model: names that are of them are masked, such as politician,"law: an act or
-            a treaty"; by default with --threshold 1.
+        types: Names of types, in place of a model, such as politician,"law: an act or a treaty": names in English that
+            are of these types are masked; by default with --threshold 1.
         threshold: Mask every word that is in such a name with at least this probability, 0 to 1, such as 0.2: a higher
             one masks fewer words, 1 what the tagger finds and no more. For taggers whose words have probabilities: all
             but those with a span head.

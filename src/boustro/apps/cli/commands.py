@@ -12,7 +12,7 @@ labelled sentence stands in one place, the first that is free.
 """
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -271,8 +271,8 @@ def predict(
         labels: Names of labels, separated by commas, in place of a folder: what a text is about is known from their
             names alone, or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The
             files' own texts make the answers better (see: boustro help tasks).
-        types: Names of types of entities in the same way, such as politician,"law: an act or a treaty": names of persons,
-            places, organisations and others are found and typed by what the types are called.
+        types: Names of types of entities in the same way, such as politician,"law: an act or a treaty": names in
+            English are found, and have the type whose name suits them best, or none.
         several: With --labels, a text may have several of them, or none.
         none: With --labels, the share of texts that fit no label and get none, 0 to 1.
         files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
@@ -301,26 +301,17 @@ def predict(
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
-    if labels is not None and types is not None:
-        raise OptionError("--labels are of whole texts and --types of the names in them; give one of them")
     if labels is not None or types is not None:
         others = {"states": states, "live": live, "delay": delay, "recall": recall}
-        others |= {"threshold": threshold} if types is None else {"several": several, "none": none != NONE_SHARE}
-        if given := [name for name, value in others.items() if value]:
-            of = "classifiers" if given[0] in ("several", "none") else "taggers that were trained" if types else "taggers"
-            raise OptionError(f"--{given[0]} is for {of}; remove it")
-        if folders := [file for file in files if Path(file).is_dir()]:
-            option = "--types" if labels is None else "--labels"
-            raise OptionError(f"{option} is not for a folder of files, such as {folders[0]}; name files")
+        own = {"threshold": threshold} if types is None else {"several": several, "none": none != NONE_SHARE}
+        _refuse_beside_names(labels, types, files, others | own | ({"encoder": encoder} if types else {}))
         if types is not None:
-            if encoder is not None:
-                raise OptionError(f"--types are read by {LARGE}; remove --encoder")
             return _predict_types(types, threshold, files, (format, reads, explain, text_column, output, run))
         from boustro.tasks.classifier import Classifier
 
         how: dict[str, Any] = {"several": several, "none": none, "encoder": encoder, "device": run.device}
         make = partial(Classifier.from_labels, labels, **how)
-        return _predict_labels(make, files, format, reads, explain, text_column, output, run)
+        return _predict_labels(make, files, (format, reads, explain, text_column, output, run))
     if several or none != NONE_SHARE:
         raise OptionError(f"--{'several' if several else 'none'} is read with --labels; remove it, or name labels")
     assert folder is not None
@@ -362,23 +353,30 @@ def predict(
     predict_files(opened, files, format, reads, explain, text_column, output, run)
 
 
-def _predict_labels(
-    make: Callable[[Iterable[str]], Any],
-    files: tuple[str, ...],
-    format: str | None,
-    reads: Any,
-    explain: bool,
-    text_column: tuple[str, ...],
-    output: OutputOptions,
-    run: RunOptions,
+def _refuse_beside_names(
+    labels: str | None, types: str | None, files: Sequence[str], others: Mapping[str, Any]
 ) -> None:
-    """Predict labels that are known by their names; `make` gives the classifier for the files' own texts."""
+    """`OptionError` for options that do not go with names of labels or of types, and for folders."""
+    if labels is not None and types is not None:
+        raise OptionError("--labels are of whole texts and --types of the names in them; give one of them")
+    named = "--types" if labels is None else "--labels"
+    if given := [name for name, value in others.items() if value]:
+        why = "for taggers" if labels is not None else "not read with --types"
+        raise OptionError(f"--{given[0]} is {why}; remove it")
+    if folders := [file for file in files if Path(file).is_dir()]:
+        raise OptionError(f"{named} is not for a folder of files, such as {folders[0]}; name files")
+
+
+def _predict_labels(make: Callable[[Iterable[str]], Any], files: tuple[str, ...], how: tuple[Any, ...]) -> None:
+    """Predict labels that are known by their names; `make` gives the classifier for the files' own texts, and `how` are
+    the further arguments of `predict_files`."""
     from boustro.apps.batch.labeller import OpenedFolder, folder_of
     from boustro.apps.batch.predict import predict_files
     from boustro.apps.batch.rows import Columns, read_rows
     from boustro.tasks.classifier import Classifier
     from boustro.tasks.label_names import MOST_TEXTS
 
+    _, reads, _, text_column, output, run = how
     again = [file for file in files if not is_stream(file)]
     columns = Columns.of(Classifier, text_column, {})
     for file in again if reads is None else ():
@@ -390,11 +388,11 @@ def _predict_labels(
         model = make(islice(texts, MOST_TEXTS))
         with folder_of(model) as folder:
             opened = OpenedFolder(folder, None, run.device, run.cache)
-            predict_files(opened, files, format, reads, explain, text_column, output, run, model)
+            predict_files(opened, files, *how, model=model)
 
 
 def _predict_types(types: str, threshold: float | None, files: tuple[str, ...], how: tuple[Any, ...]) -> None:
-    """Predict entities whose types are known by their names; `how` are the further arguments of `predict_files`."""
+    """Predict entities whose types are known by their names, as `_predict_labels`."""
     from boustro.apps.batch.labeller import OpenedFolder, folder_of
     from boustro.apps.batch.predict import predict_files
     from boustro.tasks.tagger import Tagger

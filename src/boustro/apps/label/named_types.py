@@ -22,24 +22,20 @@ import numpy as np
 from boustro.apps.label.incremental import STRENGTH
 from boustro.apps.label.updated_ridge import OnlineRidge, times
 from boustro.apps.label.vectors import Start, WordVectors
-from boustro.encoders.base import Encoder
 from boustro.encoders.extended import log_softmax
 from boustro.encoders.spec import load_encoder
-from boustro.heads.factored import aliases, find_runs, mean_vectors
+from boustro.heads.factored import find_runs, mean_vectors
 from boustro.names import SHIPPED_SENTENCES
-from boustro.tasks.labellings import readable, says_nothing
+from boustro.tasks.label_types import KIND_SHARPNESS, kinds_of_types, read_types, read_words
+from boustro.tasks.labellings import says_nothing
 from boustro.types import Sentence
 
-SHARPNESS = 20.0
-"""1 / 0.05, of both softmaxes."""
 KIND_SHARE, LEAST = 0.1, 0.02
 """0.05 to 0.15 and 0.005 to 0.1 are as good."""
 EACH_SIDE = 5
 """Words on each side."""
 MOST_READ = 300
 """Different names that are read, in some four seconds of a core; twice as many gain a point at most."""
-SHORT = 4
-"""Letters of the longest name of a kind that is no word, `MISC`."""
 
 
 def guess_types(
@@ -65,33 +61,12 @@ def guess_types(
     places, near = zip(*names.values(), strict=True)
     means = mean_vectors(words, runs)[[*places]]
     encoder = load_encoder(SHIPPED_SENTENCES, reads="text", device=device, cache=False)
-    texts = (_read(encoder, [*names]) + _read(encoder, near)) / 2
+    texts = (read_words(encoder, [*names]) + read_words(encoder, near)) / 2
     of_kinds = np.clip(times(means, np.stack([*start.kinds.values()], 1)), 1e-6, None)
     of_kinds /= of_kinds.sum(1, keepdims=True)
-    alike = of_kinds @ _kinds_of(encoder, start, told).T
-    named = _read(encoder, [("the", "name", "of", "a", *_words(label)) for label in told])
+    alike = of_kinds @ kinds_of_types(encoder, [*start.kinds], told).T
+    named = read_types(encoder, {label: label for label in told})
     scores = texts @ named.T + KIND_SHARE * np.log(LEAST + alike)
     ridge = OnlineRidge(words.shape[1], len(told), STRENGTH * float(np.square(words).sum()) / len(words))
-    ridge.add(means, np.exp(log_softmax(SHARPNESS * scores)))
+    ridge.add(means, np.exp(log_softmax(KIND_SHARPNESS * scores)))
     return replace(start, types=dict(zip(told, ridge.weight.T, strict=True)))
-
-
-def _kinds_of(encoder: Encoder, start: Start, labels: Sequence[str]) -> np.ndarray:
-    """(T, K): the probability of each kind for each label."""
-    called = [aliases(kind) for kind in start.kinds]
-    spelt = ([name for name in names if len(name) > SHORT] or names for names in called)
-    rows = [_read(encoder, [(name.lower(),) for name in names]).mean(0) for names in spelt]
-    kinds = np.stack(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
-    likely = np.exp(log_softmax(SHARPNESS * _read(encoder, [_words(label) for label in labels]) @ kinds.T))
-    own = np.array([[label.upper() in names for names in called] for label in labels])
-    return np.where(own.any(1, keepdims=True), own, likely)
-
-
-def _words(label: str) -> tuple[str, ...]:
-    """Of a label, or of the kind that it is short for: `LOC` is a place."""
-    return tuple(readable(aliases(label)[0] if len(label) <= SHORT else label).lower().split())
-
-
-def _read(encoder: Encoder, texts: Sequence[Sequence[str]]) -> np.ndarray:
-    """(S, D) float32, of length 1."""
-    return np.stack([first[0, 0] for (first,) in encoder.encode(texts)]).astype(np.float32)

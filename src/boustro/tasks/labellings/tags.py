@@ -121,7 +121,7 @@ class NameLabelling(TagLabelling):
     def to_dict(self) -> dict[str, Any]:
         return super().to_dict() | {"scheme": "names"}
 
-    def read(self, output: tuple[np.ndarray, np.ndarray], example: Sentence) -> Answer:
+    def read(self, output: tuple[np.ndarray, ...], example: Sentence) -> Answer:
         answer = super().read(output, example)
         found = join_names(example.words, answer.entities, self.types)
         if found == list(answer.entities):
