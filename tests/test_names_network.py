@@ -196,6 +196,7 @@ def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp
     monkeypatch.chdir(tmp_path)
     assert model_fingerprint(Path("names")) == model_fingerprint(Path(locate_extended("starter-names")))
     assert name_folders(["names"]) == {"names": Path(locate_extended("starter-names"))}
+    assert name_folders(["starter-large"]) == {"starter-large": Path(locate_extended("starter-large"))}
     (tmp_path / "texts.txt").write_text("Ada left Vellmar.\n")
     assert main(["predict", "names", "texts.txt", "--out", "answers.jsonl"]) == 0
     assert "Vellmar" in (tmp_path / "answers.jsonl").read_text()

@@ -19,6 +19,7 @@ from typing import Annotated
 from boustro.choose import nearest
 from boustro.names import (
     LANGUAGES,
+    LARGE,
     NAMES,
     SHIPPED_TAGGER,
     expand_home,
@@ -50,14 +51,15 @@ class Place:
 
 
 def packaged_tagger(name: str) -> Path | None:
-    """The folder of the package's tagger, where a name means that: `starter-names` does, and `names` unless a folder
-    that `boustro fit` wrote has that name here, for `boustro predict names` must go on from `fit --out names`."""
-    if name not in (SHIPPED_TAGGER, NAMES):
+    """The folder of a tagger of the package, where a name means that: `starter-names` and `starter-large` do, and
+    `names` unless a folder that `boustro fit` wrote has that name here, for `boustro predict names` must go on from
+    `fit --out names`."""
+    if name not in (SHIPPED_TAGGER, LARGE, NAMES):
         return None
     is_here = (Path(name) / MANIFEST).is_file()
     if is_here:
         _say_which(name)
-    return None if is_here and name == NAMES else Path(locate_extended(SHIPPED_TAGGER))
+    return None if is_here and name == NAMES else Path(locate_extended(SHIPPED_TAGGER if name == NAMES else name))
 
 
 @functools.cache
