@@ -166,7 +166,7 @@ def test_taggers_read_the_words_and_texts_both(folder):
 
 
 def test_what_is_cut_is_counted(made):
-    encoder = boustro.SentenceEncoder(str(made(longest=7)[0]), "statistics", cache=False)
+    encoder = boustro.SentenceEncoder(str(made(longest=4)[0]), "statistics", cache=False)
     encoder.encode(TEXTS)
     assert encoder.notices()[CUT_TEXTS] == 3
 
