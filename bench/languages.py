@@ -7,8 +7,8 @@
 The sentence encoders on the German messages beside this script, seventy-two of our own in six topics, by English names
 and German ones and after twenty English messages; on the English ones of `messages.jsonl`; and, with `--data`, on
 SIB-200 (Adelani et al. 2024; its repository is under Apache 2.0, FLORES-200, whose sentences it labels, under CC
-BY-SA 4.0; 204 sentences in seven topics): the English names alone and with K sentences a topic of the language, drawn
-at random.
+BY-SA 4.0; 204 sentences in seven topics): the English names alone, with K sentences a topic of the language, and
+with K English ones, drawn at random.
 
     python bench/languages.py names --data languages --english conll2003/train.txt
 
@@ -102,6 +102,8 @@ def topics(
         for language in languages if data else ():
             train, test = (sib(data, LANGUAGES[language], part) for part in ("train", "test"))
             line = [by_name(encoder, test), *(few(encoder, train, test, count, draws) for count in shots)]
+            other = sib(data, LANGUAGES["English"], "train")
+            line += [f"English {few(encoder, other, test, count, draws)}" for count in shots if language != "English"]
             print(f"{encoder:14} {language:10} {'   '.join(line)}", flush=True)
 
 

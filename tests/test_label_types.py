@@ -41,6 +41,16 @@ def test_names_of_other_kinds_are_no_entities():
     assert found(Tagger.from_labels(["PER", "MISC"]).predict(TEXT)) == [("PER", "Jonas Brandt")]
 
 
+def test_few_labels_never_harm_what_types_are_called():
+    labelled = {TEXT: [("Jonas Brandt", "politician"), ("Lisbon", "city")], "It rained.": []}
+    model = Tagger().fit(list(labelled), list(labelled.values()))
+    assert "what the types are called" in model.record["head_choice"] and model.record["types_by_name"] >= 50
+    text = "Maria Okafor, the prime minister, flew to Oslo."
+    assert model.predict(text) == Tagger.from_labels(["city", "politician"]).predict(text)
+    asked = Tagger(head="ridge").fit(list(labelled), list(labelled.values()))
+    assert "types_by_name" not in asked.record
+
+
 def test_a_folder_answers_as_what_was_saved(tagger, tmp_path):
     tagger.save(tmp_path / "types")
     opened = boustro.load(tmp_path / "types")

@@ -73,6 +73,12 @@ class Contract(ABC, Generic[Input, Result]):
         """Examples without words of the labels that the options name, so that these stay labels."""
         return []
 
+    @classmethod
+    def known_by_names(cls, fitted: Any) -> Any:
+        """What knows the labels of a trained model by what they are called, without learning; `None` where nothing
+        does, or where the model begins there."""
+        return None
+
     @staticmethod
     def is_labelled(example: Any) -> bool:
         """Whether the head learns from this example of a training set. By default it does."""

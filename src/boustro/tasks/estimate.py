@@ -39,8 +39,8 @@ from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
 from boustro.types import Sentence
 
-KEY, CHOICE = "cross_validation", "head_choice"
-"""Keys in the record of a model: the estimate, and how the kind of head was chosen."""
+KEY, CHOICE, BY_NAMES = "cross_validation", "head_choice", "types_by_name"
+"""Keys in the record of a model: the estimate, how the kind of head was chosen, and what the names of types score."""
 CHOICE_SECONDS = 120.0
 """Seconds that a further kind of head may take to be tried."""
 LEAST_LABELS, WELL = 50, 50.0
@@ -180,11 +180,13 @@ class HeadChoice:
 
     Attributes:
         heads: For each example the plan that is chosen by the parts that it is not in; empty where nothing was chosen.
+        score: That of the plan's answers; `WELL` where nothing was chosen.
     """
 
     plan: Plan[Any]
     told: str = ""
     heads: Sequence[Plan[Any]] = ()
+    score: float = WELL
 
 
 def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadChoice:
@@ -242,7 +244,8 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     plan = best(everything)
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
     how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
-    return HeadChoice(plan, f"head: {plan.head_kind}, {how}; --head takes another", heads)
+    told = f"head: {plan.head_kind}, {how}; --head takes another"
+    return HeadChoice(plan, told, heads, scores(everything)[plan.head_kind])
 
 
 def _solved_at_once(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> Plan[Any]:
@@ -261,7 +264,29 @@ def fit_best(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: fl
     choice = choose_head(plans, given, seed)
     then = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
     fitted = fit(choice.plan, given, seed, then)
-    return replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
+    fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
+    return fitted if len(plans) < 2 or given.dev or given.weak else _by_names(fitted, given, choice.score)
+
+
+def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
+    """What knows the labels by what they are called, where it answers these few examples as well as heads that learned
+    the others of them; of fewer than can be parted where it answers them `WELL`."""
+    train = [example for example in given.train if fitted.plan.task.is_labelled(example)]
+    if num_different(train, fitted.plan.task.parts, FEW_EXAMPLES) >= FEW_EXAMPLES:
+        return fitted
+    if (known := fitted.plan.task.known_by_names(fitted)) is None:
+        return fitted
+    units = fitted.labelling.units
+    by_names = round(units.score(train, known.answers(known.outputs(train, cached=False), train)), 1)
+    if by_names < learned:
+        return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
+    why = f"as good as what was learned ({units.metric}: {by_names} beside {learned:.1f})"
+    told = f"head: what the types are called, which is {why}; --head takes another"
+    own = {
+        name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")
+    }
+    record = {name: value for name, value in fitted.record.items() if name != KEY}
+    return replace(known, record=record | own | {CHOICE: told, BY_NAMES: by_names})
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -14,7 +15,7 @@ import numpy as np
 
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
-from boustro.names import EXTENDED, NAMES, is_shipped, locate_extended
+from boustro.names import EXTENDED, LARGE, NAMES, is_shipped, locate_extended
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.store import kind_of
@@ -166,6 +167,20 @@ class Tagger(Task[str, Entities]):
         from boustro.tasks.label_types import from_types
 
         return from_types(cls, labels, device)
+
+    @classmethod
+    def known_by_names(cls, fitted: Fitted) -> Fitted | None:
+        from boustro.tasks.label_types import kind_names
+        from boustro.tasks.labellings.tags import TagLabelling
+
+        types = fitted.labelling.types
+        if fitted.plan.reader.spec != LARGE or type(fitted.labelling) is not TagLabelling:
+            return None
+        if all(len(kind_names(name)) > 1 for name in types):  # a ridge head begins at the kinds
+            return None
+        with suppress(ValueError):  # names that say nothing
+            return cls.from_labels(types, device=fitted.plan.reader.device).fitted
+        return None
 
     @staticmethod
     def companions(config: TaggerConfig) -> tuple[Companion, ...]:
