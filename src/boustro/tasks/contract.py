@@ -75,7 +75,7 @@ class Contract(ABC, Generic[Input, Result]):
 
     @classmethod
     def known_by_names(cls, fitted: Any) -> Any:
-        """What knows the labels of a trained model by what they are called, without learning; `None` where nothing
+        """Return what knows the labels of a trained model by their names, without learning; `None` where nothing
         does, or where the model begins there."""
         return None
 
