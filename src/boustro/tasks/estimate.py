@@ -269,8 +269,8 @@ def fit_best(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: fl
 
 
 def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
-    """Return what knows the labels by their names, where it answers these few examples as well as heads that learned the
-    others of them; of fewer than can be parted where it answers them `WELL`."""
+    """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
+    the others of them; of fewer than can be parted where it answers them `WELL`."""
     train = [example for example in given.train if fitted.plan.task.is_labelled(example)]
     if num_different(train, fitted.plan.task.parts, FEW_EXAMPLES) >= FEW_EXAMPLES:
         return fitted
