@@ -91,15 +91,20 @@ ODD = r"^[A-Z@#]|\d[A-Za-z]|[A-Za-z]\d|_"
 FIRST, WIDE = 600, 8
 
 
-def type_of(text: str) -> str | None:
-    """The last noun of what an article says its title is: "X was a Norwegian chemist and …" → "chemist"."""
+def said_of(text: str) -> list[str]:
+    """The words in which an article says what its title is: "X was a Norwegian chemist and …" → Norwegian, chemist."""
     told = re.search(r"\b(?:is|was|are|were)\s+(?:an?|the|one of the)\s+(.{3,200})", text[:500])
     found: list[str] = []
     for word in re.findall(r"[^\W\d_][\w'-]*|[,.;:()]", told.group(1)) if told else ():
         if not word[0].isalpha() or word.lower() in ENDS:
             break
         found.append(word)
-    return found[-1].lower() if found else None
+    return found
+
+
+def plain_title(record: dict[str, Any]) -> str:
+    """The title of an article without what tells it from others: "Vellmar (river)" → "Vellmar"."""
+    return re.sub(r"\s*\(.*?\)|, .*", "", record["title"])
 
 
 class Capitals:
@@ -182,8 +187,8 @@ def titles(folder: Path, share: float) -> tuple[dict[str, str], list[str]]:
     types, kept = dict[str, str](), list[str]()
     for path in sorted(folder.glob("train-*.jsonl.bz2")):
         for record in lines_of(path):
-            title, own = re.sub(r"\s*\(.*?\)|, .*", "", record["title"]), type_of(record["text"])
-            if own in KIND_OF and title[:1].isupper():
+            title, said = plain_title(record), said_of(record["text"])
+            if said and (own := said[-1].lower()) in KIND_OF and title[:1].isupper():
                 types[title] = own
             if random.random() < share:
                 kept.append(record["text"][:FIRST])

@@ -35,7 +35,7 @@ from boustro.tasks.calibrate import calibration
 from boustro.tasks.label_types import STATES, DescribedStates
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
-from names import ENDS, eights, lines_of
+from names import eights, lines_of, plain_title, said_of
 
 NO_NOUNS = frozenset(
     "used known name surname title list member given made found built held set form type u family consisting home "
@@ -55,14 +55,9 @@ WORDS = {
 }  # fmt: skip
 
 
-def said_of(text: str) -> tuple[str, str] | None:
-    """What an article says that its title is, and the noun of it."""
-    told = re.search(r"\b(?:is|was|are|were)\s+(?:an?|the|one of the)\s+(.{3,200})", text[:500].split("\n")[0])
-    found: list[str] = []
-    for word in re.findall(r"[^\W\d_][\w'-]*|[,.;:()]", told.group(1)) if told else ():
-        if not word[0].isalpha() or word.lower() in ENDS:
-            break
-        found.append(word)
+def definition(text: str) -> tuple[str, str] | None:
+    """What an article says that its title is, and the noun of it, where that says something."""
+    found = said_of(text[:500].split("\n")[0])
     noun = found[-1].lower() if found else ""
     usable = noun not in NO_NOUNS and not noun.endswith(("ed", "ing")) and len(noun) > 2 and noun.isalpha()
     return (" ".join(found), noun) if usable else None
@@ -73,8 +68,7 @@ def titles(folder: Path) -> dict[str, tuple[str, str]]:
     found = defaultdict[str, list[tuple[str, str] | None]](list)
     for path in sorted(folder.glob("train-*.jsonl.bz2")):
         for record in lines_of(path):
-            title = re.sub(r"\s*\(.*?\)|, .*", "", record["title"])
-            found[title].append(said_of(record["text"]))
+            found[plain_title(record)].append(definition(record["text"]))
     known = {t: own[0] for t, own in found.items() if len(own) == 1 and own[0] and t[:1].isupper() and len(t) > 2}
     counts = Counter(noun for _, noun in known.values())
     return {title: own for title, own in known.items() if counts[own[1]] >= 3}

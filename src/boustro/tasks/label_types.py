@@ -29,12 +29,15 @@ from safetensors.numpy import save_file
 
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import log_softmax
+from boustro.heads.base import Head
 from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
 from boustro.heads.factored import aliases, factored_tags
 from boustro.heads.registry import make_head
 from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
+from boustro.heads.training import TrainLog
 from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import read_folder, write_folder
+from boustro.tasks.fitting import head_facts
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
 from boustro.tasks.labellings.tags import NamedTypes
@@ -91,12 +94,11 @@ class DescribedStates:
 def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str], device: str | None) -> OwnTagger:
     """Make a tagger of a class; for the arguments and for errors see `Tagger.from_labels`."""
     from boustro.encoders.spec import load_encoder
-    from boustro.heads.training import TrainLog
-    from boustro.tasks.fitting import head_facts
 
     means = given_labels(labels)
     check_labels(means, several=True)
-    said = {name: text for name, text in means.items() if name in spoken(means) or len(kind_names(name)) > 1}
+    says = spoken(means)
+    said = {name: text for name, text in means.items() if name in says or len(kind_names(name)) > 1}
     if not said:
         raise ValueError(f"the names {', '.join(means)} say nothing of what they mean; describe them: {DESCRIBED}")
     plan = make_plan(kind, LARGE, "ridge", layers="last", device=device)
@@ -112,12 +114,19 @@ def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str],
     _fill(head, read_types(texts, said), kinds_of_types(texts, kinds, said))
     head.to(plan.device)
     silent = sorted(means.keys() - said.keys())
-    record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "dev": None, "dev_scores": None}
-    record |= {"notices": {SILENT.format(", ".join(silent)): len(silent)} if silent else {}}
-    record |= {"train": {"name": "types by name", "sentences": 0, "fingerprint": ""}}
+    notices = {SILENT.format(", ".join(silent)): len(silent)} if silent else {}
+    train = {"name": "types by name", "sentences": 0, "fingerprint": ""}
     made = kind.of(plan)
-    made.fitted = Fitted(plan, labelling, head, record | head_facts(reader, head, TrainLog([0.0], [], 1, 1)))
+    made.fitted = Fitted(plan, labelling, head, untrained_record(reader, head, train, notices))
     return made
+
+
+def untrained_record(
+    encoder: "Encoder", head: Head, train: Mapping[str, Any], notices: dict[str, int]
+) -> dict[str, Any]:
+    """Return the record of a head whose weights were written down, and not learned; `train` is where they are from."""
+    record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": notices, "dev": None}
+    return record | {"dev_scores": None, "train": train} | head_facts(encoder, head, TrainLog([0.0], [], 1, 1))
 
 
 def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.ndarray, "T K"]) -> None:
@@ -136,11 +145,10 @@ def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.nd
 
 def read_types(encoder: "Encoder", means: Mapping[str, str]) -> Float[np.ndarray, "T e"]:
     """Vectors of length 1 of what types are called, and of their descriptions where they have any."""
-    called = _read(encoder, [f"the name of a {_words(name)}" for name in means])
-    return _unit(
-        called
-        + _read(encoder, [text if text != name else f"the name of a {_words(name)}" for name, text in means.items()])
-    )
+    vectors = _read(encoder, [f"the name of a {_words(name)}" for name in means])
+    if described := {number: text for number, (name, text) in enumerate(means.items()) if text != name}:
+        vectors[[*described]] += _read(encoder, described.values())
+    return _unit(vectors)
 
 
 def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str]) -> Float[np.ndarray, "T K"]:

@@ -118,8 +118,7 @@ class Tagger(Task[str, Entities]):
         from boustro.heads.factored import factored_tags
         from boustro.heads.registry import make_head
         from boustro.heads.tagging import TaggingHead
-        from boustro.heads.training import TrainLog
-        from boustro.tasks.fitting import head_facts
+        from boustro.tasks.label_types import untrained_record
         from boustro.tasks.labellings.tags import NameLabelling
 
         _, facts = load_names(path)
@@ -142,11 +141,9 @@ class Tagger(Task[str, Entities]):
         weight[1:, -NUM_PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
         assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
         head.body.fill(weight, np.zeros(tags, np.float32))
-        nothing = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
         train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
-        own = head_facts(reader, head, TrainLog([0.0], [], 1, 1))
         head.to(plan.device)
-        return Fitted(plan, labelling, head, nothing | {"dev": None, "dev_scores": None, "train": train, **own})
+        return Fitted(plan, labelling, head, untrained_record(reader, head, train, {}))
 
     @classmethod
     def from_labels(cls, labels: Iterable[Any] | Mapping[Any, str], *, device: str | None = None) -> Self:
