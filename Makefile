@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Each test file in one of as many processes as there are cores: what its tests share is made once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 # The files with tests marked `bf16`: states of encoders, and the training of heads, LMs and what stands between them.
-COMPUTING := $(shell grep -l 'mark.bf16' tests/test_*.py)
+COMPUTING := $(shell grep -l 'mark.bf16' tests/*/test_*.py)
 
 .PHONY: demo test test-long test-bf16 test-web test-llm check docs install format clean
 
@@ -25,7 +25,7 @@ test-bf16: install
 
 # The exported page in Chromium and its module in Node, with onnxruntime-web; needs npm.
 test-web: install $(VENV)/web/node_modules/onnxruntime-web
-	BOUSTRO_ONNXRUNTIME_WEB=$(abspath $(VENV)/web/node_modules/onnxruntime-web) $(BIN)/python -m pytest -m web tests/test_export_page.py
+	BOUSTRO_ONNXRUNTIME_WEB=$(abspath $(VENV)/web/node_modules/onnxruntime-web) $(BIN)/python -m pytest -m web tests/apps/test_export_page.py
 
 $(VENV)/web/node_modules/onnxruntime-web: | $(VENV)/.installed
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/web onnxruntime-web@1.30.0

@@ -1,13 +1,16 @@
 """Small random models of the real architectures of transformers, and what plain transformers computes with them."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from tokenizers import processors
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from boustro.models.placing import MASKED
+from conftest import SENTENCES
+from tokenizer_kinds import ours, sentence_piece, sentence_piece_legacy
 
 NUM_BLOCKS, WINDOW = 4, 6
 SHAPE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": NUM_BLOCKS, "num_attention_heads": 4}
@@ -94,3 +97,53 @@ def plain(path, words, backward=False, sentinel=False, spaces=None, repeated=Non
 def at_last_pieces(states: list[np.ndarray], positions: list[list[int]], layers: list[int]) -> np.ndarray:
     """(words, layers, width): the states after each word, `pooling="exit"`."""
     return np.stack([[states[layer][p[-1]] for layer in layers] for p in positions])
+
+
+class Family(NamedTuple):
+    """A family of LMs: its architecture, how its tokenizer splits, and what it puts around a text."""
+
+    kind: str
+    split: object
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+    @property
+    def start(self) -> list[str]:
+        """The pieces before every text that is read: where the tokenizer puts none, the one between documents."""
+        return [*(self.before or ("<|endoftext|>",))]
+
+
+BYTES, MARKS, LEGACY = ours, sentence_piece, sentence_piece_legacy
+FAMILIES = {
+    "gpt-2": Family("gpt2", BYTES),
+    "llama 2": Family("llama", LEGACY, ("<s>",)),
+    "llama 3": Family("llama", BYTES, ("<|begin_of_text|>",)),
+    "mistral": Family("mistral", MARKS, ("<s>",)),
+    "qwen": Family("qwen2", BYTES),
+    "gemma 2": Family("gemma2", MARKS, ("<bos>",)),
+    "gemma 3": Family("gemma3_text", MARKS, ("<bos>",)),
+    "phi": Family("phi", BYTES),
+    "olmo": Family("olmo2", BYTES),
+    "falcon": Family("falcon", BYTES),
+    "gpt-neox": Family("gpt_neox", BYTES),
+    "opt: the end piece is the start piece": Family("opt", BYTES, ("<|endoftext|>",)),
+    "glm: two pieces": Family("glm", BYTES, ("[gMASK]", "<sop>")),
+    "a tokenizer that ends texts too": Family("llama", MARKS, ("<s>",), ("</s>",)),
+}
+
+
+def write_family(folder: Path, family: Family) -> Path:
+    tokenizer = family.split([" ".join(words) for words in SENTENCES])
+    frame = (*family.before, *family.after)
+    new = [piece for piece in frame if piece not in tokenizer.get_vocab()]
+    tokenizer.add_special_tokens({"additional_special_tokens": new} if new else {})
+    if family.before:
+        tokenizer.bos_token = family.before[0]
+    if frame:
+        ids = [(piece, tokenizer.convert_tokens_to_ids(piece)) for piece in dict.fromkeys(frame)]
+        template = processors.TemplateProcessing(
+            single=" ".join([*family.before, "$A", *family.after]), special_tokens=ids
+        )
+        tokenizer.backend_tokenizer.post_processor = template
+    tokenizer.save_pretrained(folder / "tokenizer")
+    return write_model(folder / "lm", family.kind, folder / "tokenizer")

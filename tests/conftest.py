@@ -10,7 +10,9 @@ import hashlib
 import os
 import socket
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,7 +39,8 @@ import boustro.heads.options  # noqa: E402, F401 (before the hook: options have 
 
 install_import_hook(CHECKED, "beartype.beartype")
 
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+ROOT = Path(__file__).parents[1]
+SHARED_DATA = ROOT.parent / "shared" / "data"
 REAL_LM = os.environ.get("BOUSTRO_REAL_LM") or None
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
 SENTENCES = [
@@ -101,6 +104,22 @@ def pytest_collection_modifyitems(items) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say of each wing how its tests ended, and the seconds that they took, all processes together."""
+    ended: dict[str, Counter[str]] = defaultdict(Counter)
+    seconds: Counter[str] = Counter()
+    for outcome in ("passed", "failed", "skipped", "error"):
+        for report in terminalreporter.getreports(outcome):
+            wing = report.nodeid.removeprefix("tests/").partition("/")[0]
+            ended[wing][outcome] += 1
+    for report in chain(*terminalreporter.stats.values()):
+        if hasattr(report, "duration"):
+            seconds[report.nodeid.removeprefix("tests/").partition("/")[0]] += report.duration
+    for wing, counts in sorted(ended.items()):
+        outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        terminalreporter.write_line(f"{wing:4}  {outcomes}; {seconds[wing]:.0f} s")
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,9 @@ from boustro.apps.cli import tables
 from boustro.apps.cli.known import COMMANDS, called
 from boustro.apps.cli.main import main
 from boustro.options import check_options, option_name
+from conftest import ROOT
 from documented import arguments_of, expand, make_folder, run_block
 
-ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOW = [page for page in PAGES if page.name != "log.md"]  # the log's commands are of their day
 OPTIONS = tables.page()

@@ -1,6 +1,6 @@
 """The guardrail in LiteLLM's own proxy, between the `openai` client and an upstream that does as a test says.
 
-pip install 'boustro[litellm]' && pytest tests/test_litellm.py
+pip install 'boustro[litellm]' && pytest tests/apps/test_litellm.py
 """
 
 import contextlib

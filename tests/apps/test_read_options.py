@@ -7,7 +7,6 @@ from functools import cache
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
-from tests.test_tasks import INPUTS, RECORDS
 
 from boustro.apps.cli.main import main
 from boustro.encoders.options import ReadingOptions
@@ -17,6 +16,7 @@ from boustro.options import OptionError, Where
 from boustro.tasks import TASKS, task_class
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import DataOptions
+from test_tasks import INPUTS, RECORDS
 
 KINDS = [(task, kind) for task, entry in TASKS.items() for kind in entry.config.heads()]
 NOT_IN_A_FIT = {"max_span": "read with a promise of recall", "decode": "read without a CRF"}

@@ -1,6 +1,6 @@
 """Whatever is thrown at Boustro, it answers in a sentence, and what lies there stays.
 
-A failure names its case, which runs alone with `BOUSTRO_FUZZ_SEED=… BOUSTRO_FUZZ_CASE=… pytest tests/test_fuzz.py`;
+A failure names its case, which runs alone: `BOUSTRO_FUZZ_SEED=… BOUSTRO_FUZZ_CASE=… pytest tests/apps/test_fuzz.py`;
 `make test` throws the first `SHORT` cases, `make test-long` all; `BOUSTRO_FUZZ_CASES` changes how many there are.
 """
 

@@ -20,12 +20,12 @@ from pathlib import Path
 import pytest
 
 from browser import needs_chromium, open_browser
+from conftest import ROOT
 from test_start_page import QUIET, address, label_entities
 
 pytest.importorskip("hatchling", reason="the wheel is built by hatchling; install it with: pip install hatchling")
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
 OFFLINE = ("--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
 NEEDED = (
     "py.typed",
@@ -38,6 +38,7 @@ NEEDED = (
 USE = """
 import sys
 from boustro.apps.cli.main import main
+from conftest import ROOT
 options = "--out ner --encoder starter-forward --head linear --epochs 1".split()
 assert main(["fit", "--train", sys.argv[1], *options]) == 0
 assert main(["predict", "ner", "text.txt", "--format", "jsonl"]) == 0

@@ -1,6 +1,6 @@
 """What is said to command lines that are no use, whole: `messages.txt` has each with its exit code and its output.
 
-`BOUSTRO_WRITE=1 pytest tests/test_messages.py` writes the file anew; read what has changed.
+`BOUSTRO_WRITE=1 pytest tests/apps/test_messages.py` writes the file anew; read what has changed.
 """
 
 import json

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.texts import read_meanings
 from boustro.tasks.label_names import TOO_FEW, cut_names, given_labels, parse_labels
 from boustro.tasks.labellings import readable, says_nothing
+from conftest import ROOT
 
 LABELS = {"delivery": "", "payment": "", "praise": "thanks or a compliment"}
 WRITTEN = "delivery,payment,praise: thanks or a compliment"
@@ -125,7 +125,7 @@ def test_fit_begins_at_names_unless_they_mislead():
 
 
 def test_unequal_shares_of_few_labels_harm_no_more_than_the_names_help():
-    rows = [json.loads(line) for line in (Path(__file__).parents[1] / "bench" / "messages.jsonl").open()]
+    rows = [json.loads(line) for line in (ROOT / "bench" / "messages.jsonl").open()]
     some = [3, 5, *range(16, 20), *range(32, 36), *range(48, 52), 64]  # 2, 4, 4, 4, 1 of each label
     rest = [row for n, row in enumerate(rows) if n not in some]
     model = Classifier("starter-texts", cache=False).fit(

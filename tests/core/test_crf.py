@@ -507,3 +507,23 @@ def test_sentences_of_two_heads_may_alternate():
         alone = expectations(words, lengths[list(chosen)], Chain(*(part[head] for part in chains)))
         torch.testing.assert_close(counts.transitions[head], alone.transitions)
         assert counts.starts[head].sum().item() == pytest.approx(2)
+
+
+def test_a_crf_at_a_temperature_is_the_power_of_its_distribution():
+    torch.manual_seed(0)
+    crf = CRF(["O", "B-X", "I-X"])
+    torch.nn.init.normal_(crf.transitions)
+    scores, lengths = torch.randn(3, 3), torch.tensor([3])
+    paths = torch.cartesian_prod(*[torch.arange(3)] * 3)
+    logs = []
+    for path in paths:
+        try:
+            logs.append(-3 * crf.loss(scores, path, lengths).item())
+        except ValueError:
+            logs.append(-np.inf)
+    p = np.exp(np.array(logs) / 2)
+    expected = [[p[(paths[:, w] == tag).numpy()].sum() / p.sum() for tag in range(3)] for w in range(3)]
+    assert np.allclose(crf.marginals(scores, lengths, 2.0).numpy(), expected, atol=1e-5)
+    likely = {span[:2]: span[3] for span in spans_of(crf, scores, lengths, 3, 0.0, 2.0)[0]}
+    whole = [q for path, q in zip(paths.tolist(), p, strict=True) if path == [1, 2, 2]]
+    assert likely[0, 3] == pytest.approx(whole[0] / p.sum(), abs=1e-6)

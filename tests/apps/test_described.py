@@ -6,11 +6,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from architectures import FAMILIES, write_family
 from boustro import load_encoder
 from boustro.apps.cli import described
 from boustro.apps.cli.described import FirstWords, advice, first_words
 from boustro.apps.cli.main import main
-from test_start import FAMILIES, write_family
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
 """The promise to those who add something: a task, a head or an encoder is one file and one line, and every command
-takes it. Each addition of `tests/additions` is put into its dict and walked through all of them."""
+takes it. Each addition of `tests/apps/additions` is put into its dict and walked through all of them."""
 
 import ast
 import json
@@ -21,6 +21,7 @@ from boustro.encoders.spec import KINDS, Kind
 from boustro.heads.options import HeadOptions, RelationOptions
 from boustro.heads.registry import HEADS, HeadKind
 from boustro.tasks import TASKS, Entry, task_class
+from conftest import ROOT
 from labelled import rows
 
 WORDS = {"dogs": "many", "ships": "many", "dog": "one", "ship": "one", "bark": "many", "sinks": "one"}
@@ -184,10 +185,9 @@ def served(folder, records, answers):
 
 def test_the_guide_shows_these_additions():
     """docs/extending.md has each file without its imports, and its line."""
-    root = Path(__file__).parents[1]
-    guide, lines = (root / "docs/extending.md").read_text("utf-8"), Path(__file__).read_text("utf-8")
+    guide, lines = (ROOT / "docs/extending.md").read_text("utf-8"), Path(__file__).read_text("utf-8")
     for name, home in {"agreement": "tasks", "biaffine": "heads", "remote": "encoders"}.items():
-        code = (root / "tests/additions" / f"{name}.py").read_text("utf-8")
+        code = (ROOT / "tests/apps/additions" / f"{name}.py").read_text("utf-8")
         imports = (node for node in ast.parse(code).body if isinstance(node, (ast.Import, ast.ImportFrom)))
         left_out = {number for node in imports for number in range(node.lineno, (node.end_lineno or 0) + 1)}
         kept = [line for number, line in enumerate(code.splitlines(), 1) if number not in left_out and line]

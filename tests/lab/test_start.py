@@ -2,15 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from tokenizers import processors
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from architectures import write_model
+from architectures import BYTES, FAMILIES, Family, write_family, write_model
 from boustro import load_encoder
 from boustro.encoders.fused import lms_of, towers_of
 from boustro.lab.generation.both_ends.pair import LMPair
@@ -23,60 +21,9 @@ from boustro.models.lora import find_adaptation
 from boustro.text.start import RUN_UP, between_documents, start_pieces
 from boustro.types import Sentence
 from conftest import SENTENCES
-from tokenizer_kinds import ours, sentence_piece, sentence_piece_legacy
 from world import run
 
 TEXT = ("Ada", "left", "Paris", "on", "Friday", ".")
-
-
-class Family(NamedTuple):
-    """A family of LMs: its architecture, how its tokenizer splits, and what it puts around a text."""
-
-    kind: str
-    split: object
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-
-    @property
-    def start(self) -> list[str]:
-        """The pieces before every text that is read: where the tokenizer puts none, the one between documents."""
-        return [*(self.before or ("<|endoftext|>",))]
-
-
-BYTES, MARKS, LEGACY = ours, sentence_piece, sentence_piece_legacy
-FAMILIES = {
-    "gpt-2": Family("gpt2", BYTES),
-    "llama 2": Family("llama", LEGACY, ("<s>",)),
-    "llama 3": Family("llama", BYTES, ("<|begin_of_text|>",)),
-    "mistral": Family("mistral", MARKS, ("<s>",)),
-    "qwen": Family("qwen2", BYTES),
-    "gemma 2": Family("gemma2", MARKS, ("<bos>",)),
-    "gemma 3": Family("gemma3_text", MARKS, ("<bos>",)),
-    "phi": Family("phi", BYTES),
-    "olmo": Family("olmo2", BYTES),
-    "falcon": Family("falcon", BYTES),
-    "gpt-neox": Family("gpt_neox", BYTES),
-    "opt: the end piece is the start piece": Family("opt", BYTES, ("<|endoftext|>",)),
-    "glm: two pieces": Family("glm", BYTES, ("[gMASK]", "<sop>")),
-    "a tokenizer that ends texts too": Family("llama", MARKS, ("<s>",), ("</s>",)),
-}
-
-
-def write_family(folder: Path, family: Family) -> Path:
-    tokenizer = family.split([" ".join(words) for words in SENTENCES])
-    frame = (*family.before, *family.after)
-    new = [piece for piece in frame if piece not in tokenizer.get_vocab()]
-    tokenizer.add_special_tokens({"additional_special_tokens": new} if new else {})
-    if family.before:
-        tokenizer.bos_token = family.before[0]
-    if frame:
-        ids = [(piece, tokenizer.convert_tokens_to_ids(piece)) for piece in dict.fromkeys(frame)]
-        template = processors.TemplateProcessing(
-            single=" ".join([*family.before, "$A", *family.after]), special_tokens=ids
-        )
-        tokenizer.backend_tokenizer.post_processor = template
-    tokenizer.save_pretrained(folder / "tokenizer")
-    return write_model(folder / "lm", family.kind, folder / "tokenizer")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

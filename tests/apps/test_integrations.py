@@ -13,6 +13,7 @@ import boustro
 from boustro.options import OptionError
 from boustro.tasks.answers import Answer
 from boustro.types import Entity, Sentence
+from conftest import ROOT
 from labelled import DATA
 
 TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", "", "Nobody reads the bulletin.", " \n"]
@@ -180,7 +181,7 @@ def test_spacy_says_which_tagger_is_missing(nlp):
 
 def test_the_entry_point_names_the_factory():
     pytest.importorskip("spacy")
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     module, _, function = project["entry-points"]["spacy_factories"]["boustro"].partition(":")
     assert callable(getattr(import_module(module), function))
 

@@ -2,11 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
+from conftest import ROOT
+
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 
 
 def words(text):

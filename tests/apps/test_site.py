@@ -5,17 +5,16 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from browser import needs_chromium, open_browser
+from conftest import ROOT
 
 for name in ("mkdocs", "material", "mkdocstrings"):
     pytest.importorskip(name, reason="the site needs the extra docs; `make docs` installs it")
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
 LOADED = re.compile(
     r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\s\"'>]*)", re.IGNORECASE
 )

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.heads.crf.layer import CRF
 from boustro.metrics.score import reliability
 from boustro.metrics.significance import Difference, bootstrap, difference, entity_counts, f1
 from boustro.metrics.spans import SpanCounts, extract_spans, score_spans
@@ -19,7 +17,6 @@ from boustro.options import OptionError
 from boustro.tasks.calibrate import GRID, best_temperature
 from boustro.tasks.recall import DriftMonitor, RecallPromise
 from labelled import longer
-from test_crf import spans_of
 
 JUDGED = st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=40)
 
@@ -169,26 +166,6 @@ def test_the_temperature_that_made_the_answers_is_found():
     scores = np.stack([sigmoid(logits / t) for t in GRID])
     assert best_temperature(scores, right) == pytest.approx(2.5, rel=0.05)
     assert best_temperature(scores, np.ones(len(logits), bool)) == 1.0
-
-
-def test_a_crf_at_a_temperature_is_the_power_of_its_distribution():
-    torch.manual_seed(0)
-    crf = CRF(["O", "B-X", "I-X"])
-    torch.nn.init.normal_(crf.transitions)
-    scores, lengths = torch.randn(3, 3), torch.tensor([3])
-    paths = torch.cartesian_prod(*[torch.arange(3)] * 3)
-    logs = []
-    for path in paths:
-        try:
-            logs.append(-3 * crf.loss(scores, path, lengths).item())
-        except ValueError:
-            logs.append(-np.inf)
-    p = np.exp(np.array(logs) / 2)
-    expected = [[p[(paths[:, w] == tag).numpy()].sum() / p.sum() for tag in range(3)] for w in range(3)]
-    assert np.allclose(crf.marginals(scores, lengths, 2.0).numpy(), expected, atol=1e-5)
-    likely = {span[:2]: span[3] for span in spans_of(crf, scores, lengths, 3, 0.0, 2.0)[0]}
-    whole = [q for path, q in zip(paths.tolist(), p, strict=True) if path == [1, 2, 2]]
-    assert likely[0, 3] == pytest.approx(whole[0] / p.sum(), abs=1e-6)
 
 
 @pytest.mark.parametrize("crf", [None, False])

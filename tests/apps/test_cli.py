@@ -27,6 +27,7 @@ from boustro.tasks.data.conll import format_conll, format_document
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.tagger import Tagger
 from boustro.text.files import DataFile
+from conftest import ROOT
 
 DATA = [
     (["Ada", "said", "boats", "cost", "3", "million", "."], ["B-PER", "O", "O", "O", "O", "O", "O"]),
@@ -62,7 +63,7 @@ def test_a_terminal_is_shown_texts_and_no_markup(monkeypatch, capsys):
 
 
 def test_every_command_prints_through_one_console():
-    files = Path(__file__).parent.parent.joinpath("src").rglob("*.py")
+    files = ROOT.joinpath("src").rglob("*.py")
     assert [file.name for file in files if "import Console" in file.read_text("utf-8")] == ["output.py"]
 
 
@@ -117,8 +118,8 @@ def test_help_prints_a_page_of_the_documentation(capsys):
 
 def test_every_extra_is_told_of():
     page, project = (
-        (Path(__file__).parents[1] / "docs/install.md").read_text("utf-8"),
-        tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8")),
+        (ROOT / "docs/install.md").read_text("utf-8"),
+        tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8")),
     )
     assert [e for e in project["project"]["optional-dependencies"] if f"boustro[{e}]" not in page] == ["docs", "dev"]
 

@@ -19,9 +19,10 @@ import boustro
 from boustro.apps.cli.main import main
 from browser import needs_chromium, open_browser
 from children import finish, start
+from conftest import ROOT
 
 pytestmark = [needs_chromium, pytest.mark.long]
-PAGE = Path(__file__).parents[1] / "docs" / "start.md"
+PAGE = ROOT / "docs" / "start.md"
 END = "\n## Further"
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHOWN = re.compile(r"^```bash\n(boustro [^\n]+)\n```\n```\n(.*?)^```$", re.DOTALL | re.MULTILINE)
