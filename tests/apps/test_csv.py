@@ -228,7 +228,7 @@ def test_a_workbook_is_read_whole_and_comes_back_with_its_types(tagger_folder, t
 
 
 def test_what_a_workbook_cannot_hold_is_refused_before_the_work(tagger_folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("boustro.apps.batch.labeller.load", lambda *_, **__: pytest.fail("the work has begun"))
+    monkeypatch.setattr("boustro.apps.batch.models.load", lambda *_, **__: pytest.fail("the work has begun"))
     book, path, out = openpyxl.Workbook(), tmp_path / "a.xlsx", tmp_path / "o.xlsx"
     book.active.append(["id", "text"])
     book.active.append([1, "Ada left.", "more"])

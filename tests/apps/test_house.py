@@ -63,7 +63,7 @@ STANDING = {
     """,
     "functions over 60 lines": """
         apps.batch.redact:redact apps.cli.commands:fit
-        apps.cli.commands:predict encoders.spec:load_encoder heads.training:train_head
+        encoders.spec:load_encoder heads.training:train_head
         tasks.distill.training:train_student
     """,
     "classes over 350 lines": "apps.label.session:LabellingSession tasks.base:Task",

@@ -409,8 +409,8 @@ def test_predict_without_a_model(tmp_path, capsys, monkeypatch):
     assert main(found) == 1 and "1 rows are kept" in capsys.readouterr().err
     assert main([*found, "--resume", "--errors", str(tmp_path / "late.jsonl")]) == 0
     for more, said in (
-        (["--recall", "0.9"], "--recall is for taggers"),
-        (["--live"], "--live is for taggers"),
+        (["--recall", "0.9"], "--recall is not read with --labels"),
+        (["--live"], "--live is not read with --labels"),
     ):
         assert main([*words, *more]) != 0
         assert said in capsys.readouterr().err

@@ -1,12 +1,15 @@
 """Entities by what their types are called: `Tagger.from_labels`, `predict --types` and `redact --types`."""
 
 import json
+import pickle
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 
 import boustro
 from boustro import Tagger
+from boustro.apps.batch.models import OpenedModel
 from boustro.apps.cli.main import main
 from boustro.tasks.label_types import DescribedStates, kind_names
 from boustro.tasks.labellings.tags import NamedTypes
@@ -98,11 +101,20 @@ def test_a_table_gets_a_column_for_each_type(tmp_path):
     assert second == "2,,,,,[]"
 
 
+def test_processes_answer_as_one_does():
+    opened = OpenedModel(Tagger.from_labels("city"), threshold=0.5)
+    sent = bytes(ForkingPickler.dumps(opened))
+    assert b"rebuild_storage" not in sent  # which another process would open by a file that is closed then
+    arrived = pickle.loads(sent)
+    assert arrived.open().predict(TEXT) == opened.open().predict(TEXT) and arrived.fingerprint == opened.fingerprint
+    assert OpenedModel(Tagger.from_labels("town")).fingerprint != opened.fingerprint
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--labels", "a,b"], "give one of them"),
-        (["--several"], "not read with --types"),
+        (["--several"], "read with --labels alone"),
         (["--live"], "not read with --types"),
         (["--encoder", "starter"], "not read with --types"),
     ],

@@ -46,9 +46,10 @@ def test_events_come_while_the_text_does(tagger_folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--delay", "2"], "--delay goes with it"),
+        (["--delay", "2"], "--delay is read with --live alone"),
         (["--live", "--format", "text"], "writes JSON lines"),
-        (["--live", "--out", "a.jsonl"], "writes JSON lines"),
+        (["--live", "--out", "a.jsonl"], "--out is not read with --live"),
+        (["--state-layers", "1"], "read with --states alone"),
         (["--live", "--delay", "300"], "at most 256"),
         (["--live", "--delay", "few"], "delay"),
     ],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.apps.batch.labeller import model_fingerprint
+from boustro.apps.batch.models import OpenedFolder
 from boustro.apps.cli.check import DataReport, forgotten_names
 from boustro.apps.cli.main import main
 from boustro.apps.cli.own_lms import names as train
@@ -194,7 +194,7 @@ def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, op
 
 def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert model_fingerprint(Path("names")) == model_fingerprint(Path(locate_extended("starter-names")))
+    assert OpenedFolder(Path("names")).fingerprint == OpenedFolder(Path(locate_extended("starter-names"))).fingerprint
     assert name_folders(["names"]) == {"names": Path(locate_extended("starter-names"))}
     assert name_folders(["starter-large"]) == {"starter-large": Path(locate_extended("starter-large"))}
     (tmp_path / "texts.txt").write_text("Ada left Vellmar.\n")

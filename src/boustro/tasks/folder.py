@@ -7,19 +7,20 @@ recall.json          of a tagger that can promise recall
 memory.safetensors   of a tagger with --memory: mean vectors of the words of its training data, words.json
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from boustro.features.reader import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
 from boustro.names import LARGE, LARGE_WITHOUT_NAMES
-from boustro.store import read_folder, read_json, write_file, write_folder
+from boustro.store import fingerprint, read_folder, read_json, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
@@ -29,8 +30,26 @@ from boustro.version import __version__
 
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
     """Write the folder of a trained task; atomic."""
+    with write_folder(path, TASKS[fitted.plan.task.name].folder) as folder:
+        (folder / "head.safetensors").write_bytes(_weights(fitted))
+        write_file(folder / "config.json", json.dumps(_config(fitted), indent=1, ensure_ascii=False))
+        save_companions(fitted, folder)
+        write_card(folder, Path(path).resolve().name)
+
+
+def model_fingerprint(fitted: Fitted) -> str:
+    """Fingerprint of the head, the labels, the options and the encoder of a model that nothing stands beside."""
+    config = {name: value for name, value in _config(fitted).items() if name != "record"}
+    return fingerprint(config, hashlib.sha256(_weights(fitted)).hexdigest())
+
+
+def _weights(fitted: Fitted) -> bytes:
+    return save({name: t.cpu().contiguous() for name, t in fitted.head.state_dict().items()})
+
+
+def _config(fitted: Fitted) -> dict[str, Any]:
     plan, head = fitted.plan, fitted.head
-    config = {
+    return {
         "version": __version__,
         "task": plan.task.name,
         **plan.reader.to_dict(),
@@ -45,11 +64,6 @@ def save_fitted(fitted: Fitted, path: str | Path) -> None:
         "labelling": fitted.labelling.to_dict(),
         "record": fitted.record,
     }
-    with write_folder(path, TASKS[plan.task.name].folder) as folder:
-        save_file({name: t.cpu().contiguous() for name, t in head.state_dict().items()}, folder / "head.safetensors")
-        write_file(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
-        save_companions(fitted, folder)
-        write_card(folder, Path(path).resolve().name)
 
 
 def _encoder_of(saved: Mapping[str, Any]) -> str:

@@ -1,10 +1,11 @@
-"""Options of where `boustro predict` writes, which the command line lists without torch."""
+"""Options of `boustro predict`, which the command line lists without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from boustro.options import OptionError, Workers, check_options
+from boustro.options import Instead, OptionError, Range, Recall, Share, Workers, check_options
+from boustro.tasks.config import NONE_SHARE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,3 +36,59 @@ class OutputOptions:
 
 
 DEFAULT_OUTPUT = OutputOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """Who answers, what is read, and how answers are shown; which of them go together: `batch.ways`."""
+
+    labels: Annotated[str | None, Instead("folder")] = None
+    """Names of labels, separated by commas, in place of a folder: what a text is about is known from their names alone,
+    or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The files' own texts make
+    the answers better (see: boustro help tasks)."""
+    types: Annotated[str | None, Instead("folder")] = None
+    """Names of types of entities in the same way, such as politician,"law: an act or a treaty": names in English are
+    found, and have the type whose name suits them best, or none."""
+    several: bool = False
+    """With --labels, a text may have several of them, or none."""
+    none: Share = NONE_SHARE
+    """With --labels, the share of texts that fit no label and get none, 0 to 1."""
+    format: (
+        Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla", "parquet", "arrow"] | None
+    ) = None
+    """text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file where there
+    are several), csv or tsv (the rows that were read, with the answers in columns behind them), conll (each line a
+    document; taggers only), html, or labelstudio or argilla (a list of records with suggestions, to import there;
+    entities and labels only). By default as --out ends, else text. Of a folder of files: jsonl, which is the default,
+    parquet or arrow."""
+    reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None
+    """What the files hold. By default as they end (.csv, .tsv, .xlsx, .jsonl, .conll, .conllu, .parquet, .arrow), else
+    lines of text; xml: a corpus with words whose sense is asked for."""
+    text_column: tuple[str, ...] = ()
+    """Column or key of the text, or the two of a pair of texts. By default text or sentence, sentence1 and sentence2,
+    and so on."""
+    recall: Recall | None = None
+    """Promise of a tagger that was trained with a development set: give every entity that is probable enough, so that
+    on average this share of all entities is among them, such as 0.95. They may then overlap."""
+    threshold: Share | None = None
+    """Give also every word that is in an entity with at least this probability, 0 to 1, such as 0.05. For taggers whose
+    words have probabilities: all but those with a span head."""
+    explain: bool = False
+    """Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each word
+    counted for the label or number of a text. Reads a text once for each of its words."""
+    states: tuple[Path, ...] = ()
+    """Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in another
+    engine, such as vLLM, in place of text; its weights are not loaded."""
+    state_layers: str | None = None
+    """The numbers of the layers of `hidden_states` in these files, such as 4,9,14."""
+    live: bool = False
+    """Tag one text while it arrives, such as on standard input: a JSON line for every entity that stands for now, is
+    revised, or is final. Taggers only."""
+    delay: Annotated[int, Range(0, 256)] | None = None
+    """With --live, how many words must follow a word before its tag is final, 0 to 256; by default 8."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+DEFAULT_PREDICT = PredictOptions()

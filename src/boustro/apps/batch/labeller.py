@@ -5,7 +5,7 @@
     predictor = Predictor("ner")
     predictor({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
-Both can be pickled: the folder is opened by the process that uses it, when it uses it. Answers as CSV for a spreadsheet
+Both can be pickled, see `batch.models`. Answers as CSV for a spreadsheet
 have the columns of the rows, in order, and behind them those of the answer (`Contract.cells`):
 
     place,text,LOC,PER,entities
@@ -27,22 +27,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 
+from boustro.apps.batch.models import Opened, OpenedFolder
 from boustro.apps.batch.rows import Columns, FileRow
-from boustro.apps.runtime import load
 from boustro.choose import lazy
 from boustro.errors import lacks_memory, reason
 from boustro.given import refuse_half_characters
-from boustro.output import as_json, print_notices
-from boustro.store import content_fingerprint, kind_of, open_folder
-from boustro.tasks import kept_columns, task_class, task_of
+from boustro.output import as_json
 from boustro.tasks.answering import Answering, model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
@@ -65,17 +61,6 @@ EMPTY = "rows without a text, which have an empty answer"
 TOO_LONG = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
 
 
-@contextmanager
-def folder_of(model: Task[Any, Any]) -> Iterator[Path]:
-    """A folder of a model that is known by the names of its labels, while it is used. The time that the model took is
-    left out, so that --resume finds the same one. Its notices are printed."""
-    print_notices(Counter(model.record["notices"]))
-    with TemporaryDirectory() as place:
-        model.fitted = replace(model.fitted, record=model.record | {"encode_seconds": 0.0, "train_seconds": 0.0})
-        model.save_pretrained(Path(place) / "model")
-        yield Path(place) / "model"
-
-
 class LabelledRows(NamedTuple):
     """Printed answers of rows, in order, the problems of those that have no answer, and the notices so far."""
 
@@ -83,22 +68,6 @@ class LabelledRows(NamedTuple):
     problems: list[dict[str, str]]
     counts: dict[str, int]
     process: int
-
-
-@dataclass(frozen=True)
-class OpenedFolder:
-    """Which folder is opened, and how: see `Task.from_pretrained`, `Tagger.asking`."""
-
-    folder: Path
-    encoder: str | None = None
-    device: str | None = None
-    cache: bool = True
-    recall: float | None = None
-    threshold: float | None = None
-
-    def asking(self, model: Any) -> Any:
-        """The model, a tagger with what is asked of it."""
-        return model if self.recall is None and self.threshold is None else model.asking(self.recall, self.threshold)
 
 
 @dataclass(frozen=True)
@@ -124,25 +93,18 @@ class AnswerForm:
 class Labeller:
     """From rows to what is printed. With `keep_going`, a row without an answer is a problem, and not an error."""
 
-    opened: OpenedFolder
+    opened: Opened
     shown: AnswerForm
     keep_going: bool = False
     _noted: Counter[str] = field(default_factory=Counter)
 
     @cached_property
-    def task(self) -> type[Task[Any, Any]]:
-        """The task's class."""
-        return task_class(task_of(self.opened.folder))
-
-    @cached_property
     def model(self) -> Task[Any, Any]:
-        """The folder, opened."""
-        opened = self.opened
-        model: Any = load(opened.folder, encoder=opened.encoder, cache=opened.cache, device=opened.device)
-        return opened.asking(model)
+        """The model, opened."""
+        return self.opened.open()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("model", "task", "answering")}
+        return {name: value for name, value in vars(self).items() if name not in ("model", "answering")}
 
     def __call__(self, rows: Sequence[FileRow]) -> LabelledRows:
         """Answer rows.
@@ -164,9 +126,9 @@ class Labeller:
         asked = [row for row in rows if not (row.is_empty and self._says_nothing)]
         self._noted[EMPTY] += sum(1 for row in rows if row.is_empty and (row.fields or self._says_nothing))
         if self.keep_going:
-            answers = answer_each(asked, lambda row: row.parse(self.task, notes), self._explained)
+            answers = answer_each(asked, lambda row: row.parse(self.opened.task, notes), self._explained)
         else:
-            answers = self._explained([row.parse_or_advise(self.task, notes, keep_going=False) for row in asked])
+            answers = self._explained([row.parse_or_advise(self.opened.task, notes, keep_going=False) for row in asked])
         rest = iter(answers)
         return [None if row.is_empty and self._says_nothing else next(rest) for row in rows]
 
@@ -266,15 +228,6 @@ def record_of_nothing(model: Any, columns: Mapping[str, Any], with_file: bool = 
     said |= {FILE: ""} if with_file else {}
     names = free_names(said, {*columns, *map(str, columns.values())})
     return {names[name]: value for name, value in said.items()}
-
-
-def model_fingerprint(folder: Path) -> str:
-    """One fingerprint of a trained folder, also one that only its name finds (`tasks.hub.download`): of its head, its
-    options, and which weights its encoder has."""
-    from boustro.tasks.hub import download
-
-    path = download(folder)
-    return content_fingerprint(open_folder(path, str(kind_of(path))))
 
 
 def label_batches(
@@ -382,31 +335,30 @@ class Predictor:
         encoder: str | None = None,
         device: str | None = None,
     ) -> None:
-        self.folder = model_folder(str(folder))
-        self.text, self.encoder, self.device = text, encoder, device
+        self.opened = OpenedFolder(model_folder(str(folder)), encoder, device, cache=False)
+        self.text = text
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "answering"}
 
     def __repr__(self) -> str:
-        return f"Predictor({str(self.folder)!r})"
+        return f"Predictor({str(self.opened.folder)!r})"
 
     @cached_property
     def columns(self) -> Columns:
         """Which columns hold what."""
-        task = task_class(task_of(self.folder))
         chosen = (self.text,) if isinstance(self.text, str) else tuple(self.text)
-        return Columns.of(task, () if self.text == "text" else chosen, kept_columns(self.folder))
+        return Columns.of(self.opened.task, () if self.text == "text" else chosen, self.opened.kept_columns)
 
     @property
     def offsets(self) -> Offsets | None:
         """Where rows have places in characters."""
-        return task_class(task_of(self.folder)).offsets
+        return self.opened.task.offsets
 
     @cached_property
     def answering(self) -> Answering:
         """The folder, opened."""
-        return Answering(load(self.folder, encoder=self.encoder, cache=False, device=self.device))
+        return Answering(self.opened.open())
 
     def __call__(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         """The columns and, row by row, the fields of the answers, as further columns.

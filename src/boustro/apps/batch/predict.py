@@ -1,10 +1,5 @@
-"""`boustro predict`: rows of files in, answers on standard output or in a file, in order and in constant memory.
+"""`boustro predict`: rows of files in, answers on standard output or in a file, in order and in constant memory."""
 
-With `--states` it answers texts whose states another engine computed, one file each; with `--live` one text, lines and
-all, that arrives on standard input or stands in a file: every event is a line of JSON as soon as it is known.
-"""
-
-import codecs
 import contextlib
 import sys
 from collections import Counter
@@ -15,9 +10,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.batch.command import OutputOptions
+from boustro.apps.batch.command import OutputOptions, PredictOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import TABULAR, AnswerForm, Labeller, OpenedFolder, label_batches, model_fingerprint
+from boustro.apps.batch.labeller import TABULAR, AnswerForm, Labeller, label_batches
+from boustro.apps.batch.models import Opened
 from boustro.apps.batch.rows import FORMS, PLACE, Columns, FileRow, RowForm, in_batches, read_rows
 from boustro.apps.batch.table import ROWS, AnswerTable, Output, can_read_again, look
 from boustro.options import OptionError
@@ -32,14 +28,12 @@ from boustro.output import (
 )
 from boustro.progress import Progress
 from boustro.store import fingerprint
-from boustro.tasks import kept_columns, task_class, task_of
-from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.render import html_head
-from boustro.text.documents import OPENERS, open_binary
-from boustro.text.files import KEYS, DataFile
+from boustro.text.documents import OPENERS
+from boustro.text.files import DataFile
 from boustro.text.kinds import EXCEL
 
 BINARY = (".parquet", ".arrow", ".feather", ".xlsx")
@@ -53,8 +47,6 @@ OUT: dict[str, str] = {
 """How answers are shown, by the ending of --out."""
 OUT_ENDINGS = ".csv, .tsv, .xlsx, .jsonl, .json, .parquet, .arrow, .conll, .html, .txt"
 PROBLEMS = "rows without an answer"
-STATE_FORMS = ("text", "jsonl", "conll", "html")
-MOST_BYTES = 1 << 16  # what a pipe holds on Linux, so one read takes all that has come
 
 
 @dataclass
@@ -115,7 +107,7 @@ class _Run:
             self.rows.columns,
             [file.name for file in self.rows.files],
         ]
-        key = fingerprint(model_fingerprint(opened.folder), asked)
+        key = fingerprint(opened.fingerprint, asked)
         how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite}
         how["table"] = table and table.write
         with self.bar, grow(out, key, end=end, **how) as growing:
@@ -133,24 +125,17 @@ class _Run:
 
 
 def predict_files(
-    opened: OpenedFolder,
-    files: Sequence[str],
-    form: str | None,
-    reads: RowForm | None,
-    explain: bool,
-    text_column: Sequence[str],
+    opened: Opened,
+    sources: Sequence[DataFile],
+    answers: PredictOptions,
     output: OutputOptions,
     run: RunOptions,
-    model: Task[Any, Any] | None = None,
 ) -> None:
-    """Run `boustro.apps.cli.commands.predict` over files of rows or texts; `model` is the folder's, where it is open
-    already."""
-    sources = [*map(DataFile, files)]
-    for source in sources:
-        source.check()
-    kind, ending = task_class(task_of(opened.folder)), "" if output.out is None else output.out.suffix.lower()
-    form = _form_of(kind, output.out, form, ending, explain)
-    columns = Columns.of(kind, text_column, kept_columns(opened.folder))
+    """Answer the rows or texts of files, see `batch.ways`."""
+    reads, explain = answers.reads, answers.explain
+    kind, ending = opened.task, "" if output.out is None else output.out.suffix.lower()
+    form = _form_of(kind, output.out, answers.format, ending, explain)
+    columns = Columns.of(kind, answers.text_column, opened.kept_columns)
     for source in sources if reads is None else ():
         columns.check(source, kind)
     is_read_once = not can_read_again(sources)
@@ -167,10 +152,8 @@ def predict_files(
         survey.heads = {PLACE: PLACE, "text": "text"}
     typed = ending in BINARY
     how: dict[str, Any] = {"dialect": survey.dialect, "head": survey.head, "is_typed": typed, "once": is_read_once}
-    shown = AnswerForm(form, colour, with_file=len(files) > 1, explain=explain, columns=survey.heads, **how)
+    shown = AnswerForm(form, colour, with_file=len(sources) > 1, explain=explain, columns=survey.heads, **how)
     labeller = Labeller(opened, shown, keep_going=output.errors is not None)
-    if model is not None:
-        labeller.model = model
     showing = output.out is None and terminal.is_terminal
     with only_errors(run.quiet):
         if output.workers == 1:
@@ -178,7 +161,7 @@ def predict_files(
         total = None if run.quiet or showing else survey.rows
         bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
         answering = _Run(labeller, rows, output, bar)
-        frame = _frame(labeller, files, ending)
+        frame = _frame(labeller, sources, ending)
         if output.out is None:
             answering.print(*frame, terminal)
         else:
@@ -271,7 +254,7 @@ class RowStream:
         return ()
 
 
-def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, str, str]:
+def _frame(labeller: Labeller, files: Sequence[DataFile], ending: str) -> tuple[str, str, str]:
     """Return the text before, between and after the answers."""
     form = labeller.shown.form
     if form in TOOLS or (form == "jsonl" and ending == ".json"):
@@ -282,74 +265,5 @@ def _frame(labeller: Labeller, files: Sequence[str], ending: str) -> tuple[str, 
         return dialect.start + dialect.format(labeller.heads[len(spelled) :], spelled), "", ""
     if form != "html":
         return "", "", ""
-    names = ("Standard input" if file == "-" else file for file in files)
+    names = ("Standard input" if file.name == "-" else file.name for file in files)
     return html_head(", ".join(names), labeller.model.types) + "\n", "", ""
-
-
-def predict_states(
-    opened: OpenedFolder, files: Sequence[Path], layers: str | None, form: str | None, out: Path | None, run: RunOptions
-) -> None:
-    """Run `boustro.apps.cli.commands.predict` over files of states; `layers` are numbers, such as 4,9,14."""
-    from boustro.tasks.tagger import Tagger
-
-    kind: Any = task_class(task_of(opened.folder))
-    if not issubclass(kind, Tagger):
-        raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; remove it")
-    if out is not None or form not in (None, *STATE_FORMS):
-        raise OptionError(f"--states prints its answers as {', '.join(STATE_FORMS)}; redirect them to a file")
-    if layers is not None and not all(number.strip().isdigit() for number in layers.split(",")):
-        raise OptionError(f"--state-layers {layers}: expected numbers of layers, such as 4,9,14")
-    from boustro.apps.live.states import answer_states, read_states
-
-    numbers = None if layers is None else [int(number) for number in layers.split(",")]
-    with only_errors(run.quiet):
-        model = kind.from_pretrained(opened.folder, encoder=opened.encoder, device=opened.device, given_states=True)
-        model = opened.asking(model)
-        for file in files:
-            shown = model.show(answer_states(model, read_states(file, numbers)), form or "text")
-            if form == "jsonl":
-                shown = as_json(shown | ({"file": str(file)} if len(files) > 1 else {}))
-            sys.stdout.write(f"{shown}\n")
-        print_notices(model.notices())
-
-
-def predict_live(opened: OpenedFolder, file: str, delay: int | None, run: RunOptions) -> None:
-    """Run `boustro.apps.cli.commands.predict` over one text as it arrives.
-
-    Raises `ValueError` for what cannot stream, and for bytes that are no text.
-    """
-    from boustro.apps.live.stream import DELAY, Live
-    from boustro.tasks.tagger import Tagger
-
-    (source := DataFile(file)).check()
-    if not source.is_stream and source.open(keys=KEYS, words=True).form != "text":
-        raise OptionError(f"--live reads one text, and {file} holds rows of data; remove it to answer each row")
-    with only_errors(run.quiet):
-        model: Any = Labeller(opened, AnswerForm("jsonl")).model
-        if not isinstance(model, Tagger):
-            raise OptionError(f"--live is for taggers, and this is a {type(model).__name__}; remove it")
-        live = Live(model, DELAY if delay is None else delay)
-    with open_binary(Path(file)) as stream:
-        for chunk in _texts(stream, file):
-            for event in live.feed(chunk):
-                print(as_json(event.to_dict()), flush=True)
-    with only_errors(run.quiet):
-        events = live.end()
-    for event in events:
-        print(as_json(event.to_dict()), flush=True)
-
-
-def _texts(stream: Any, name: str) -> Iterator[str]:
-    """Yield the text that has come so far, again and again, without waiting for more; a character is never cut."""
-    decoder, read = codecs.getincrementaldecoder("utf-8-sig")(), 0
-    read_some = getattr(stream, "read1", stream.read)
-    while chunk := read_some(MOST_BYTES):
-        try:
-            yield decoder.decode(chunk)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: no UTF-8 near byte {read + error.start:,} ({error.reason})") from error
-        read += len(chunk)
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: the text ends within a character") from error

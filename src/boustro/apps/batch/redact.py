@@ -32,7 +32,6 @@ from boustro.options import OptionError, Positional, Share, check_options
 from boustro.output import as_json, check_output, check_target, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint
-from boustro.tasks import kept_columns
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
 from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
 from boustro.text.places import Model, TextSource
@@ -116,7 +115,11 @@ def redact(
     named = [name.strip() for word in labels for name in word.split(",") if name.strip()]
     if labels and not named:
         raise OptionError("--labels names no label, such as PERSON,PLACE")
-    with only_errors(quiet), _on_disk(given) as given, _model_of(types, model) as model:
+    with only_errors(quiet), _on_disk(given) as given:
+        from boustro.apps.batch.models import OpenedFolder, OpenedModel
+        from boustro.tasks.tagger import Tagger
+
+        opened = OpenedFolder(model) if types is None else OpenedModel(Tagger.from_labels(types))
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
             _check(file, target, overwrite, is_folder)
@@ -124,24 +127,21 @@ def redact(
             check_target(errors, overwrite, "--errors")
         if text_column and not is_folder and form_with(given, text_column) == "text":
             raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
-        kept = tuple(kept_columns(model).get("text_column", ()))
+        kept = tuple(opened.kept_columns.get("text_column", ()))
         files = [GivenFile(file, text_column, kept, _shown(path)) for file, _ in pairs]
-        checker = Checker(str(model), named or None, with_, threshold=threshold)
+        checker = Checker(str(model) if types is None else opened.open(), named or None, with_, threshold=threshold)
         work = RedactionJob(checker, files, is_folder, same_everywhere, errors is not None, quiet)
         for one in files:
             work.check(one)
         if out is None:
             work.print(errors)
         else:
-            from boustro.apps.batch.labeller import model_fingerprint
-
             asked = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), text_column]
-            key = fingerprint(
-                model_fingerprint(model), [*asked, [file.name for file, _ in pairs], is_folder and errors is None]
-            )
+            asked += [[file.name for file, _ in pairs], is_folder and errors is None]
+            key = fingerprint(opened.fingerprint, asked)
             targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
             work.write(out, targets, key, errors, resume, overwrite)
-        default = str(model) in (SHIPPED_TAGGER, NAMES)
+        default = types is None and str(model) in (SHIPPED_TAGGER, NAMES)
         print_notices(work.notes + Counter({PROBLEMS: work.problems}))
         print(f"note: {checker.counted}", file=sys.stderr)
         changed = named or threshold is not None
@@ -155,19 +155,6 @@ def redact(
             print(f"boustro: {said}", file=sys.stderr)
         what = f"{len(failed):,} of {len(files):,} files could not be read and are not in {out}"
         raise ValueError(f"{what}; mend them, and redact each with an --out of its own")
-
-
-@contextmanager
-def _model_of(types: str | None, model: Path) -> Iterator[Path]:
-    """The folder of a tagger, or of one that is made from the names of its types."""
-    if types is None:
-        yield model
-        return
-    from boustro.apps.batch.labeller import folder_of
-    from boustro.tasks.tagger import Tagger
-
-    with folder_of(Tagger.from_labels(types)) as made:
-        yield made
 
 
 @contextmanager

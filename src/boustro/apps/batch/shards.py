@@ -25,7 +25,7 @@ from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import EMPTY, Predictor, model_fingerprint, record_of_nothing
+from boustro.apps.batch.labeller import EMPTY, Predictor, record_of_nothing
 from boustro.apps.batch.rows import FileRow, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, Output, look
 from boustro.choose import choose
@@ -284,7 +284,7 @@ def run_shards(job: ShardJob, engine: str, workers: int) -> Iterator[Done]:
 
 def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> ShardJob:
     """The job for a folder of shards."""
-    return ShardJob(predictor, source, out, form, model_fingerprint(predictor.folder))
+    return ShardJob(predictor, source, out, form, predictor.opened.fingerprint)
 
 
 def predict_folder(

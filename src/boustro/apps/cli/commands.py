@@ -13,37 +13,32 @@ labelled sentence stands in one place, the first that is free.
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from boustro.apps.batch.command import DEFAULT_OUTPUT, OutputOptions
+from boustro.apps.batch.command import DEFAULT_OUTPUT, DEFAULT_PREDICT, OutputOptions, PredictOptions
 from boustro.heads.options import HeadOptions
 from boustro.names import FAST, LARGE
 from boustro.options import (
-    Instead,
     OptionError,
     Positional,
     PositiveOrZero,
-    Range,
     Recall,
     Seed,
-    Share,
     check_options,
-    command_line,
 )
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
 from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
-from boustro.tasks.config import NONE_SHARE, TaskConfig
+from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
-from boustro.text.documents import is_stream, read_documents
+from boustro.text.documents import read_documents
 from boustro.text.places import LM, DataPlace, Model, TextSource
 from boustro.text.words import split_text, word_rule
 from boustro.types import Sentence
@@ -219,13 +214,14 @@ def evaluate(
         recall: Score the longer lists of boustro predict --recall.
         encoder: Where the encoder is now, if it has moved.
     """
+    from boustro.apps.batch.ways import refuse_of_taggers
     from boustro.apps.runtime import load
     from boustro.tasks.calibrate import calibration
 
     with only_errors(run.quiet):
         check_output(json)
         kind = task_class(task_of(folder))
-        _refuse_of_taggers(kind, recall)
+        refuse_of_taggers(kind, recall)
         with word_rule(saved_rule(folder)), texts_outside(gives_none(folder)):
             # what is wrong with the data is said before the model is opened
             sentences = read_examples(kind, data, with_kept(reading, kept_columns(folder), data))
@@ -244,22 +240,7 @@ def evaluate(
 def predict(
     folder: Positional[Model | None],
     files: Positional[tuple[TextSource, ...]] = ("-",),
-    labels: Annotated[str | None, Instead("folder")] = None,
-    types: Annotated[str | None, Instead("folder")] = None,
-    several: bool = False,
-    none: Share = NONE_SHARE,
-    format: (
-        Literal["text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla", "parquet", "arrow"] | None
-    ) = None,
-    reads: Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"] | None = None,
-    text_column: tuple[str, ...] = (),
-    recall: Recall | None = None,
-    threshold: Share | None = None,
-    explain: bool = False,
-    states: tuple[Path, ...] = (),
-    state_layers: str | None = None,
-    live: bool = False,
-    delay: Annotated[int, Range(0, 256)] | None = None,
+    answers: PredictOptions = DEFAULT_PREDICT,
     encoder: LM | None = None,
     output: OutputOptions = DEFAULT_OUTPUT,
     run: RunOptions = DEFAULT_RUN,
@@ -268,185 +249,14 @@ def predict(
 
     Args:
         folder: A folder that boustro fit wrote.
-        labels: Names of labels, separated by commas, in place of a folder: what a text is about is known from their
-            names alone, or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The
-            files' own texts make the answers better (see: boustro help tasks).
-        types: Names of types of entities in the same way, such as politician,"law: an act or a treaty": names in
-            English are found, and have the type whose name suits them best, or none.
-        several: With --labels, a text may have several of them, or none.
-        none: With --labels, the share of texts that fit no label and get none, 0 to 1.
         files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
             for standard input; or one folder of files, whose answers go to the folder --out.
-        format: text (coloured in a terminal), jsonl (one object per line, with character offsets, and with the file
-            where there are several), csv or tsv (the rows that were read, with the answers in columns behind them),
-            conll (each line a document; taggers only), html, or labelstudio or argilla (a list of records with
-            suggestions, to import there; entities and labels only). By default as --out ends, else text. Of a folder
-            of files: jsonl, which is the default, parquet or arrow.
-        reads: What the files hold. By default as they end (.csv, .tsv, .xlsx, .jsonl, .conll, .conllu, .parquet,
-            .arrow), else lines of text; xml: a corpus with words whose sense is asked for.
-        text_column: Column or key of the text, or the two of a pair of texts. By default text or sentence, sentence1
-            and sentence2, and so on.
-        recall: Promise of a tagger that was trained with a development set: give every entity that is probable enough,
-            so that on average this share of all entities is among them, such as 0.95. They may then overlap.
-        threshold: Give also every word that is in an entity with at least this probability, 0 to 1, such as 0.05. For
-            taggers whose words have probabilities: all but those with a span head.
-        explain: Add to each answer what decided it, as jsonl: what each LM of a pair answers alone, and how much each
-            word counted for the label or number of a text. Reads a text once for each of its words.
-        states: Safetensors files with the pieces of a text each and the states that the tagger's LM had of them in
-            another engine, such as vLLM, in place of text; its weights are not loaded.
-        state_layers: The numbers of the layers of `hidden_states` in these files, such as 4,9,14.
-        live: Tag one text while it arrives, such as on standard input: a JSON line for every entity that stands for
-            now, is revised, or is final. Taggers only.
-        delay: With --live, how many words must follow a word before its tag is final, 0 to 256; by default 8.
         encoder: Where the encoder is now, if it has moved.
     """
     check_options(predict, locals())
-    if labels is not None or types is not None:
-        others = {"states": states, "live": live, "delay": delay, "recall": recall}
-        own = {"threshold": threshold} if types is None else {"several": several, "none": none != NONE_SHARE}
-        _refuse_beside_names(labels, types, files, others | own | ({"encoder": encoder} if types else {}))
-        if types is not None:
-            return _predict_types(types, threshold, files, (format, reads, explain, text_column, output, run))
-        from boustro.tasks.classifier import Classifier
+    from boustro.apps.batch.ways import Prediction
 
-        how: dict[str, Any] = {"several": several, "none": none, "encoder": encoder, "device": run.device}
-        make = partial(Classifier.from_labels, labels, **how)
-        return _predict_labels(make, files, (format, reads, explain, text_column, output, run))
-    if several or none != NONE_SHARE:
-        raise OptionError(f"--{'several' if several else 'none'} is read with --labels; remove it, or name labels")
-    assert folder is not None
-    kind = task_class(task_of(folder))
-    _refuse_of_taggers(kind, recall, threshold)
-    from boustro.apps.batch.labeller import OpenedFolder
-
-    if live or delay is not None:
-        others = [
-            format not in (None, "jsonl"),
-            reads,
-            text_column,
-            recall,
-            explain,
-            states,
-            output != DEFAULT_OUTPUT,
-        ]
-        _predict_live(
-            OpenedFolder(folder, encoder, run.device, run.cache, None, threshold),
-            files,
-            live and not any(others),
-            delay,
-            run,
-        )
-        return
-    if any(Path(file).is_dir() for file in files):
-        others = {"reads": reads, "recall": recall, "threshold": threshold, "explain": explain, "states": states}
-        others |= {"errors": output.errors, "overwrite": output.overwrite}
-        return _predict_folder(folder, files, format, text_column, encoder, others, output, run)
-    if format in ("parquet", "arrow"):
-        raise OptionError(f"--format {format} is for a folder of files; end --out in .{format}")
-    if output.engine != "local":
-        raise OptionError("--engine ray is for a folder of files; remove it")
-    from boustro.apps.batch.predict import predict_files, predict_states
-
-    opened = OpenedFolder(folder, encoder, run.device, run.cache, recall, threshold)
-    if states:
-        return predict_states(opened, states, state_layers, format, output.out, run)
-    predict_files(opened, files, format, reads, explain, text_column, output, run)
-
-
-def _refuse_beside_names(
-    labels: str | None, types: str | None, files: Sequence[str], others: Mapping[str, Any]
-) -> None:
-    """`OptionError` for options that do not go with names of labels or of types, and for folders."""
-    if labels is not None and types is not None:
-        raise OptionError("--labels are of whole texts and --types of the names in them; give one of them")
-    named = "--types" if labels is None else "--labels"
-    if given := [name for name, value in others.items() if value]:
-        why = "for taggers" if labels is not None else "not read with --types"
-        raise OptionError(f"--{given[0]} is {why}; remove it")
-    if folders := [file for file in files if Path(file).is_dir()]:
-        raise OptionError(f"{named} is not for a folder of files, such as {folders[0]}; name files")
-
-
-def _predict_labels(make: Callable[[Iterable[str]], Any], files: tuple[str, ...], how: tuple[Any, ...]) -> None:
-    """Predict labels that are known by their names; `make` gives the classifier for the files' own texts, and `how` are
-    the further arguments of `predict_files`."""
-    from boustro.apps.batch.labeller import OpenedFolder, folder_of
-    from boustro.apps.batch.predict import predict_files
-    from boustro.apps.batch.rows import Columns, read_rows
-    from boustro.tasks.classifier import Classifier
-    from boustro.tasks.label_names import MOST_TEXTS
-
-    _, reads, _, text_column, output, run = how
-    again = [file for file in files if not is_stream(file)]
-    columns = Columns.of(Classifier, text_column, {})
-    for file in again if reads is None else ():
-        columns.check(file, Classifier)
-    rows = (row for row in read_rows(again, reads, None, columns) if row and not (row.problem or row.is_empty))
-    given = (row.parse_or_advise(Classifier, [], output.errors is not None) for row in rows)
-    texts = (text for text in given if not isinstance(text, ValueError))
-    with only_errors(run.quiet):
-        model = make(islice(texts, MOST_TEXTS))
-        with folder_of(model) as folder:
-            opened = OpenedFolder(folder, None, run.device, run.cache)
-            predict_files(opened, files, *how, model=model)
-
-
-def _predict_types(types: str, threshold: float | None, files: tuple[str, ...], how: tuple[Any, ...]) -> None:
-    """Predict entities whose types are known by their names, as `_predict_labels`."""
-    from boustro.apps.batch.labeller import OpenedFolder, folder_of
-    from boustro.apps.batch.predict import predict_files
-    from boustro.tasks.tagger import Tagger
-
-    run: RunOptions = how[-1]
-    with only_errors(run.quiet), folder_of(Tagger.from_labels(types, device=run.device)) as folder:
-        predict_files(OpenedFolder(folder, None, run.device, run.cache, None, threshold), files, *how)
-
-
-def _predict_folder(
-    model: Path,
-    files: tuple[str, ...],
-    format: str | None,
-    text_column: tuple[str, ...],
-    encoder: str | None,
-    others: Mapping[str, Any],
-    output: OutputOptions,
-    run: RunOptions,
-) -> None:
-    """Predict the files of a folder; `others` are the options that it does not have."""
-    source = next(file for file in files if Path(file).is_dir())
-    if len(files) > 1:
-        raise ValueError(f"{source} is a folder, which is labelled alone; name no other file")
-    if given := [name for name, value in others.items() if value]:
-        raise OptionError(f"--{given[0]} is not for a folder of files; remove it")
-    if output.out is None:
-        whole = command_line("predict", model, source, out="answers")
-        raise ValueError(f"{source} is a folder; name one for its answers, to label all of them: {whole}")
-    if format not in (None, "jsonl", "parquet", "arrow"):
-        raise OptionError(f"--format {format}: of a folder of files answers are jsonl, parquet or arrow")
-    from boustro.apps.batch.shards import Predictor, predict_folder
-
-    predictor = Predictor(model, text=text_column or "text", encoder=encoder, device=run.device)
-    predict_folder(predictor, Path(source), format or "jsonl", output, run.quiet)  # type: ignore[arg-type]
-
-
-def _predict_live(opened: Any, files: tuple[str, ...], alone: bool, delay: int | None, run: RunOptions) -> None:
-    """With --live; `alone` says that no other option is given that is not for it."""
-    if not alone or len(files) > 1:
-        raise OptionError(
-            "--live reads one text and writes JSON lines to standard output: it goes with --delay, --threshold, "
-            "--encoder and the options of where to compute, and --delay goes with it"
-        )
-    from boustro.apps.batch.predict import predict_live
-
-    predict_live(opened, next(iter(files), "-"), delay, run)
-
-
-def _refuse_of_taggers(kind: Any, recall: float | None, threshold: float | None = None) -> None:
-    for option in [*(["--recall"] if recall is not None else []), *(["--threshold"] if threshold is not None else [])]:
-        if not hasattr(kind, "with_recall"):
-            raise OptionError(f"{option} is for taggers, and this is a {kind.__name__}; remove it")
-    if recall is not None and threshold is not None:
-        raise OptionError("--recall and --threshold both say how unlikely an answer may be; give one of them")
+    Prediction(folder, files, answers, encoder, output, run).run()
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:
