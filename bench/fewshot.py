@@ -22,7 +22,7 @@ from boustro.heads.inputs import HeadInputs
 from boustro.heads.registry import HEADS
 from boustro.heads.solve import HeadRun, TrainingJob, train_heads, train_many
 from boustro.tasks.data import read_data
-from boustro.tasks.fitting import new_head
+from boustro.tasks.fitting.training import new_head
 from boustro.tasks.labellings import make_labelling
 
 TRAINED = (("linear", None, False), ("mlp", 64, False), ("mlp", 64, True), ("mlp", 512, True))

@@ -80,7 +80,7 @@ def test_every_head_that_a_study_reports_can_be_had_from_fit():
 
 
 def test_heads_of_all_draws_are_trained_at_once(tiny_pair, monkeypatch):
-    from boustro.tasks import fitting
+    from boustro.tasks.fitting import training as fitting
 
     calls, solve = [], fitting.train_many
     monkeypatch.setattr(fitting, "train_many", lambda *given, **how: calls.append(1) or solve(*given, **how))

@@ -16,15 +16,19 @@ from boustro.apps.cli.main import main
 from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
 from boustro.heads.registry import head_kind
 from boustro.metrics.significance import bootstrap, f1, interval, interval_text, signed
-from boustro.tasks import estimate as module
 from boustro.tasks import task_class
 from boustro.tasks.answers import Answer
-from boustro.tasks.estimate import CHOICE, KEY, choose_head, format_estimate
-from boustro.tasks.fitting import COPIES, LEARNED, begin, fit, train_on_part, train_on_parts
+from boustro.tasks.data.conll import format_conll
+from boustro.tasks.fitting import choice as choosing
+from boustro.tasks.fitting import estimate as estimating
+from boustro.tasks.fitting.choice import choose_head
+from boustro.tasks.fitting.estimate import CHOICE, KEY, format_estimate
+from boustro.tasks.fitting.training import COPIES, LEARNED, begin, fit, train_on_part, train_on_parts
 from boustro.tasks.folds import drawn_together, kin, left_out, num_different
 from boustro.tasks.plan import Examples
 from boustro.text.duplicates import number_alike
 from boustro.types import Entity, Sentence
+from labelled import DATA
 
 LONG = "the ferry to Vellmar leaves at seven in the morning {} ."
 
@@ -401,13 +405,13 @@ CURVE = [[12, 40.0], [24, 58.0], [48, 70.0]]
 
 @pytest.mark.parametrize("options", [{}, {"words": True}, {"calibrate": 2}], ids=["head", "words", "temperature"])
 def test_every_example_is_answered_once_by_a_head_that_did_not_learn_it(tiny_pair, monkeypatch, options):
-    trained, kept = module.train_on_parts, []
+    trained, kept = estimating.train_on_parts, []
 
     def noted(fitted, parts):
         kept.extend(own for _, own in parts)
         return trained(fitted, parts)
 
-    monkeypatch.setattr(module, "train_on_parts", noted)
+    monkeypatch.setattr(estimating, "train_on_parts", noted)
     made = boustro.Classifier(tiny_pair, **FAST, **options).fit(TEXTS, TOPICS, cross_validate=1e6)
     found, full = made.record[KEY], kept[-5:]
     assert found["examples"] == 16 and found["parts"] == 5 and found["metric"] == "accuracy"
@@ -435,15 +439,16 @@ def test_a_part_is_answered_by_the_head_that_the_others_choose(tiny_pair, monkey
         found = {n: Entity("X", 0, 1 + (place[n] not in right)) for _, left in parts for n in left.tolist()}
         return {n: Answer(entities=(entity,)) for n, entity in found.items()}
 
-    monkeypatch.setattr(module, "answers_left_out", answers)
+    for module in (choosing, estimating):
+        monkeypatch.setattr(module, "answers_left_out", answers)
     assert "mlp was not tried: fewer than 50 labels" in choose_head([plan, other], given, 1).told
-    monkeypatch.setattr(module, "LEAST_LABELS", 20)
+    monkeypatch.setattr(choosing, "LEAST_LABELS", 20)
     choice = choose_head([plan, other], given, 1)
     kinds = {place[n]: plan.head_kind for n, plan in enumerate(choice.heads)}
     assert choice.plan is plan and kinds == {0: "mlp", 1: "mlp", 2: "ridge", 3: "ridge", 4: "ridge"}
     assert "ridge 60.0, mlp 60.0" in choice.told
-    assert module.estimate(fitted, data, 1.0, 1e6, choice.heads)[KEY]["score"] == 20
-    assert module.estimate(fitted, data, 1.0, 1e6)[KEY]["score"] == 60
+    assert estimating.estimate(fitted, data, 1.0, 1e6, choice.heads)[KEY]["score"] == 20
+    assert estimating.estimate(fitted, data, 1.0, 1e6)[KEY]["score"] == 60
 
 
 def test_the_score_is_that_of_other_heads(tiny_pair):
@@ -458,7 +463,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
     tagger = boustro.Tagger(tiny_pair, **FAST)
     told = {}
 
-    real = module.estimate
+    real = estimating.estimate
 
     def estimate(fitted, data, trained, seconds, heads):
         told["five"] = real(fitted, data, 1.0, 7.0)[KEY]
@@ -466,7 +471,7 @@ def test_it_takes_no_longer_than_it_may(tiny_pair, monkeypatch):
         told["none"] = real(fitted, data, 1.0, 1.3)[KEY]
         return {}
 
-    monkeypatch.setattr("boustro.tasks.estimate.estimate", estimate)
+    monkeypatch.setattr("boustro.tasks.fitting.choice.estimate", estimate)
     tagger.fit(TEXTS, NAMES, cross_validate=1)
     assert told["five"]["parts"] == 5 and told["five"]["examples"] == 16
     assert told["one"]["parts"] == 1 and 3 <= told["one"]["examples"] <= 4
@@ -522,7 +527,7 @@ def test_fit_says_it_where_there_is_no_development_set(tiny_pair, tmp_path, caps
 
 def test_the_command_and_python_choose_the_same_head(tiny_lm, tmp_path, monkeypatch):
     """And a second training chooses anew, by the default kind of head again where there are too few."""
-    monkeypatch.setattr(module, "LEAST_LABELS", 0)
+    monkeypatch.setattr(choosing, "LEAST_LABELS", 0)
     lm, data = str(tiny_lm("llama")), tmp_path / "t.jsonl"
     spans = ([(t.find(name), t.find(name) + len(name), label) for name, label in own] for t, own in EXAMPLES)
     rows = [{"text": t, "entities": [dict(zip(("start", "end", "label"), span, strict=True)) for span in own]}
@@ -559,3 +564,24 @@ def test_few_examples_say_nothing(tiny_pair):
     made = boustro.Tagger(tiny_pair, **FAST).fit(TEXTS[:4], NAMES[:4], cross_validate=1e6)
     (line,) = format_estimate(made.record[KEY], "sentences")
     assert line == "no cross-validation: it needs 10 different examples, and has 4"
+
+
+@pytest.mark.parametrize("task", ["tag", "classify"])
+def test_python_and_the_command_fit_the_same_head(task, tiny_pair, tmp_path):
+    texts = [(f"{name} likes {thing}", thing) for name in TEXTS[:6] for thing in ("rain", "boats")]
+    rows = {
+        "tag": format_conll(DATA[:12]),
+        "classify": "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in texts),
+    }
+    file = tmp_path / f"train.{'conll' if task == 'tag' else 'jsonl'}"
+    file.write_text(rows[task], "utf-8")
+    assert (
+        main(["fit", "--train", str(file), "--encoder", tiny_pair, "--task", task, "--out", str(tmp_path / "m")]) == 0
+    )
+    by_command = boustro.load(tmp_path / "m")
+    by_python = type(by_command)(tiny_pair).fit(str(file))
+    assert by_command.record.get(CHOICE) == by_python.record.get(CHOICE)
+    ours, theirs = by_python.head.state_dict(), by_command.head.state_dict()
+    assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
+    asked = ["Okonkwo sold umbrellas .", "Ada likes rain"]
+    assert by_python.predict(asked) == by_command.predict(asked)

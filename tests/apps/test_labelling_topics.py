@@ -317,7 +317,7 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
                 answer(session, ["payment"])
             assert session.suggest(len(messages) - 1) == ()  # no answer is in its language
             assert unseen_types(session) == ["praise"]
-            assert source.plans("sentence", ["praise"])[0].config.types == ("praise",)
+            assert source.to_finish("sentence", ["praise"]).config.types == ("praise",)
             model, what = work.best_tagger()
             assert what == "live, 2 answers"
             for number in asked[:8]:  # the folder answers what the page shows

@@ -31,7 +31,7 @@ from boustro.encoders.word_table import WordTable, load_table
 from boustro.features.training import MEMORY_ONLY
 from boustro.heads.inputs import HeadInputs
 from boustro.lab import adapt
-from boustro.tasks.fitting import UNREAD
+from boustro.tasks.fitting.training import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
 from damage import vouch

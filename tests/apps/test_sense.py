@@ -16,7 +16,7 @@ from boustro.heads.inputs import Kinship
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head
 from boustro.metrics.senses import count_senses
-from boustro.tasks.fitting import begin, train_on_part
+from boustro.tasks.fitting.training import begin, train_on_part
 from boustro.tasks.plan import Examples
 from boustro.tasks.sense.data import read_senses
 from boustro.tasks.sense.examples import SenseSentence, Target, make_entry, read_wordnet

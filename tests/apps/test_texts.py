@@ -25,12 +25,12 @@ from boustro.heads.pooled import text_loss
 from boustro.heads.registry import make_head
 from boustro.heads.words import choose_weights, fit_words, terms
 from boustro.lab.adapt.table import _write
-from boustro.tasks import fitting
 from boustro.tasks.classifier import Weighed
 from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.fitting import train_on_part
+from boustro.tasks.fitting import training as fitting
+from boustro.tasks.fitting.training import train_on_part
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.types import Sentence

@@ -11,7 +11,7 @@ from boustro.apps.label.answers import SPANS
 from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data import read_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
-from boustro.tasks.fitting import UNREAD
+from boustro.tasks.fitting.training import UNREAD
 from boustro.types import Sentence
 from labelled import rows
 

@@ -11,9 +11,9 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, Gazetteer, locate
 from boustro.heads.training import _batches
-from boustro.tasks import fitting
 from boustro.tasks.data import load_data
-from boustro.tasks.fitting import SHARED, WEAK_WEIGHTS
+from boustro.tasks.fitting import training as fitting
+from boustro.tasks.fitting.training import SHARED, WEAK_WEIGHTS
 from boustro.types import Entity
 
 NAMES = [("Ada Brandt", "PER"), ("Ada", "PER"), ("Port Lisse", "LOC"), ("Port Lisse Bank", "ORG"), ("O'Neill", "PER")]

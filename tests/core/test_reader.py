@@ -11,7 +11,7 @@ from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions, Widening
 from boustro.features.reader import Reader, distinct_sentences, within_memory
 from boustro.heads.inputs import HeadInputs
-from boustro.tasks.fitting import fit
+from boustro.tasks.fitting.training import fit
 from boustro.tasks.plan import Examples
 from boustro.types import Sentence
 

@@ -20,7 +20,7 @@ from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, train_head
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.fitting import COPIES
+from boustro.tasks.fitting.training import COPIES
 from boustro.text.words import RULE
 from boustro.types import Sentence
 from damage import vouch

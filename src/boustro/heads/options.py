@@ -26,7 +26,7 @@ MIX_EPOCHS = 4
 FEW_EXAMPLES = 100
 """Examples, below which the mix of layers is their mean, so that several heads take their steps together; and a CPU
 computes in float32, since products of so few words in bf16 are no faster there. So the kind of head is chosen, too
-(`tasks.estimate`)."""
+(`fitting.choice`)."""
 MIXED, WITH_CRF = Where("combine", ("mix",)), Where("crf", (None, True))
 Transformed = Literal["raw", "standardised", "top-removed", "whitened"]
 """A key of `heads.transforms.TRANSFORMS`."""

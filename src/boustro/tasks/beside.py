@@ -55,7 +55,7 @@ class Cut(Companion):
         self, plan: Plan[Any], labelling: Labelling, examples: Sequence[Any], unread: Sequence[Any], seed: int
     ) -> TrainingFeatures:
         from boustro.features.training import cut_inputs, refuse_uncut
-        from boustro.tasks.fitting import read_plainly
+        from boustro.tasks.fitting.training import read_plainly
 
         encoder, context = plan.reader.encoder(), plan.reader.reading.context
         refuse_uncut(encoder, context)

@@ -51,7 +51,7 @@ class Temperature(Companion):
             raise ValueError(f"calibrate is not for a {kind} head, whose scores have no temperature")
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
-        from boustro.tasks.fitting import train_on_part
+        from boustro.tasks.fitting.training import train_on_part
 
         assert data is not None
         scored, truth, parts = [], [], 0

@@ -414,7 +414,7 @@ Judged = tuple[np.ndarray, Sequence[Sentence], Sequence[np.ndarray]]
 def _judged(fitted: Fitted, data: TrainingSet, held: DevSet | None) -> Iterator[Judged]:
     """Numbers of texts that a head learned, other texts, and its scores (C,) of each of these: parts of the training
     set that the head itself was chosen by, where it has them; else a development set; else parts that are left out."""
-    from boustro.tasks.fitting import train_on_part
+    from boustro.tasks.fitting.training import train_on_part
 
     everything, known = np.arange(len(data.gold)), fitted.labelling.labels
     judges = held.unlearned if held else ()

@@ -143,7 +143,7 @@ def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: 
 
 
 def _scores(config: dict[str, Any]) -> str:
-    from boustro.tasks.estimate import (  # with torch, which opening a folder of the Hub does without
+    from boustro.tasks.fitting.estimate import (  # with torch, which opening a folder of the Hub does without
         KEY,
         format_estimate,
     )

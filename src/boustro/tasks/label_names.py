@@ -151,7 +151,7 @@ def from_labels(
     device: str | None = None,
 ) -> OwnClassifier:
     """Make a classifier of a class; for the arguments and for errors see `Classifier.from_labels`."""
-    from boustro.tasks.fitting import fit
+    from boustro.tasks.fitting.training import fit
 
     means = given_labels(labels)
     given = [texts] if isinstance(texts, str) else as_list(texts, "texts")

@@ -37,7 +37,7 @@ from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
 from boustro.heads.training import TrainLog
 from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import read_folder, write_folder
-from boustro.tasks.fitting import head_facts
+from boustro.tasks.fitting.training import head_facts
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
 from boustro.tasks.labellings.tags import NamedTypes

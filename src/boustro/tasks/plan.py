@@ -6,11 +6,10 @@
     Fitted          the labels, the trained head, the record; the plan as training completed it
     Beside          what stands beside a head: a memory, words, a temperature, a promise of recall
 
-`tasks.fitting.fit` makes the last of the first and of `Examples`.
+`fitting.training.fit` makes the last of the first and of `Examples`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,7 @@ from boustro.heads.registry import head_kind
 from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
-from boustro.tasks.config import AUTO, TaskConfig
+from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
@@ -108,21 +107,6 @@ def make_plan(
     config = TASKS[task.name].config
     kind = head or config.default_head
     return plan_of(task, encoder, kind, *config.choose(kind, preset, options), cache=cache, device=device)
-
-
-def plans_to_choose(plan: Plan[Any], head: str | None) -> list[Plan[Any]]:
-    """The plan; and where neither a kind of head nor an option of it was asked for, those with the other kinds that
-    `estimate.choose_head` tries."""
-    if head is not None or plan.head_options != head_kind(plan.head_kind).options():
-        return [plan]
-    plans = [plan]
-    for kind in plan.config.named_heads([AUTO]):
-        with suppress(ValueError):  # which says what cannot stand beside this kind, such as a temperature
-            for other in plan.companions:
-                other.check(kind)
-            options = head_kind(kind).options()
-            plans += [replace(plan, head_kind=kind, head_options=options)] if kind != plan.head_kind else []
-    return plans
 
 
 def plan_of(

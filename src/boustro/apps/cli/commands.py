@@ -109,7 +109,7 @@ def fit(
 
         plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
         plan, note = plan.for_languages_of(kind.running_texts(sentences), named=encoder is not None)
-        model = kind.of(plan)
+        model = kind.of(plan.suited_to(sentences), head=head)
         if note:
             print(note, file=sys.stderr)
         if encoder is None and model.encoder_spec == LARGE:
@@ -119,15 +119,12 @@ def fit(
             if dry_run:
                 return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
             from boustro.apps.cli.described import CHEAP, advice
-            from boustro.tasks.estimate import fit_best
-            from boustro.tasks.plan import Examples, plans_to_choose
+            from boustro.tasks.plan import Examples
 
-            model.plan = model.plan.suited_to(sentences)
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
-            given, seconds = Examples(train=sentences, **how), 0.0 if dev else cross_validate
-            model.fitted = fit_best(plans_to_choose(model.plan, head), given, seed, seconds)
+            model.learn(Examples(train=sentences, **how), seed, 0.0 if dev else cross_validate)
             model.keep_columns(vars(reading), train)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
@@ -155,7 +152,7 @@ def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
 
 def _say_fitted(task: str, model: Any, out: Path) -> None:
     """Print the outcome of a training on standard error."""
-    from boustro.tasks.estimate import CHOICE
+    from boustro.tasks.fitting.estimate import CHOICE
 
     record = model.record
     if CHOICE in record:
@@ -186,7 +183,7 @@ def _say_fitted(task: str, model: Any, out: Path) -> None:
 
 def _give_scores(record: Mapping[str, Any], json: Path | None, examples: str) -> None:
     """The scores on the development set, or what cross-validation says where there is none."""
-    from boustro.tasks.estimate import KEY, format_estimate
+    from boustro.tasks.fitting.estimate import KEY, format_estimate
 
     if scores := record["dev_scores"]:
         scores = scores | ({"calibration": facts} if (facts := record["dev_calibration"]) else {})

@@ -52,7 +52,6 @@ from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.label_names import NEAREST, readable_texts
 from boustro.tasks.labellings import labelling_class
-from boustro.tasks.plan import Plan, plans_to_choose
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -106,12 +105,12 @@ class SessionSource:
         chosen = {name: value for name, value in made.items() if name in (*config.__dataclass_fields__, *HOW)}
         return task_class(self.task)(self.encoder, head or self.head, **chosen, **({} if head else self.training))
 
-    def plans(self, context: Context, types: Sequence[str] = ()) -> list[Plan[Any]]:
-        """Those that finishing chooses from: of the head that was asked for, or of those that `boustro fit` tries;
-        `types` are labels that no answer has."""
+    def to_finish(self, context: Context, types: Sequence[str] = ()) -> Task[Any, Any]:
+        """An untrained model that learns as `boustro fit` does, with the head that was asked for; `types` are labels
+        that no answer has."""
         plan = self.model(context).plan
         plan = replace(plan, config=replace(plan.config, types=tuple(types))) if types else plan
-        return plans_to_choose(plan, self.head)
+        return plan.task.of(plan, head=self.head)
 
     def prior(self, sentences: Sequence[Sentence], labels: Sequence[str]) -> np.ndarray | None:
         """(words, labels + 1): what the tagger that the session starts from says of words, as scores."""
@@ -347,7 +346,7 @@ class Background:
                 live, types = live and live.snapshot(), unseen_types(self.session)
             if live is None:
                 raise ValueError("the texts are not ready yet")
-            self.finished = finish(self.source.plans(self.context, types), answers, live, self._given(answers))
+            self.finished = finish(self.source.to_finish(self.context, types), answers, live, self._given(answers))
         except Exception as error:
             self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):

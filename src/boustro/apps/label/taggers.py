@@ -3,7 +3,7 @@
     measure(live, answers, given)                a point of the curve: each answer, by a tagger that learned other parts
     make_tagger(live, reader, spec, answers)     head linear with a CRF: the very scores that the session showed
     make_classifier(live, model, answers)        the same of topics over the vectors of texts
-    finish(plans, answers, live, given)          the head that `boustro fit` would train, if it is better
+    finish(model, answers, live, given)          the head that `boustro fit` would train, if it is better
 
 A closed form gives the curve without training again (`LiveTagger.held_out`). What `uncertain` chooses is harder than
 the average, so it is a lower bound of what the tagger does on the rest. Every figure is of the same five parts that
@@ -37,8 +37,8 @@ from boustro.metrics.spans import score_entities
 from boustro.tasks import task_class
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.estimate import KEY, fit_best
-from boustro.tasks.fitting import describe, head_facts, learned_languages
+from boustro.tasks.fitting.estimate import KEY
+from boustro.tasks.fitting.training import describe, head_facts, learned_languages
 from boustro.tasks.folds import kin, left_out, num_different
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.labellings.tags import TagLabelling
@@ -217,7 +217,7 @@ def make_classifier(live: LiveTopics, model: Task[Any, Any], train: Sequence[Sen
 
 
 def _record(plan: Plan[Any], encoder: Encoder, head: Any, train: Sequence[Sentence]) -> dict[str, Any]:
-    """Return a training record in the form of `tasks.fitting`."""
+    """Return a training record in the form of `fitting.training`."""
     facts = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": {}}
     return {
         **facts,
@@ -248,14 +248,14 @@ class FinishedTagger:
 
 
 def finish(
-    plans: Sequence[Plan[Any]],
+    model: Task[Any, Any],
     answers: Mapping[int, Annotation],
     live: LiveTagger,
     given: TrainingAnswers,
     seed: int = 1,
     seconds: float = FINISH_SECONDS,
 ) -> FinishedTagger:
-    """Train what `boustro fit` trains on the answers, the best of the plans, and say how good it is on parts left out,
+    """Train on the answers what `boustro fit` trains, and say how good it is on parts left out,
     as `fit` does; takes a minute or so.
 
     Raises `ValueError` where there are too few answers.
@@ -263,9 +263,7 @@ def finish(
     labelled = [answer.sentence for answer in answers.values() if answer.entities]
     if num_different(labelled, itself) < FEWEST_TO_FINISH:
         raise ValueError(f"finish training when answers to at least {FEWEST_TO_FINISH} different texts have a label")
-    examples = Examples(train=given.examples)
-    model = plans[0].task.of(plans[0])
-    model.fitted = fit_best(plans, examples, seed, seconds)
+    model.learn(Examples(train=given.examples), seed, seconds)
     facts = model.record[KEY]
     if why := facts.get("why_not"):
         raise ValueError(f"the model that was trained cannot be judged: {why}")

@@ -2,7 +2,7 @@
 
 With K a head learns from K examples, which its seed draws, and nothing chooses its epoch. The rest of their documents,
 whose labels it does not see, is read with them. The heads of all seeds are trained at once where they can be
-(`tasks.fitting.fit_many`).
+(`fitting.training.fit_many`).
 
 With a `budget`, which is section 3.4 of the backward-LM paper, there is one draw, and the runs of a random search over
 learning rates, seeds and dropout that are best on dev stand in the place of seeds.
@@ -41,7 +41,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.config import AUTO
 from boustro.tasks.data import data_name
-from boustro.tasks.fitting import fit_many
+from boustro.tasks.fitting.training import fit_many
 from boustro.tasks.plan import Examples, Fitted, Plan
 from boustro.types import Entity
 

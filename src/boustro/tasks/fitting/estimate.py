@@ -1,7 +1,7 @@
 """How good a model is without a development set, and whether more labels would help: cross-validation.
 
     parts      every example is answered by a head that learned the others of the training set, in five parts
-    head       of few examples each part is answered by the kind of head that answers the other parts best
+    head       of few examples each part is answered by the kind of head that answers the other parts best (`choice`)
     score      of all these answers, with its 95% interval over documents or texts
     curve      the same after a quarter and after half of what such a head learned from
     gain       the score with all minus that with half, with the interval of the paired differences
@@ -10,17 +10,15 @@
 It follows a training: what the encoder has read is read once, and heads train in seconds. Where all of it would take
 longer than it may, one fifth is left out once; where that would too, there is no estimate. A head that learned four
 fifths is a little worse than the one that is kept, which learned all. The kind of head that is kept is chosen by all
-parts (`choose_head`), so its own answers there would be too good. Beside the score of labels of texts stands that of
+parts, so its own answers there would be too good. Beside the score of labels of texts stands that of
 TF-IDF on the same parts.
 
 Sources: Stone 1974 (cross-validation); `metrics.significance` (intervals).
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -28,24 +26,18 @@ import numpy as np
 
 from boustro.heads.inputs import Kinship
 from boustro.heads.options import FEW_EXAMPLES
-from boustro.heads.registry import head_class
 from boustro.heads.training import pool_all, predict_inputs
 from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference, interval, interval_text, signed
 from boustro.tasks.answers import Answer
-from boustro.tasks.fitting import begin, fit, train_companions, train_on_parts, with_head
+from boustro.tasks.fitting.training import train_companions, train_on_parts, with_head
 from boustro.tasks.folds import drawn_together, num_different
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
+from boustro.tasks.plan import Fitted, Plan, TrainingSet
 from boustro.types import Sentence
 
 KEY, CHOICE, BY_NAMES = "cross_validation", "head_choice", "types_by_name"
 """Keys in the record of a model: the estimate, how the kind of head was chosen, and what the names of types score."""
-CHOICE_SECONDS = 120.0
-"""Seconds that a further kind of head may take to be tried."""
-LEAST_LABELS, WELL = 50, 50.0
-"""Labels in all, such as entities, below which no head is tried that is trained by steps where one that is solved at
-once has such a score: it takes half of a `fit`, and is worse then (docs/log.md)."""
 PARTS, SHARES = (5, 1), (0.25, 0.5, 1.0)
 FEWEST, ROUGH = 10, 30
 """Different examples, below which nothing is said, and documents or different texts, below which an interval is a rough
@@ -172,121 +164,6 @@ def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarra
         scores = head.scores_by_name(pooled, (pool_all(head, named.inputs), named.labels), texts)
         found["names"] = _rounded(units.score(gold, [labelling.read(*one) for one in zip(scores, gold, strict=True)]))
     return found
-
-
-@dataclass(frozen=True)
-class HeadChoice:
-    """The plan whose head answers examples best that it has not learned, and what to say of the choice.
-
-    Attributes:
-        heads: For each example the plan that is chosen by the parts that it is not in; empty where nothing was chosen.
-        score: That of the plan's answers; `WELL` where nothing was chosen.
-    """
-
-    plan: Plan[Any]
-    told: str = ""
-    heads: Sequence[Plan[Any]] = ()
-    score: float = WELL
-
-
-def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadChoice:
-    """Choose one of the plans by five parts left out in turn.
-
-    Those that are solved at once are tried first, and another one while there is time for it; of fewer than
-    `LEAST_LABELS` only where those do not answer `WELL` and the encoder knows no names. There is nothing to say where
-    there are `FEW_EXAMPLES` different examples or more, of which the first plan learns, or fewer than `FEWEST`, of
-    which one does that is solved at once, if these examples suit it.
-    """
-    train = [example for example in given.train if plans[0].task.is_labelled(example)]
-    if len(plans) < 2 or given.dev or given.weak:
-        return HeadChoice(plans[0])
-    different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
-    if not FEWEST <= different < FEW_EXAMPLES:
-        return HeadChoice(_solved_at_once(plans, given, seed) if different < FEWEST else plans[0])
-    answered: dict[str, list[Answer]] = {}
-    untried, started = dict[str, str](), time.monotonic()
-    begun, data = begin(plans[0], given, seed)
-    parts, units = list(data.parts(PARTS[0])), begun.labelling.units
-    too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
-    knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
-    for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
-        if too_few and answered and (knows or any(units.score(train, own) >= WELL for own in answered.values())):
-            untried[plan.head_kind] = f"fewer than {LEAST_LABELS} labels"
-            continue
-        try:
-            fitted = with_head(begun, plan, data)
-            answers = answers_left_out(fitted, data, parts[:1])
-            if answered and (time.monotonic() - started) * len(parts) > CHOICE_SECONDS:
-                untried[plan.head_kind] = "no time"
-            else:
-                answers |= answers_left_out(fitted, data, parts[1:])
-                answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
-        except ValueError as why:
-            untried[plan.head_kind] = str(why)
-        started = time.monotonic()
-    rest = "".join(f"; {kind} was not tried: {why}" for kind, why in untried.items())
-    if not answered:
-        return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}")
-
-    def scores(some: np.ndarray) -> dict[str, float]:
-        examples = [train[n] for n in some]
-        return {kind: round(units.score(examples, [own[n] for n in some]), 1) for kind, own in answered.items()}
-
-    def best(some: np.ndarray) -> Plan[Any]:
-        kind = max(found := scores(some), key=lambda kind: found[kind])
-        return next(plan for plan in plans if plan.head_kind == kind)
-
-    everything, heads = np.arange(len(train)), [plans[0]] * len(train)
-    for _, left in parts:
-        chosen = best(np.setdiff1d(everything, left))
-        for n in left:
-            heads[n] = chosen
-    plan = best(everything)
-    tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
-    how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
-    told = f"head: {plan.head_kind}, {how}; --head takes another"
-    return HeadChoice(plan, told, heads, scores(everything)[plan.head_kind])
-
-
-def _solved_at_once(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> Plan[Any]:
-    """The first plan whose head is solved at once and suits the examples; else the first."""
-    begun, data = begin(plans[0], given, seed)
-    for plan in plans:
-        with suppress(ValueError):
-            if head_class(plan.head_kind).closed_form and with_head(begun, plan, data):
-                return plan
-    return plans[0]
-
-
-def fit_best(plans: Sequence[Plan[Any]], given: Examples, seed: int, seconds: float) -> Fitted:
-    """Train by the plan that `choose_head` takes; its record says why, and has the estimate that may take `seconds`, 0
-    for none."""
-    choice = choose_head(plans, given, seed)
-    then = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
-    fitted = fit(choice.plan, given, seed, then)
-    fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
-    return fitted if len(plans) < 2 or given.dev or given.weak else _by_names(fitted, given, choice.score)
-
-
-def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
-    """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
-    the others of them; of fewer than can be parted where it answers them `WELL`."""
-    train = [example for example in given.train if fitted.plan.task.is_labelled(example)]
-    if num_different(train, fitted.plan.task.parts, FEW_EXAMPLES) >= FEW_EXAMPLES:
-        return fitted
-    if (known := fitted.plan.task.known_by_names(fitted)) is None:
-        return fitted
-    units = fitted.labelling.units
-    by_names = round(units.score(train, known.answers(known.outputs(train, cached=False), train)), 1)
-    if by_names < learned:
-        return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
-    why = f"as good as what was learned ({units.metric}: {by_names} beside {learned:.1f})"
-    told = f"head: what the types are called, which is {why}; --head takes another"
-    own = {
-        name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")
-    }
-    record = {name: value for name, value in fitted.record.items() if name != KEY}
-    return replace(known, record=record | own | {CHOICE: told, BY_NAMES: by_names})
 
 
 def _facts(fitted: Fitted, drawn: Sequence[Drawn], sizes: Sequence[int]) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""Which kind of head learns from few examples, and whether names of labels know more than it.
+
+Each kind answers parts of the training set that it has not learned; the one whose answers are best learns all of it.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from boustro.heads.options import FEW_EXAMPLES
+from boustro.heads.registry import head_class, head_kind
+from boustro.tasks.answers import Answer
+from boustro.tasks.config import AUTO
+from boustro.tasks.fitting.estimate import BY_NAMES, CHOICE, FEWEST, KEY, PARTS, answers_left_out, estimate
+from boustro.tasks.fitting.training import begin, fit, with_head
+from boustro.tasks.folds import num_different
+from boustro.tasks.plan import Examples, Fitted, Plan
+
+CHOICE_SECONDS = 120.0
+"""Seconds that a further kind of head may take to be tried."""
+LEAST_LABELS, WELL = 50, 50.0
+"""Labels in all, such as entities, below which no head is tried that is trained by steps where one that is solved at
+once has such a score: it takes half of a `fit`, and is worse then (docs/log.md)."""
+
+
+def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seconds: float) -> Fitted:
+    """Train with the kind of head that was asked for, else with the one that `choose_head` takes; the record says why,
+    and has the estimate that may take `seconds`, 0 for none."""
+    plans = plans_to_choose(plan, head)
+    choice = choose_head(plans, given, seed)
+    then = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
+    fitted = fit(choice.plan, given, seed, then)
+    fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
+    return fitted if len(plans) < 2 or given.dev or given.weak else _by_names(fitted, given, choice.score)
+
+
+def plans_to_choose(plan: Plan[Any], head: str | None) -> list[Plan[Any]]:
+    """The plan; and where neither a kind of head nor an option of it was asked for, those with the other kinds that
+    `choose_head` tries."""
+    if head is not None or plan.head_options != head_kind(plan.head_kind).options():
+        return [plan]
+    plans = [plan]
+    for kind in plan.config.named_heads([AUTO]):
+        with suppress(ValueError):  # which says what cannot stand beside this kind, such as a temperature
+            for other in plan.companions:
+                other.check(kind)
+            options = head_kind(kind).options()
+            plans += [replace(plan, head_kind=kind, head_options=options)] if kind != plan.head_kind else []
+    return plans
+
+
+@dataclass(frozen=True)
+class HeadChoice:
+    """The plan whose head answers examples best that it has not learned, and what to say of the choice.
+
+    Attributes:
+        heads: For each example the plan that is chosen by the parts that it is not in; empty where nothing was chosen.
+        score: That of the plan's answers; `WELL` where nothing was chosen.
+    """
+
+    plan: Plan[Any]
+    told: str = ""
+    heads: Sequence[Plan[Any]] = ()
+    score: float = WELL
+
+
+def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadChoice:
+    """Choose one of the plans by five parts left out in turn.
+
+    Those that are solved at once are tried first, and another one while there is time for it; of fewer than
+    `LEAST_LABELS` only where those do not answer `WELL` and the encoder knows no names. There is nothing to say where
+    there are `FEW_EXAMPLES` different examples or more, of which the first plan learns, or fewer than `FEWEST`, of
+    which one does that is solved at once, if these examples suit it.
+    """
+    train = [example for example in given.train if plans[0].task.is_labelled(example)]
+    if len(plans) < 2 or given.dev or given.weak:
+        return HeadChoice(plans[0])
+    different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
+    if not FEWEST <= different < FEW_EXAMPLES:
+        return HeadChoice(_solved_at_once(plans, given, seed) if different < FEWEST else plans[0])
+    answered: dict[str, list[Answer]] = {}
+    untried, started = dict[str, str](), time.monotonic()
+    begun, data = begin(plans[0], given, seed)
+    parts, units = list(data.parts(PARTS[0])), begun.labelling.units
+    too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
+    knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
+    for plan in sorted(plans, key=lambda plan: not head_class(plan.head_kind).closed_form):
+        if too_few and answered and (knows or any(units.score(train, own) >= WELL for own in answered.values())):
+            untried[plan.head_kind] = f"fewer than {LEAST_LABELS} labels"
+            continue
+        try:
+            fitted = with_head(begun, plan, data)
+            answers = answers_left_out(fitted, data, parts[:1])
+            if answered and (time.monotonic() - started) * len(parts) > CHOICE_SECONDS:
+                untried[plan.head_kind] = "no time"
+            else:
+                answers |= answers_left_out(fitted, data, parts[1:])
+                answered[plan.head_kind] = [answers[n] for n in sorted(answers)]
+        except ValueError as why:
+            untried[plan.head_kind] = str(why)
+        started = time.monotonic()
+    rest = "".join(f"; {kind} was not tried: {why}" for kind, why in untried.items())
+    if not answered:
+        return HeadChoice(plans[0], f"head: {plans[0].head_kind}{rest}")
+
+    def scores(some: np.ndarray) -> dict[str, float]:
+        examples = [train[n] for n in some]
+        return {kind: round(units.score(examples, [own[n] for n in some]), 1) for kind, own in answered.items()}
+
+    def best(some: np.ndarray) -> Plan[Any]:
+        kind = max(found := scores(some), key=lambda kind: found[kind])
+        return next(plan for plan in plans if plan.head_kind == kind)
+
+    everything, heads = np.arange(len(train)), [plans[0]] * len(train)
+    for _, left in parts:
+        chosen = best(np.setdiff1d(everything, left))
+        for n in left:
+            heads[n] = chosen
+    plan = best(everything)
+    tried = ", ".join(f"{kind} {score}" for kind, score in scores(everything).items())
+    how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
+    told = f"head: {plan.head_kind}, {how}; --head takes another"
+    return HeadChoice(plan, told, heads, scores(everything)[plan.head_kind])
+
+
+def _solved_at_once(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> Plan[Any]:
+    """The first plan whose head is solved at once and suits the examples; else the first."""
+    begun, data = begin(plans[0], given, seed)
+    for plan in plans:
+        with suppress(ValueError):
+            if head_class(plan.head_kind).closed_form and with_head(begun, plan, data):
+                return plan
+    return plans[0]
+
+
+def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
+    """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
+    the others of them; of fewer than can be parted where it answers them `WELL`."""
+    train = [example for example in given.train if fitted.plan.task.is_labelled(example)]
+    if num_different(train, fitted.plan.task.parts, FEW_EXAMPLES) >= FEW_EXAMPLES:
+        return fitted
+    if (known := fitted.plan.task.known_by_names(fitted)) is None:
+        return fitted
+    units = fitted.labelling.units
+    by_names = round(units.score(train, known.answers(known.outputs(train, cached=False), train)), 1)
+    if by_names < learned:
+        return replace(fitted, record=fitted.record | {BY_NAMES: by_names})
+    why = f"as good as what was learned ({units.metric}: {by_names} beside {learned:.1f})"
+    told = f"head: what the types are called, which is {why}; --head takes another"
+    own = {
+        name: known.record[name] for name in ("head_parameters", "layer_weights", "losses", "best_epoch", "dev_curve")
+    }
+    record = {name: value for name, value in fitted.record.items() if name != KEY}
+    return replace(known, record=record | own | {CHOICE: told, BY_NAMES: by_names})
