@@ -62,7 +62,7 @@ STANDING = {
         apps.label.incremental apps.live.redactor apps.serve.app
     """,
     "functions over 60 lines": """
-        apps.batch.redact:redact apps.cli.commands:fit
+        apps.batch.redact:redact
         encoders.spec:load_encoder heads.training:train_head
         tasks.distill.training:train_student
     """,
