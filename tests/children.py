@@ -39,14 +39,16 @@ def _run(target, rest, arguments: list[str] | None, errors: str, environment: di
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     multiprocessing.set_start_method("fork", force=True)  # as from a shell, for the processes that read ahead
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    from boustro.apps.cli.main import main
-
     try:
         target(*rest)
     except BaseException:
         traceback.print_exc()
         os._exit(99)
-    os._exit(main(arguments) if arguments is not None else 0)
+    if arguments is None:
+        os._exit(0)
+    from boustro.apps.cli.main import main
+
+    os._exit(main(arguments))
 
 
 def undisturbed() -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from boustro.heads.registry import HEADS, owners
+from boustro.tasks import TASKS
 from boustro.tasks.data.schemes import gold_entities
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
@@ -47,6 +48,48 @@ UD = """\
 # newdoc
 1\tEnd\tend\tNOUN\t_\t_\t0\troot\t_\t_
 """
+CONTEXT = "Ada Brandt left Vellmar in May."
+RECORDS = {
+    "tag": [{"words": ["Ada", "left"], "tags": ["B-PER", "O"]}, {"words": ["It", "rained"], "tags": ["O", "O"]}],
+    "classify": [{"text": "Ada left.", "label": "news"}, {"text": "It rained.", "label": "weather"}],
+    "pair": [
+        {"sentence1": "Ada left.", "sentence2": "Ada went.", "label": 1},
+        {"sentence1": "Ada left.", "sentence2": "It rained.", "label": 0},
+    ],
+    "similarity": [
+        {"sentence1": "Ada left.", "sentence2": "Ada went.", "score": 4.5},
+        {"sentence1": "Ada left.", "sentence2": "It rained.", "score": 0.5},
+    ],
+    "regress": [{"text": "Ada left.", "score": 2}, {"text": "It rained.", "score": 4.5}],
+    "qa": [
+        {"context": CONTEXT, "question": "Who left?", "answers": [{"text": "Ada Brandt", "start": 0}]},
+        {"context": CONTEXT, "question": "When?", "answers": [{"text": "May", "start": 27}]},
+    ],
+    "relation": [
+        {"text": CONTEXT, "head": [0, 10], "tail": [16, 23], "label": "left(e1,e2)"},
+        {"text": CONTEXT, "head": [0, 10], "tail": [27, 30], "label": "Other"},
+    ],
+    "sense": [
+        {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NN", [f"bank%{n}"]]], "document": f"d{n}"}
+        for n in (1, 2)
+    ],
+    "embed": [
+        {"sentence1": "Ada left.", "sentence2": "Ada went.", "score": 4.5},
+        {"sentence1": "Ada left.", "sentence2": "It rained.", "score": 0.5},
+    ],
+}
+"""A training set for each task."""
+INPUTS: dict[str, Any] = {
+    "tag": "Ada left.",
+    "classify": "Ada left.",
+    "pair": ("Ada left.", "It rained."),
+    "similarity": ("Ada left.", "It rained."),
+    "regress": "Ada left.",
+    "qa": {"context": CONTEXT, "question": "Who?"},
+    "relation": {"text": CONTEXT, "head": [0, 10], "tail": [16, 23]},
+    "sense": {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"], [2, "rise", "VERB"]]},
+    "embed": "Ada left.",
+}
 
 
 def longer(data):
@@ -71,3 +114,9 @@ def with_own(kind: str, options: dict[str, Any]) -> dict[str, Any]:
 def options_of(kind: str, **values: Any) -> Any:
     """Options of a kind of head: those of the values that it has."""
     return HEADS[kind].options(**{name: value for name, value in values.items() if HEADS[kind].has(name)})
+
+
+def small(name):
+    """Options that make a training quick."""
+    head = HEADS[TASKS[name].config.default_head]
+    return {option: value for option, value in {"epochs": 1, "hidden": 8}.items() if head.has(option)}

@@ -14,7 +14,7 @@ import httpx
 from boustro.apps.serve.models import Answered, Served
 from boustro.tasks import TASKS, task_class
 from children import finish, start, undisturbed
-from test_tasks import INPUTS, RECORDS, small
+from labelled import INPUTS, RECORDS, small
 
 TAGGED = [
     {"words": words, "tags": tags}

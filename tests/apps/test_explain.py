@@ -1,15 +1,18 @@
 """What decided an answer: each LM of a pair alone, and each word left out."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, explain
+from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, effects, explain, word_effects
 from boustro.heads.inputs import HeadInputs
 from boustro.heads.training import predict_inputs
+from boustro.tasks.data.pairs import read_pairs
+from boustro.types import Sentence
 from served import INPUTS, RECORDS, TAGGED
 
 SMALL = {"hidden": 8, "epochs": 2, "cache": False}
@@ -42,6 +45,14 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
             assert got.tags == expected.tags
             np.testing.assert_allclose(got.scores, expected.scores, atol=2e-3)
     assert found[0][1] != found[1][1]
+
+
+def test_an_lm_alone_has_its_pooled_mentions_with_it(pair):
+    tagged = [{**record, "document": "d"} for record in TAGGED]
+    tagger = boustro.Tagger(pair, "mlp", pool_mentions=True, epochs=1, cache=False).fit(tagged, seed=1)
+    assert len(tagger.head.widths) == 4
+    names = [name for name, _ in by_stream(tagger, tagger.answer_inputs(["Ada left Vellmar. Vellmar won."]))]
+    assert len(names) == 2 and not any("pooled" in name for name in names)
 
 
 def test_nothing_is_said_where_there_is_one_lm_or_no_mean(tiny_lm, pair):
@@ -124,3 +135,71 @@ def test_predict_says_what_decided(tagger, tmp_path, capsys):
     for ending in ("csv", "xlsx", "txt", "html"):  # no JSON lines under these names
         assert main([*command, "--out", str(tmp_path / f"a.{ending}")]) == 2
         assert "no place for what --explain adds; end it in .jsonl" in capsys.readouterr().err
+
+
+NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
+TEXTS = [
+    (text, label)
+    for name in NAMES
+    for text, label in (
+        (f"{name} closed the harbour.", "port"),
+        (f"{name} sold umbrellas in the rain.", "shop"),
+        (f"The tunnel of {name} is dark.", "rail"),
+    )
+]
+LEARNED = {"epochs": 15, "lr": 1e-2, "dropout": 0.0, "hidden": 16}
+
+
+@pytest.fixture(scope="module")
+def lm(tiny_lm):
+    return str(tiny_lm("llama", sentinel=True))
+
+
+def test_the_words_of_a_pair_are_left_out_of_their_own_text(lm):
+    pairs = [(f"{n} sold it.", f"{n} bought it.", "no") for n in NAMES]
+    pairs += [(f"{n} left.", f"{n} left.", "yes") for n in NAMES]
+    model = boustro.PairClassifier(lm, **LEARNED).fit(pairs)
+    record = {"sentence1": "Ada sold it.", "sentence2": "Ada left now.", "start1": 4, "end1": 8, "start2": 4, "end2": 8}
+    pair = replace(read_pairs([record | {"label": "no"}], "label")[0], label=None)
+    assert pair.words == ("Ada", "sold", "it", ".", "|", "Ada", "left", "now", ".") and pair.marks == ({1}, {1})
+    (found,) = effects(model, [pair], "no")
+    changes = {"sentence1": "sold it.", "start1": 0, "end1": 4}, {"sentence2": "Ada left."}
+    whole = model.answer([pair])[0].probabilities["no"]
+    for place, change in zip((0, 7), changes, strict=True):
+        (shorter,) = read_pairs([record | change | {"label": "no"}], "label")
+        assert found[place] == pytest.approx(whole - model.answer([shorter])[0].probabilities["no"], abs=1e-5)
+    assert len(found) == 9 and found[4] == 0
+
+
+def test_a_report_says_which_words_moved_a_confident_mistake(lm, tmp_path):
+    for name, records in (("train", TEXTS), ("dev", [("Ada closed the harbour.", "shop"), *TEXTS[:6]])):
+        lines = [json.dumps({"text": text, "label": label}) for text, label in records]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    words = ["--train", str(tmp_path / "train.jsonl"), "--dev", str(tmp_path / "dev.jsonl")]
+    words += ["--out", str(tmp_path / "out")]
+    small = "--seeds 1 --heads mlp-pool --epochs 15 --lr 0.01 --hidden 16 --dropout 0".split()
+    assert main(["compare", "--task", "classify", "--encoders", lm, *words, *small]) == 0
+    results = json.loads((tmp_path / "out/results.json").read_text())
+    assert results["signature"]["metric"] == "accuracy" and results["task"]["units"] == "texts"
+    mistake = results["mistakes"][0]
+    assert mistake["answers"][next(iter(mistake["answers"]))]["said"] == "port"
+    moved = dict(mistake["effects"])
+    assert set(moved) <= {"Ada", "closed", "the", "harbour", "."} and max(map(abs, moved.values())) > 0.01
+    assert f"{mistake['effects'][0][0]} {mistake['effects'][0][1]:+.2f}" in (tmp_path / "out/report.md").read_text(
+        "utf-8"
+    )
+
+
+def test_the_effect_of_a_word_is_the_probability_that_goes_without_it(lm):
+    model = boustro.Classifier(lm, "mlp-pool", **LEARNED).fit(TEXTS)
+    text = "Ada closed the harbour."
+    effects = word_effects(model, text)
+    assert [(e.word, text[e.start : e.end]) for e in effects] == [
+        (w, w) for w in ("Ada", "closed", "the", "harbour", ".")
+    ]
+    label, whole = model.predict(text).label, model.predict(text).score
+    shorter = Sentence(("Ada", "closed", "the", "."), spaces=(True, True, True, False))
+    assert effects[3].effect == pytest.approx(whole - model.answer([shorter])[0].probabilities[label], abs=1e-5)
+    assert word_effects(model, "") == [] and word_effects(model, "Ada", label="rail")[0].word == "Ada"
+    with pytest.raises(ValueError, match=r"unknown label .rain.*rail"):
+        word_effects(model, text, label="rain")

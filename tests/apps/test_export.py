@@ -1,8 +1,10 @@
 """An exported folder answers as the trained one does, and one that does not is not written."""
 
+import ast
 import json
 import re
 import shlex
+import shutil
 import sys
 from importlib.resources import files
 
@@ -13,7 +15,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.export import check
 from boustro.apps.export.check import Agreement, agreement
 from boustro.apps.export.command import ExportOptions
-from boustro.apps.export.folder import export_folder, open_exact
+from boustro.apps.export.folder import export_folder, open_exact, write_card
 from boustro.apps.live.stream import Live
 from boustro.apps.runtime import load
 from boustro.apps.runtime.graph import check_graph
@@ -23,8 +25,7 @@ from boustro.tasks import EXPORT, TASKS, task_class
 from boustro.tasks.answers import Answer
 from boustro.types import Entity, Sentence
 from conftest import KINDS
-from labelled import DATA, ONE_GRAPH
-from test_tasks import INPUTS, RECORDS, small
+from labelled import DATA, INPUTS, ONE_GRAPH, RECORDS, small
 
 onnx = pytest.importorskip("onnx")
 LONG = pytest.mark.long
@@ -544,3 +545,11 @@ def test_the_sample_is_there_for_every_task():
         if name not in ("sense", "embed"):
             task = object.__new__(task_class(name))
             assert len(list(check._sample(task, 30))) == 30
+
+
+def test_a_card_opens_a_folder_of_any_name(exported, tmp_path):
+    folder = shutil.copytree(exported, tmp_path / 'Ada\'s "ner" \\n')
+    write_card(folder, folder.name)
+    (block,) = re.findall(r"```python\n(.+?)```", (folder / "README.md").read_text(), re.DOTALL)
+    texts = [node.value for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Constant)]
+    assert folder.name in texts

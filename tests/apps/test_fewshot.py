@@ -5,11 +5,15 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.compare.comparison import RATES, Comparison
+from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
+from boustro.encoders.extended import SPELLING, WIDTH, spell
 from boustro.heads.registry import HEADS
 from boustro.tasks import TASKS
 from boustro.tasks.config import AUTO
@@ -25,8 +29,6 @@ DATA = [
         (f"{name} closes on Mondays .", ["B-LOC", *["I-LOC"] * name.count(" "), *"OOOO"]),
     )
 ]
-
-
 SENTENCES = [Sentence(tuple(words), tuple(tags)) for words, tags in DATA]
 
 
@@ -182,3 +184,105 @@ def test_vectors_are_standardised_layers_averaged_and_joined(tiny_lm):
     rows = [*range(starts[3], starts[4]), *range(starts[0], starts[1])]
     np.testing.assert_array_equal(some.words, found.words[rows])
     assert some.starts.tolist() == [0, features.lengths[3], features.lengths[3] + features.lengths[0]]
+
+
+TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "B-C", "I-C")
+CORPORA = st.lists(
+    st.lists(st.tuples(st.sampled_from("uvw"), st.sampled_from(TAGS)), min_size=1, max_size=4), max_size=30
+).map(lambda rows: [Sentence(tuple(w for w, _ in row), tuple(t for _, t in row)) for row in rows])
+
+
+def draw_sentences(corpus, shots, draw):
+    return draw_all(corpus, [shots], draw)[shots][draw - 1]
+
+
+def holds(sentence, label):
+    return any(tag.endswith(f"-{label}") for tag in sentence.tags)
+
+
+@given(CORPORA, st.integers(1, 4), st.integers(1, 5))
+def test_every_type_gets_its_shots_and_smaller_draws_lie_within_larger_ones(corpus, shots, draw):
+    small, large = draw_sentences(corpus, shots, draw), draw_sentences(corpus, shots + 2, draw)
+    assert set(small) <= set(large)
+    assert list(small) == sorted(set(small))
+    for label in entity_types(corpus):
+        available = sum(holds(s, label) for s in corpus)
+        found = sum(holds(corpus[i], label) for i in small)
+        assert found >= min(shots, available)
+        assert (label in short_types(corpus, small, shots)) == (available < shots)
+    for i in small:
+        assert entity_types([corpus[i]])
+
+
+@given(CORPORA, st.randoms(use_true_random=False))
+def test_a_draw_is_the_same_whatever_the_order_of_the_file(corpus, random):
+    shuffled = corpus[:]
+    random.shuffle(shuffled)
+
+    def content(c):
+        return sorted((s.words, s.tags) for s in (c[i] for i in draw_sentences(c, 2, 3)))
+
+    assert content(corpus) == content(shuffled)
+
+
+def test_draws_differ_and_are_published_for_good():
+    corpus = [Sentence((f"w{i}",), (f"B-{'AB'[i % 2]}",)) for i in range(40)]
+    first, second = (draw_sentences(corpus, 2, draw) for draw in (1, 2))
+    assert not np.array_equal(first, second)
+    # a change here breaks what others have drawn
+    assert first.tolist() == [4, 6, 9, 17] and second.tolist() == [11, 17, 22, 38]
+
+
+def test_the_papers_filter_takes_the_first_single_type_sentences_with_a_longer_mention():
+    rows = ["B-A", "B-A I-A", "O B-A I-A B-B", "O B-A I-A", "B-B I-B O", "O O", "I-A B-A O", "B-B O I-B", "O B-A I-A"]
+    corpus = [Sentence(tuple("x" * len(r.split())), tuple(r.split())) for r in rows]
+    found = paper_draw(corpus, [1, 2, 9])
+    assert {k: draws[0].tolist() for k, draws in found.items()} == {1: [3, 4], 2: [3, 4, 6, 7], 9: [3, 4, 6, 7, 8]}
+
+
+@pytest.mark.parametrize("function", [draw_all, paper_draw])
+def test_no_shots_are_refused(function):
+    with pytest.raises(ValueError, match="at least 1"):
+        function([], [4, 0], 1)
+
+
+TAGGED = [
+    Sentence(("Vellmarer", "port", "."), ("B-MISC", "O", "O"), document="a"),
+    Sentence(("She", "left", "Vellmar", "."), ("O", "O", "B-LOC", "O"), document="a"),
+    Sentence(("Lisse", "is", "small"), ("B-LOC", "O", "O"), document="b"),
+]
+
+
+@pytest.fixture
+def small_study(tiny_pair, file):
+    data = str(file("data.conll", "-DOCSTART- O\n\n" + format_conll([(s.words, s.tags) for s in TAGGED])))
+    return ["--encoders", tiny_pair, "--train", data, "--dev", data]
+
+
+def test_letters_and_pooled_mentions_are_read_beside_an_encoder(small_study, tiny_pair, tmp_path):
+    """Their cells are others than those of the encoder alone."""
+    cells = []
+    for option in ("plain", "spelling", "pool_mentions"):
+        words = [] if option == "plain" else [f"--{option.replace('_', '-')}"]
+        words += ["--shots", "1", "--seeds", "1", "--out", str(tmp_path / option), "--json", str(tmp_path / "all.json")]
+        assert main(["fewshot", *small_study, *words]) == 0
+        assert option == "plain" or json.loads((tmp_path / "all.json").read_text("utf-8"))["options"][option] is True
+        cells += [cell.name for cell in (tmp_path / option / "cells").iterdir()]
+    assert len({*cells}) == len(cells)
+    plain, spelled = (vector_source(tiny_pair, TAGGED, spelling=spelling) for spelling in (False, True))
+    assert [s.name for s in spelled.encoder().streams] == [*(s.name for s in plain.encoder().streams), SPELLING]
+    wanted = np.stack([spell(word) for sentence in TAGGED for word in sentence.words])
+    own = VectorReader(spelled, TAGGED).vectors(TAGGED).words[:, -WIDTH:].astype(np.float32)
+    np.testing.assert_allclose(own, (wanted - wanted.mean(0)) / wanted.std(0), atol=0.02)
+    widths = [
+        sum(s.width for s in vector_source(tiny_pair, TAGGED, pool_mentions=pooled, context=context).encoder().streams)
+        for pooled, context in ((False, "document"), (True, "document"), (True, "sentence"))
+    ]
+    assert widths[1] == 2 * widths[0] == 2 * widths[2]
+
+
+def test_a_report_shows_the_layers_of_streams_that_have_several(small_study, tmp_path):
+    words = [*small_study, "--seeds", "1", "--epochs", "2", "--mix-epochs", "1", "--pool-mentions"]
+    assert main(["compare", *words, "--out", str(tmp_path / "a")]) == 0
+    layers = (tmp_path / "a/report.md").read_text("utf-8").partition("Learned layer weights")[2].partition("\n## ")[0]
+    assert "mentions pooled" not in layers and "layer all" not in layers and layers.count("| 0.") >= 2

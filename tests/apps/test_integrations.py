@@ -1,5 +1,7 @@
 """Taggers inside spaCy and Presidio: the same entities, on the library's own terms."""
 
+import builtins
+import importlib
 import json
 import shutil
 import sys
@@ -7,14 +9,16 @@ import tomllib
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import boustro
 from boustro.options import OptionError
+from boustro.tasks import task_class
 from boustro.tasks.answers import Answer
 from boustro.types import Entity, Sentence
-from conftest import ROOT
-from labelled import DATA
+from conftest import ROOT, SENTENCES
+from labelled import DATA, RECORDS
 
 TEXTS = ["In Vellmar it rained.\n\n Professor Ada  Calloway sold umbrellas.", "", "Nobody reads the bulletin.", " \n"]
 
@@ -343,3 +347,116 @@ def test_without_presidio_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "boustro.apps.integrations.presidio", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'boustro\[presidio\]'"):
         import_module("boustro.apps.integrations.presidio")
+
+
+@pytest.fixture(scope="module")
+def folders(tiny_pair, tmp_path_factory):
+    home = tmp_path_factory.mktemp("folders")
+    made = {
+        name: task_class(name)(tiny_pair, hidden=8, epochs=2).fit(RECORDS[name])
+        for name in ("classify", "regress", "pair")
+    }
+    several = [("Ada left.", ["news"]), ("It rained.", ["weather", "sport"])]
+    made["several"] = boustro.Classifier(tiny_pair, hidden=8, epochs=2).fit(several)
+    for name, task in made.items():
+        task.save_pretrained(home / name)
+    return home, made
+
+
+def component(folder, **config):
+    spacy = pytest.importorskip("spacy")
+    import boustro.apps.integrations.spacy  # noqa: F401 (an installed package is found by its entry point)
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("boustro_text", config={"model": str(folder), **config})
+    return nlp
+
+
+@pytest.mark.parametrize("name", ["classify", "several"])
+def test_spacy_documents_get_the_labels_of_a_classifier(name, folders, tmp_path):
+    home, made = folders
+    nlp = component(home / name)
+    texts = ["Ada left.", "", "It rained. It rained."] * 3
+    expected = [made[name].predict(text).probabilities for text in texts]
+    assert nlp.pipe_labels["boustro_text"] == made[name].types and nlp.get_pipe("boustro_text")._task is None
+    for doc, cats in zip(nlp.pipe(texts, batch_size=4), expected, strict=True):
+        assert doc.cats == pytest.approx(cats, abs=5e-3)
+    nlp.to_disk(tmp_path / "pipeline")
+    import spacy
+
+    opened = spacy.load(tmp_path / "pipeline")
+    assert opened(texts[0]).cats == pytest.approx(expected[0], abs=5e-3)
+    again = spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes())
+    assert again(texts[0]).cats == pytest.approx(expected[0], abs=5e-3)
+
+
+def test_spacy_scores_the_labels(folders):
+    from spacy.training import Example
+
+    home, made = folders
+    nlp = component(home / "classify")
+    examples = []
+    for record in RECORDS["classify"]:
+        reference = nlp.make_doc(record["text"])
+        reference.cats = {label: float(label == record["label"]) for label in made["classify"].types}
+        examples.append(Example(nlp.make_doc(record["text"]), reference))
+    truth = made["classify"].evaluate(RECORDS["classify"]).to_dict()
+    assert 100 * nlp.evaluate(examples)["cats_micro_f"] == pytest.approx(truth["accuracy"])
+
+
+def test_spacy_documents_get_the_number_of_a_regressor(folders):
+    home, made = folders
+    doc = component(home / "regress")("Ada left.")
+    assert doc._.boustro_score == pytest.approx(made["regress"].predict("Ada left.")) and doc.cats == {}
+
+
+def test_spacy_says_what_it_takes(folders):
+    home, _ = folders
+    with pytest.raises(ValueError, match=r"pair: a folder of the task pair; the component takes classify and regress"):
+        component(home / "pair")("Ada left.")
+    with pytest.raises(FileNotFoundError, match="nothing: no such folder"):
+        component("nothing")("Ada")
+
+
+def statistics(spec, **options):
+    """An untrained encoder."""
+    return boustro.SentenceEncoder(spec, "statistics", cache=False, dtype="float32", **options)
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_pair):
+    return boustro.SentenceEncoder(tiny_pair, "statistics", cache=False, dtype="float32").fit(SENTENCES)
+
+
+def test_a_round_trip_through_sentence_transformers(encoder, tmp_path):
+    from boustro.apps.integrations.sentence_transformers import BoustroModule
+
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model = sentence_transformers.SentenceTransformer(modules=[BoustroModule(encoder)], device="cpu")
+    vectors = model.encode(SENTENCES, batch_size=3, normalize_embeddings=True)
+    np.testing.assert_allclose(vectors, encoder.encode(SENTENCES, normalize_embeddings=True), atol=1e-5)
+    assert model.get_embedding_dimension() == encoder.width and model.encode("").shape == (encoder.width,)
+    np.testing.assert_allclose(
+        model.similarity(vectors[:2], vectors[2:4]), encoder.similarity(vectors[:2], vectors[2:4]), atol=1e-5
+    )
+    model.save_pretrained(str(tmp_path / "st"))
+    opened = sentence_transformers.SentenceTransformer(str(tmp_path / "st"), device="cpu", trust_remote_code=True)
+    np.testing.assert_allclose(opened.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-5)
+    encoder.save_pretrained(tmp_path / "own")
+    np.testing.assert_allclose(
+        BoustroModule(tmp_path / "own").encoder.encode("Ada."), encoder.encode("Ada."), atol=1e-5
+    )
+
+
+def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest, **options):
+        if name.startswith("sentence_transformers"):
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    monkeypatch.delitem(sys.modules, "boustro.apps.integrations.sentence_transformers", raising=False)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match=r"pip install 'boustro\[sentence-transformers\]'"):
+        importlib.import_module("boustro.apps.integrations.sentence_transformers")

@@ -20,60 +20,11 @@ from boustro.models.packed import StoredWeights
 from boustro.models.products import INT8, works
 from boustro.store import hash_file
 from boustro.text import languages
-from boustro.text.languages import foreign_note, language_of
 from boustro.text.tokenizers import UNLIKE_CUT
 from boustro.types import Sentence
 from children import CONTEXT
 
 GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        (GERMAN, "German"),
-        ("La entrega llegó muy tarde y no estoy contento con el servicio.", "Spanish"),
-        ("Je ne suis pas content de cette livraison.", "French"),
-        ("Nem vagyok elégedett, és ez a csomag még mindig nem jött meg.", "Hungarian"),
-        ("商品はまだ届いていません。", "Japanese"),
-        ("Посилка ще не прийшла.", "Russian or another language in Cyrillic letters"),
-        ("The parcel came late and the box was broken.", None),
-        ("Ludwig van Beethoven, Oscar de la Renta, Ursula von der Leyen", None),
-        ("Great!", None),
-        ("def main(argv: list[str]) -> int: return len(argv)", None),
-        ("Dyson V11, Bosch Akku GSR 12V-15, IKEA Billy", None),
-        ("", None),
-        ("Wann kommt mein Paket?", "German"),
-        ("Die Rechnung ist falsch.", "German"),
-        ("Er wurde in Vellmar geboren.", "German"),
-        ("Das Gerät läuft nicht mehr.", "German"),
-        ("KANN ICH DAS ZURÜCKSCHICKEN?", "German"),
-        ("Où est ma commande ?", "French"),
-        ("¿Cuándo llega mi pedido?", "Spanish"),
-        ("He works for Die Zeit in Berlin.", None),
-        ("MIT, PER and ES are in the list of K S V", None),
-        ("i m downloading mine right now", None),
-        ("set a ten second timer", None),
-        ("x = [K, S, V]; z = o | a", None),
-        ("என் பார்சல் எங்கே?", "Tamil"),
-        ("আমার টাকা ফেরত দিন", "Bengali"),
-        ("სად არის ჩემი ამანათი?", "Georgian"),
-        ("ፓኬጄ የት ነው", "Ethiopic"),
-        ("Да", "Russian or another language in Cyrillic letters"),
-        ("𝐁𝐨𝐥𝐝 𝐭𝐞𝐱𝐭 𝐡𝐞𝐫𝐞, x ∈ ℝ", None),
-        (r"¯\_(ツ)_/¯", None),
-        ("Der Akku ist nach einer Stunde leer.", "German"),
-        ("Jemand anderes benutzt meinen Zugang.", "German"),
-    ],
-)
-def test_the_language_is_told_by_script_and_function_words(text, language):
-    assert language_of(text) == language
-
-
-def test_a_note_counts_the_texts_in_another_language():
-    assert foreign_note([GERMAN] * 3 + ["The box was broken."] * 3).startswith("3 of 6 texts look German; the package")
-    assert foreign_note([GERMAN] + ["The box was broken."] * 30) == ""
-    assert foreign_note([]) == ""
 
 
 def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tmp_path, capsys, monkeypatch):
@@ -110,18 +61,6 @@ def test_a_note_counts_inputs_and_not_their_sentences(tmp_path, capsys):
     assert [*Tagger.running_texts(sentences[0])] == ["Ich bin zufrieden Das ist gut"]
 
 
-def test_the_predictor_of_columns_warns_once(tmp_path):
-    Classifier("starter-words", "ridge-pool").fit(["It broke.", "It works."], ["a", "b"]).save_pretrained(
-        tmp_path / "m"
-    )
-    predictor = boustro.Predictor(tmp_path / "m")
-    with pytest.warns(UserWarning, match="2 of 2 texts look German"):
-        predictor({"text": [GERMAN] * 2})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        predictor({"text": [GERMAN]})
-
-
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_predict_counts_the_languages_of_all_files_of_a_folder(tmp_path, capsys, monkeypatch, workers):
     monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
@@ -148,26 +87,6 @@ def test_a_folder_that_learned_from_a_language_says_nothing_of_it(tmp_path, how)
         boustro.load(tmp_path / "m").predict([GERMAN])
     with pytest.warns(UserWarning, match="look French"):
         boustro.load(tmp_path / "m").predict(["Je ne suis pas content de cette livraison."])
-
-
-def test_names_alone_answer_none_in_another_language():
-    """Nor do such texts move the names; what is left out is counted, and said once."""
-    names, english = ["delivery", "payment"], [f"My parcel number {n} is late." for n in range(6)]
-    english += [f"I was charged {n} euros twice." for n in range(2, 8)]
-    alone = Classifier.from_labels(names, english)
-    beside = Classifier.from_labels(names, [*english, *[GERMAN, "Wo ist mein Geld geblieben?", "என் பார்சல் எங்கே?"] * 9])
-    assert beside.record["unlabelled"] == len(english)
-    assert (alone.head.body.weight == beside.head.body.weight).all()
-    with pytest.warns(UserWarning, match="1 of 13 texts look German; they have no label"):
-        answers = beside.predict([*english, GERMAN])
-    assert (answers[-1].label, answers[-1].score) == ("", 0.0)
-    assert all(answer.label for answer in answers[1:6])
-    several = Classifier.from_labels(names, english, several=True)
-    with pytest.warns(UserWarning, match="no label"):
-        assert several.predict([GERMAN])[0].labels == ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert Classifier.from_labels(names, english, none=0).predict(GERMAN).label
 
 
 def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_path):
@@ -337,3 +256,15 @@ def test_texts_in_another_language_are_read_by_the_encoder_that_knows_them(insta
         assert main(["fit", "--train", str(data), "--out", str(tmp_path / "n"), "--overwrite"]) == 0
         assert capsys.readouterr().err.count(said) == 1
     assert Classifier.from_labels(labels, texts).encoder_spec == "starter-texts"
+
+
+def test_the_predictor_of_columns_warns_once(tmp_path):
+    Classifier("starter-words", "ridge-pool").fit(["It broke.", "It works."], ["a", "b"]).save_pretrained(
+        tmp_path / "m"
+    )
+    predictor = boustro.Predictor(tmp_path / "m")
+    with pytest.warns(UserWarning, match="2 of 2 texts look German"):
+        predictor({"text": [GERMAN] * 2})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predictor({"text": [GERMAN]})

@@ -21,7 +21,7 @@ from boustro.apps.studies.core import systems
 from boustro.apps.studies.core.cells import CELL_KIND, find_cells
 from boustro.apps.studies.core.options import StudyData
 from boustro.apps.studies.core.run import write_report
-from boustro.apps.studies.report.blocks import EntityText, Section, Table, to_html
+from boustro.apps.studies.report.blocks import EntityText, ExampleSentence, Section, Table, to_html
 from boustro.apps.studies.report.charts import score_dots
 from boustro.apps.studies.report.page import PAGE_DARK, PAGE_LIGHT
 from boustro.metrics.spans import extract_spans, score_entities
@@ -30,7 +30,14 @@ from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
+from boustro.tasks.render import (
+    ALL_COLOURS,
+    as_html,
+    as_text,
+    colours,
+    css_class,
+    word_entities,
+)
 from boustro.types import Entity, Sentence
 
 verdict = REPORT.verdict
@@ -416,3 +423,18 @@ def test_entities_are_shown_by_name_and_colour():
     shown = as_html(text, entities)
     assert "X&amp;Y</small>" in shown and css_class("X&Y") in shown and "Port Lisse" in shown
     assert colours("X&Y") == colours("X&Y") and colours("PER") != colours("LOC")
+
+
+def bare(shown):
+    return re.sub(r"<small>.*?</small>|<[^>]*>", "", shown).replace(" ", "")
+
+
+def test_an_example_of_a_report_tells_nested_and_crossing_entities_once():
+    words = ["Bank", "of", "Port", "Lisse", "fell"]
+    gold = [Entity("ORG", 0, 4), Entity("LOC", 2, 4), Entity("LOC", 4, 5)]
+    answers = [("found", [Entity("ORG", 0, 4, score=0.9)]), ("crossed", [Entity("ORG", 0, 3), Entity("LOC", 2, 4)])]
+    lines = re.findall("<dd dir=auto>(.*?)</dd>", to_html(ExampleSentence("", words, gold, answers)))
+    assert [bare(line) for line in lines] == ["BankofPortLissefell"] * 3
+    assert [line.count("<mark") for line in lines] == [3, 1, 3]
+    assert [line.count('class="missed"') for line in lines] == [0, 2, 1]  # what nothing wrong stands for
+    assert [line.count("wrong") for line in lines] == [0, 0, 1]

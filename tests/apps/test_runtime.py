@@ -169,3 +169,22 @@ def test_sums_are_those_of_one_after_the_other():
         wanted[row] += value
     add_in_order(total, rows, values)
     np.testing.assert_array_equal(total, wanted)
+
+
+TEXTS = ["Ada left Vellmar.", "It rained.", "Ada saw Ada.", "Vellmar fell."]
+NAMES = [[("Ada", "PER"), ("Vellmar", "LOC")], [], [("Ada", "PER"), ("Ada", "PER")], [("LOC", 0, 7)]]
+FAST = {"epochs": 2, "hidden": 8, "cache": False}
+
+
+def test_any_folder_is_opened(tiny_pair, tmp_path):
+    boustro.Tagger(tiny_pair, **FAST).fit(TEXTS, NAMES).save(tmp_path / "ner")
+    boustro.Classifier(tiny_pair, **FAST).fit(TEXTS, ["a", "b", "a", "b"]).save(tmp_path / "topics")
+    assert isinstance(boustro.load(tmp_path / "ner", cache=False), boustro.Tagger)
+    opened = boustro.load(tmp_path / "topics", cache=False)
+    assert isinstance(opened, boustro.Classifier) and opened.predict("Ada left.").label in ("a", "b")
+    (tmp_path / "lm").mkdir()
+    (tmp_path / "lm" / "manifest.json").write_text('{"kind": "backward model"}')
+    with pytest.raises(ValueError, match="a folder of the kind backward model, which boustro fit did not write"):
+        boustro.load(tmp_path / "lm")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        boustro.load(tmp_path / "nowhere")

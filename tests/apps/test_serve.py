@@ -23,10 +23,8 @@ from boustro.apps.serve.app import Service, make_service
 from boustro.apps.serve.http import HttpOptions, ServeLimits
 from boustro.apps.serve.models import find_model, name_folders, open_model
 from boustro.tasks import TASKS, task_class
-from labelled import longer
+from labelled import DATA, INPUTS, longer
 from served import JSON_INPUTS, Puppet, make_folders, plain, same
-from test_calibration import DATA
-from test_tasks import INPUTS
 
 OWN = "http://127.0.0.1:8000"
 TEXTS = ["Ada Brandt left Vellmar.", "", "Okonkwo 🦬 sold\u00a0boats in Lisse.", "שלום Ada"]

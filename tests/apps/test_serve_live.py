@@ -124,13 +124,7 @@ def test_broken_clients_leave_nothing_behind(live):
     address, _, errors = live
     body = json.dumps({"inputs": ["Ada left Vellmar."] * 200}).encode()
     for number in range(60):
-        kinds = [
-            head(len(body)) + body,
-            head(len(body)) + body[:40],
-            head(9, "/v1/embed"),
-            b"\x16\x03\x01\x02",
-            b"GET",
-        ]
+        kinds = [head(len(body)) + body, head(len(body)) + body[:40], head(9, "/v1/embed"), b"\x16\x03\x01\x02", b"GET"]
         connection = raw(address, kinds[number % len(kinds)])
         if number % 2:  # a reset, where the other half is an orderly end
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")

@@ -192,20 +192,6 @@ def test_labels_that_are_none(tiny_pair, labels, message):
         boustro.Tagger(tiny_pair, **FAST).fit(TEXTS, labels)
 
 
-def test_any_folder_is_opened(tiny_pair, tmp_path):
-    boustro.Tagger(tiny_pair, **FAST).fit(TEXTS, NAMES).save(tmp_path / "ner")
-    boustro.Classifier(tiny_pair, **FAST).fit(TEXTS, ["a", "b", "a", "b"]).save(tmp_path / "topics")
-    assert isinstance(boustro.load(tmp_path / "ner", cache=False), boustro.Tagger)
-    opened = boustro.load(tmp_path / "topics", cache=False)
-    assert isinstance(opened, boustro.Classifier) and opened.predict("Ada left.").label in ("a", "b")
-    (tmp_path / "lm").mkdir()
-    (tmp_path / "lm" / "manifest.json").write_text('{"kind": "backward model"}')
-    with pytest.raises(ValueError, match="a folder of the kind backward model, which boustro fit did not write"):
-        boustro.load(tmp_path / "lm")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        boustro.load(tmp_path / "nowhere")
-
-
 def test_a_notebook_shows_entities_in_their_text():
     found = Entities([Entity("PER", 0, 3, "Ada", 0.9)], "Ada <left>.")
     assert found == [Entity("PER", 0, 3, "Ada", 0.9)] and isinstance(found, list)

@@ -74,17 +74,15 @@ def test_a_folder_keeps_the_rule_of_words_that_it_was_trained_by(tagger_folder, 
     assert config.pop("words") == RULE
     (old / "config.json").write_text(json.dumps(config))
     vouch(old)
-    opened = boustro.load(old)
+    opened = boustro.Tagger.from_pretrained(old)
     copied = pickle.loads(pickle.dumps(opened))
     opened.save(tmp_path / "again")
-    for model in (opened, copied, boustro.load(tmp_path / "again")):
+    for model in (opened, copied, boustro.Tagger.from_pretrained(tmp_path / "again")):
         (part,) = model.split(text, "text")
         assert part.example.words == ("Ada", "Brandt,Vellmar", "said", "boats", "cost", ".")
         assert {e.end for e in model.predict(text)} & {10, 11} == set()
-        live = boustro.Live(model)
-        assert {e.end for e in [*live.feed(text), *live.end()]} & {10, 11} == set()
         assert model.read([(text, {"entities": [[0, 3, "PER"]]})])[0].words == part.example.words
-    assert boustro.load(tagger_folder).plan.words == RULE
+    assert boustro.Tagger.from_pretrained(tagger_folder).plan.words == RULE
 
 
 def test_entities_carry_exact_character_offsets(tagger):

@@ -1,0 +1,326 @@
+"""Files of data at the command line: the task found in them, and what is said of them."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import boustro
+from annotated import choice, record, region, span, task
+from boustro import RelationClassifier, Tagger
+from boustro.apps.batch.rows import Columns, read_rows
+from boustro.apps.cli.arguments import guess_task
+from boustro.apps.cli.check import report_files
+from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
+from boustro.apps.cli.generate import _records as prompts_of
+from boustro.apps.cli.main import main
+from boustro.apps.cli.prompt import _records as records_to_prompt
+from boustro.apps.cli.weak import Gazetteer
+from boustro.apps.label.answers import SPANS
+from boustro.apps.label.texts import read_to_label, read_whole
+from boustro.tasks.data import annotations
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.text.documents import WESTERN
+from boustro.text.files import DataFile
+from boustro.types import Sentence
+from labelled import RECORDS, rows
+
+GUESSED = {"embed": "similarity"}
+"""Data that may be for several tasks, and what they are taken for."""
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_task_is_found_in_the_data(name, tmp_path):
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS[name]))
+    assert guess_task(path) == GUESSED.get(name, name)
+
+
+@pytest.mark.parametrize(
+    ("record", "holds"),
+    [
+        ({"text": "a", "label": 0}, True),
+        ({"text": "a", "labels": ["x"]}, True),
+        ({"text": "a", "labels": [[0, 1, "PER"]]}, False),
+        ({"text": "a", "labels": []}, False),
+        ({"text": "a", "tokens": ["a"], "labels": ["O"]}, False),
+        ({"words": ["a"], "tags": ["O"]}, False),
+    ],
+)
+def test_the_columns_say_whether_a_file_holds_texts(record, holds, tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(record))
+    assert (guess_task(tmp_path / "a.jsonl") == "classify") is holds
+
+
+WORDS = "Sentence #,Word,Tag\n1,Ada,B-PER\n1,left,O\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task"),
+    [
+        ("a.csv", 'text,label\n"Ada said ""no"", twice.",x\nMira left.,y\n', "classify"),
+        ("a.tsv", "sentence\tlabel\nAda left.\tx\n", "classify"),
+        ("a.csv", "text,score\nAda left.,1.5\nIt rained.,-2\n", "regress"),
+        ("a.csv", 'sentence1,sentence2,score\nAda left.,"Ada went, too.",4.5\n', "similarity"),
+        ("a.csv", WORDS, "tag"),
+        ("a.tsv", WORDS.replace(",", "\t"), "tag"),
+        ("a.csv", "word,tag\nM\xfcller,B-per\nleft,O\n\nVellmar,B-geo\n", "tag"),
+        ("a.csv", "text;label\nHi there;x\n", "classify"),
+        ("a.csv", 'sep=^\ntext^label\n"Hi;\nthere"^x\n', "classify"),
+        ("a.csv", "sentence,word,label\nIt rained.,It,x\nWe won.,We,y\n", "classify"),
+    ],
+)
+def test_the_task_is_found_in_tables(name, content, task, file):
+    assert guess_task(file(name, content)) == task
+
+
+def test_a_table_with_a_row_a_word_is_answered_and_labelled_by_its_sentences(file):
+    path, words = file("a.csv", WORDS), ("Ada", "left")
+    assert [row.value.words for row in read_rows([str(path)], columns=Columns.of(Tagger))] == [words]
+    (text,) = read_to_label(path, "auto", DataOptions())
+    assert (text.sentence.words, len(text.gold)) == (words, 1)
+
+
+def test_places_in_utf_16_units_are_converted_in_files_and_come_back_as_they_were(tiny_lm, file, tmp_path, capsys):
+    """Two emoji before the names: what is at [3, 13) in characters is at [5, 15) in UTF-16 units."""
+    moved = [{**r, **{key: [n + 5 for n in r[key]] for key in ("head", "tail")}} for r in RECORDS["relation"]]
+    moved = [{**r, "text": f"🚀🚀 {r['text']}"} for r in moved]
+    made = RelationClassifier(str(tiny_lm("llama")), epochs=1, cache=False).fit(RECORDS["relation"])
+    made.save_pretrained(tmp_path / "r")
+    source = file("moved.jsonl", rows(*moved))
+    assert main(["predict", str(tmp_path / "r"), str(source), "--out", str(tmp_path / "out.jsonl")]) == 0
+    assert "note: 4 places given in" in capsys.readouterr().err
+    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert [(r["head"], r["tail"]) for r in found] == [(r["head"], r["tail"]) for r in moved]
+    assert main(["predict", str(tmp_path / "r"), str(source)]) == 0
+    assert "[Ada Brandt head] left [Vellmar tail]" in capsys.readouterr().out
+
+
+def test_the_task_is_guessed_from_several_records(file):
+    named = ({"text": "Rain fell.", "label": label} for label in ("", None, "weather"))
+    assert guess_task(file("a.jsonl", "".join(f"{json.dumps(record)}\n" for record in named))) == "classify"
+    topics = '{"text": "It is late.", "label": []}\n{"text": "It broke.", "label": ["delivery", "quality"]}\n'
+    assert guess_task(file("b.jsonl", topics)) == "classify"
+    assert guess_task(file("c.jsonl", '{"text": "Ada left.", "label": [[0, 3, "PER"]]}\n')) == "tag"
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+NOTED = [
+    ("a.csv", "text,label\nGrüße für 5 €,a\nplain,b\n", "cp1252", 1),
+    ("a.csv.gz", "text,label\nGrüße für 5 €,a\n„zwei“,b\n", "cp1252", 2),
+    ("a.txt", "one\ncafé", "latin1", 0),  # cut off within é, as UTF-8 has it: the only byte that is not ASCII
+    ("a.txt", "one\nthe café\n", "latin1", 1),
+    ("a.conll", "Müller B-PER\nging O\n", "latin1", 1),
+    ("a.jsonl", '{"text": "Grüße"}\n', "cp1252", 0),  # JSON and CoNLL-U are UTF-8
+    ("a.csv", "text,label\nПривет мир,a\n", "cp1251", 0),
+    ("a.csv", "text,label\n日本語のテキスト,a\n", "shift-jis", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "encoding", "noted"), NOTED, ids=range(len(NOTED)))
+def test_windows_1252_is_read_with_a_note(tmp_path, name, content, encoding, noted):
+    coded = content.encode(encoding)
+    path = write(tmp_path / name, gzip.compress(coded) if name.endswith("gz") else coded)
+    notes = []
+    try:
+        rows = [row for row in read_rows([str(path)], notes=notes) if row is not None]
+        problems = "".join(row.problem for row in rows)
+    except ValueError as error:
+        problems = str(error)
+    assert [n.what for n in notes] == [WESTERN] * noted and ("is not UTF-8" in problems) == (not noted)
+    if noted and path.suffix != ".conll":
+        said = "".join(str(row.value["text"] if isinstance(row.value, dict) else row.value) for row in rows)
+        assert "€" in said or "café" in said
+
+
+@pytest.mark.parametrize("given", ["text,label\nHi,a\n", '{"text": "Hi", "label": "a"}\n', "message;label\nHi;a\n"])
+def test_labelled_texts_are_read_from_a_stream(given, tmp_path, capsys):
+    """Of a stream the task is not found, because it can be read only once."""
+    pipe, named = tmp_path / "pipe", ["--text-column", "message"] if ";" in given else []
+    os.mkfifo(pipe)
+    Thread(target=pipe.write_text, args=(given,)).start()
+    assert main(["check", str(pipe), "--task", "classify", *named]) == 0
+    assert "1 texts, 1 words" in capsys.readouterr().out
+    assert guess_task(pipe) == "tag" and "pipe is read only once" in capsys.readouterr().err
+
+
+ANNOTATED = [
+    ("Ada met Brandt .".split(), "B-PER O B-PER O".split()),
+    ("Brandt sold umbrellas .".split(), None),
+    ("Nobody reads the bulletin in Lisse .".split(), "O O O O O B-LOC O".split()),
+    ("Vellmar closes on Mondays .".split(), None),
+]
+PARTLY = [{"words": w, "tags": t, "document": "first" if n < 3 else "second"} for n, (w, t) in enumerate(ANNOTATED)]
+
+
+def test_sentences_without_labels_are_context_and_have_no_score(tiny_pair, tmp_path, capsys):
+    file = tmp_path / "partly.jsonl"
+    file.write_text(rows(*PARTLY))
+    how = ["--encoder", tiny_pair, "--epochs", "2", "--no-cache"]
+    assert main(["fit", "--train", str(file), *how, "--out", str(tmp_path / "ner")]) == 0
+    assert "2 sentences without labels, read as context only" in capsys.readouterr().err
+    assert main(["check", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "2 sentences, 11 words, 2 documents" in said and "2 sentences without labels, read as context only" in said
+    assert main(["evaluate", str(tmp_path / "ner"), str(file), "--no-cache"]) == 1
+    assert f"{file}:2: 4 words without labels" in capsys.readouterr().err
+
+
+DOCUMENTS = ["It rained. Ada  left. Nobody knew.", "Nothing here.", "Ada left. So did Brandt."]
+
+
+def shown(sentences):
+    return [(" ".join(s.words), s.tags, s.document) for s in sentences]
+
+
+def test_a_labelled_sentence_is_put_into_the_first_document_that_has_it():
+    ada = Sentence(("Ada", "left."), ("B-PER", "O"), document="mine", where="a.conll:3")
+    found, counts = in_documents([ada], DOCUMENTS)
+    assert shown(found) == [
+        ("It rained .", None, "text 1"),
+        ("Ada left.", ("B-PER", "O"), "text 1"),  # its own words
+        ("Nobody knew .", None, "text 1"),
+    ]
+    assert counts == {AROUND: 2, NOT_FOUND: 0} and found[1].where == "a.conll:3"
+
+
+def test_each_is_placed_once_and_none_is_lost():
+    first, second = (Sentence(("Ada", "left", "."), (tag, "O", "O")) for tag in ("B-PER", "O"))
+    other = Sentence(("Ada", "came", "."), ("B-PER", "O", "O"), document="d")
+    found, counts = in_documents([first, other, second], DOCUMENTS)
+    assert [s.tags and s.tags[0] for s in found] == [None, "B-PER", None, "O", None, "B-PER"]
+    assert [s.document for s in found] == ["text 1"] * 3 + ["text 3"] * 2 + ["d"]
+    assert counts == {AROUND: 3, NOT_FOUND: 1}
+
+
+def test_documents_from_the_command_line(tiny_pair, tmp_path, capsys):
+    train, texts = tmp_path / "train.jsonl", tmp_path / "texts.txt"
+    train.write_text(rows({"words": ["Ada", "left", "."], "tags": ["B-PER", "O", "O"]}))
+    texts.write_text("\n".join(DOCUMENTS))
+    how = ["--train", str(train), "--documents", str(texts), "--encoder", tiny_pair, "--epochs", "1", "--no-cache"]
+    assert main(["fit", *how, "--out", str(tmp_path / "ner")]) == 0
+    said = capsys.readouterr().err
+    assert f"2 {AROUND}" in said and NOT_FOUND not in said
+    record = boustro.Tagger.from_pretrained(tmp_path / "ner").record
+    assert record["train"]["sentences"] == 3 and record["train"]["labelled"] == 1
+    assert main(["fit", "--task", "regress", *how, "--out", str(tmp_path / "topics")]) == 2
+    assert "--documents is for taggers and for classifiers of texts" in capsys.readouterr().err
+
+
+def test_a_sentence_without_labels_has_no_gold_on_the_labelling_page(tmp_path, capsys):
+    file = tmp_path / "partly.jsonl"
+    file.write_text(rows(*PARTLY))
+    texts = read_to_label(file, "auto", DEFAULT_OPTIONS)
+    assert [text.gold is None for text in texts] == [False, True, False, True]
+    assert "context" not in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--train needs labelled sentences"):
+        SPANS.examples(file, DEFAULT_OPTIONS)
+
+
+def test_documents_are_counted_and_near_duplicates_left_out(tmp_path, tiny_tokenizer, file, capsys):
+    one, other = (" ".join(f"{start}{n}" for n in range(60)) for start in "ab")
+    words = ["lab", "tokenize", str(file("t.json", json.dumps([{"body": text} for text in (one, other, one, one)])))]
+    words += ["--tokenizer", str(tiny_tokenizer), "--workers", "1", "--out"]
+    assert main([*words, str(tmp_path / "none")]) == 1 and "found: body" in capsys.readouterr().err
+    words.insert(2, "--text-key=body")
+    assert main([*words, str(tmp_path / "all")]) == 0 and "4 documents" in capsys.readouterr().out
+    assert main([*words, str(tmp_path / "few"), "--near-duplicates", "0.8"]) == 0
+    said = capsys.readouterr().out
+    assert "2 documents" in said and "2 near-duplicates left out" in said
+
+
+def test_a_stream_is_not_read_twice(tmp_path, capsys):
+    os.mkfifo(pipe := tmp_path / "pipe")
+    assert main(["lab", "tokenize", str(pipe), "--out", str(tmp_path / "shards"), "--train-tokenizer", "300"]) == 1
+    assert "is a stream, and --train-tokenizer reads the corpus twice" in capsys.readouterr().err
+
+
+def test_what_is_no_text_is_named_by_commands(tmp_path, capsys):
+    (path := tmp_path / "train.csv").write_bytes(b"%PDF-1.7\n")
+    with pytest.raises(ValueError, match=r"train.csv: this is .*PDF"):
+        list(read_rows([str(path)]))
+    for words in ([], ["--task", "classify"], ["--task", "qa"]):
+        assert main(["check", str(path), *words]) == 1 and "this is a PDF" in capsys.readouterr().out
+    assert main(["fit", "--train", str(path), "--out", str(tmp_path / "out")]) == 1
+    assert "this is a PDF" in capsys.readouterr().err
+
+
+def test_numbers_of_a_row_keep_their_spelling(tagger_folder, file, capsys):
+    line = '{"text": "", "a": 1.10, "b": [1E5, -0, 1e400, 1.000000000000000005]}'
+    assert main(["predict", str(tagger_folder), str(file("a.jsonl", line)), "--format", "jsonl", "--quiet"]) == 0
+    assert capsys.readouterr().out == f'{line[:-1]}, "entities": []}}\n'
+
+
+def test_the_task_is_found_in_named_columns(file):
+    assert guess_task(file("a.csv", "message,topic\nAda left.,news\n"), ["message"], "topic") == "classify"
+    assert guess_task(file("b.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n"), ["left", "right"], "how") == "pair"
+
+
+@pytest.mark.parametrize(
+    ("records", "wanted"),
+    [
+        ([task(region(9, 19, "PER")), task()], "tag"),
+        ([record(ner=[span(9, 19, "PER")])], "tag"),
+        ([task() | {"annotations": []}, task(region(9, 19, "PER"))], "tag"),  # the first one is not annotated
+        ([task({**region(9, 19, "PER"), "type": "hypertextlabels", "value": {"hypertextlabels": ["PER"]}})], "tag"),
+        ([task(choice("news"))], "classify"),
+        ([record(topic="news")], "classify"),
+    ],
+)
+def test_the_task_is_found_in_exports(records, wanted, file):
+    assert guess_task(file("e.json", json.dumps(records))) == wanted
+
+
+def test_check_counts_what_an_export_has_without_a_label(file):
+    (report,) = report_files([file("f.json", json.dumps([task(choice("news")), task(choice())]))], task="classify")
+    assert report.notices == {annotations.LABELLESS: 1}
+
+
+NAMED, CONLL = ("Ada\tPER\n", "Lisse\tLOC\n"), ("Ada B-PER\nleft O\n\n", "Lisse B-LOC\nslept O\n")
+JOINED = {
+    "gazetteer": ("a.tsv", NAMED, lambda path: Gazetteer.read(path).entities("Ada, Lisse")),
+    "texts to label": ("a.conll", CONLL, lambda path: [t.sentence for t in read_to_label(path, "auto", DataOptions())]),
+    "texts to tag": ("a.txt", ("Ada left.\n\nIt rained.\n", "Lisse slept.\n"), lambda path: read_rows([str(path)])),
+    "columns to tag": ("a.conll", CONLL, lambda path: read_rows([str(path)])),
+}
+
+
+@pytest.mark.parametrize("reader", JOINED)
+def test_marks_between_joined_files_are_no_text(reader, file):
+    name, parts, read = JOINED[reader]
+    plain, marked = (list(read(file(name, "".join(mark + part for part in parts)))) for mark in ("", "\ufeff"))
+    assert marked == plain and len(plain) > 0
+
+
+TEXTS_OF = {
+    "predict": lambda path: [row.value["text"] for row in read_rows([str(path)]) if row],
+    "generate": lambda path: [dict(r)["text"] for batch in prompts_of(DataFile(path), ("text",)) for _, r in batch],
+    "prompt": lambda path: [record["text"] for batch in records_to_prompt(DataFile(path)) for _, record in batch],
+    "label": lambda path: [text.text for text in read_whole(path, "auto")],
+}
+
+
+@pytest.mark.parametrize("command", TEXTS_OF)
+def test_json_is_read_as_what_it_is_and_columns_are_no_texts(command, file):
+    records = [{"text": 'Ada "left", 🚒', "label": "x"}, {"text": "It\nrained; <b>", "label": "y z"}]
+    forms = {"a.txt": rows(*records), "a.json": json.dumps(records), "a.jsonl": json.dumps(records, indent=2)}
+    forms |= {"a": "\n".join(json.dumps(record, indent=2) for record in records)}
+    for name, content in forms.items():
+        path = file(name, content)
+        assert TEXTS_OF[command](path) == [record["text"] for record in records] and guess_task(path) == "classify"
+    columns = b"Ada B-PER\nleft O\n"
+    words = [file("a.conll", columns), file("a.iob2.gz", gzip.compress(columns)), file("b.txt", columns)]
+    for path in words:
+        if command == "predict":  # it reads the words
+            assert [row.value.words for row in read_rows([str(path)]) if row] == [("Ada", "left")]
+        else:
+            with pytest.raises(ValueError, match=r"words in columns|CoNLL columns|not a JSON"):
+                TEXTS_OF[command](path)

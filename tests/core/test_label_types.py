@@ -1,0 +1,94 @@
+"""Entities by what their types are called: `Tagger.from_labels`, `predict --types` and `redact --types`."""
+
+import numpy as np
+import pytest
+
+from boustro import Tagger
+from boustro.tasks.label_types import DescribedStates, kind_names
+from boustro.tasks.labellings.tags import NamedTypes
+from boustro.types import Sentence
+
+TYPES = {"politician": "", "party": "a political party", "law": "an act or a treaty", "city": ""}
+TEXT = "Jonas Brandt led the Christian Liberal Party in Lisbon."
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return Tagger.from_labels(TYPES)
+
+
+def found(entities):
+    return [(e.label, e.text) for e in entities]
+
+
+def test_names_have_the_types_that_suit_them(tagger):
+    assert tagger.types == sorted(TYPES)
+    assert found(tagger.predict(TEXT)) == [
+        ("politician", "Jonas Brandt"),
+        ("party", "Christian Liberal Party"),
+        ("city", "Lisbon"),
+    ]
+    assert found(tagger.predict("The Paris Agreement was signed."))[0] == ("law", "Paris Agreement")
+
+
+def test_names_of_other_kinds_are_no_entities():
+    alone = Tagger.from_labels(["city"])
+    assert found(alone.predict(TEXT)) == [("city", "Lisbon")] and alone.types == ["city"]
+    assert found(Tagger.from_labels(["PER", "MISC"]).predict(TEXT)) == [("PER", "Jonas Brandt")]
+
+
+def test_few_labels_never_harm_what_types_are_called():
+    labelled = {TEXT: [("Jonas Brandt", "politician"), ("Lisbon", "city")], "It rained.": []}
+    model = Tagger().fit(list(labelled), list(labelled.values()))
+    assert "what the types are called" in model.record["head_choice"] and model.record["types_by_name"] >= 50
+    text = "Maria Okafor, the prime minister, flew to Oslo."
+    assert model.predict(text) == Tagger.from_labels(["city", "politician"]).predict(text)
+    asked = Tagger(head="ridge").fit(list(labelled), list(labelled.values()))
+    assert "types_by_name" not in asked.record
+
+
+def test_a_folder_answers_as_what_was_saved(tagger, tmp_path):
+    tagger.save(tmp_path / "types")
+    opened = Tagger.from_pretrained(tmp_path / "types")
+    assert opened.predict(TEXT) == tagger.predict(TEXT) and opened.types == tagger.types
+    assert {e.label for e in opened.predict(TEXT, threshold=0.01)} <= set(TYPES)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([], "give one at least"),
+        (["a", "3"], "say nothing of what they mean"),
+        (["law", "law"], "given twice"),
+        ({"law": 3}, "not a string"),
+    ],
+)
+def test_types_that_cannot_be_read_are_refused(labels, said):
+    with pytest.raises(ValueError, match=said):
+        Tagger.from_labels(labels)
+
+
+def test_a_name_goes_on_to_the_noun_of_its_type():
+    labelling = NamedTypes("named", ["O", "B-election", "B-PLACE", "I-election", "I-PLACE"], ["PLACE"])
+    words = ("The", "1952", "Vellmar", "general", "elections", "in", "Lisse")
+    ids, scores = np.array([0, 0, 2, 0, 0, 0, 2]), np.full(7, 0.9)
+    assert [(e.label, e.start, e.end) for e in labelling.read((ids, scores), Sentence(words)).entities] == [
+        ("election", 1, 5)
+    ]
+
+
+def test_a_company_is_narrower_than_an_organisation():
+    assert kind_names("company") == ("company",) and "ORG" in kind_names("organisation")
+
+
+def test_rounding_to_bytes_does_no_harm_near_the_mean(tmp_path):
+    rng = np.random.default_rng(1)
+    mean = 1000 * rng.normal(size=30).astype(np.float32)
+    states = DescribedStates(rng.normal(size=(8, 30)).astype(np.float32), rng.normal(size=8).astype(np.float32))
+    states.save(tmp_path / "states", mean, {})
+    opened = DescribedStates.load(tmp_path / "states")
+    x = mean + rng.normal(size=30).astype(np.float32)
+    assert np.allclose(opened.map @ x + opened.bias, states.map @ x + states.bias, atol=0.1)
+    (tmp_path / "states" / "states.safetensors").write_bytes(b"")
+    with pytest.raises(ValueError, match="states"):
+        DescribedStates.load(tmp_path / "states")
