@@ -34,8 +34,8 @@ import tyro
 
 import boustro
 from boustro.apps.label.answers import AnswerFile
-from boustro.apps.label.incremental import Order
 from boustro.apps.label.named_types import guess_types
+from boustro.apps.label.pool import Order
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import Point, is_due
 from boustro.apps.label.taggers import measure as measure_live

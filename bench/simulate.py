@@ -39,7 +39,8 @@ from boustro.apps.drawing import (
     text,
     ticks,
 )
-from boustro.apps.label.incremental import LiveTagger, Order, SentencePool
+from boustro.apps.label.incremental import LiveTagger
+from boustro.apps.label.pool import Order, SentencePool
 from boustro.apps.label.taggers import TrainingAnswers
 from boustro.apps.label.vectors import VectorReader, WordVectors, vector_source
 from boustro.encoders.options import Context

@@ -59,7 +59,7 @@ STANDING = {
     """,
     "types with two homes": "Reader Writer",
     "modules over 500 lines": """
-        apps.label.incremental apps.live.redactor apps.serve.app
+        apps.live.redactor
     """,
     "functions over 60 lines": """
         apps.batch.redact:redact

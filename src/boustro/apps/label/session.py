@@ -22,7 +22,8 @@ import numpy as np
 
 from boustro.apps.label.answers import SPANS, Annotation, AnswerFile, LabelMode, SessionState, check_label
 from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
-from boustro.apps.label.incremental import ORDERS, LiveTagger, LiveTopics, Order, SentencePool
+from boustro.apps.label.incremental import LiveTagger, LiveTopics
+from boustro.apps.label.pool import ORDERS, Order, SentencePool
 from boustro.apps.label.texts import TextToLabel
 from boustro.apps.label.vectors import Start, WordVectors
 from boustro.choose import choose
