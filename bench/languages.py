@@ -17,6 +17,10 @@ type in some draws (`boustro fewshot`) and of the first sentences of the trainin
 first sentences of dev; then taggers that learned from English alone: their F1 on the types that both sets have, and
 the share of the words of persons and places, and of all other words, that some name of theirs covers.
 
+    python bench/languages.py redact languages/*/dev.txt conll2003/dev.txt --thresholds 0.3 0.1
+
+What a redactor masks of the first sentences: of the words of persons and places, and of those that are in no name.
+
     pip install sklearn-crfsuite
     boustro lab language --text raw.jsonl --train train.conll --dev dev.conll --out swahili
     python bench/languages.py pair --folder swahili --train train.conll --dev dev.conll
@@ -40,12 +44,15 @@ import numpy as np
 import tyro
 
 from boustro import Classifier, Tagger
+from boustro.apps.live.redactor import open_tagger
 from boustro.metrics.score import reliability
 from boustro.metrics.spans import score_entities
+from boustro.names import LANGUAGES_TAGGER
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import entities_to_bio, gold_entities, tags_to_entities
 from boustro.types import Sentence
 from gpt2_pair import boustro
+from names import KIND_OF, marked
 
 LONGEST, AROUND = 4, (-2, -1, 1, 2)
 GERMAN_NAMES = {
@@ -211,6 +218,37 @@ def transferred(tagger: Tagger, sentences: list[Sentence]) -> str:
     return f"F1 {score_entities(*kept).f1:5.1f} ({', '.join(sorted(shared))}); covered {shares}"
 
 
+def redact(
+    sets: tyro.conf.Positional[tuple[Path, ...]],
+    tagger: str = LANGUAGES_TAGGER,
+    thresholds: tuple[float, ...] = (0.3, 0.2, 0.1, 0.05),
+    sentences: int = 500,
+) -> None:
+    """Print what a redactor masks."""
+    for path in sets:
+        gold, shares = marked(path)[:sentences], []
+        kinds = [entity_kinds(sentence) for sentence in gold]
+        for threshold in thresholds:
+            careful = open_tagger(tagger, ["PERSON", "PLACE", "ORGANISATION"], threshold)
+            masked = [
+                {n for e in row if e.label in ("PERSON", "PLACE", "ORGANISATION") for n in range(e.start, e.end)}
+                for row in careful.predict([Sentence(s.words) for s in gold])
+            ]
+            hits = [(kind, n in row) for own, row in zip(kinds, masked, strict=True) for n, kind in enumerate(own)]
+            wanted, plain = ([hit for kind, hit in hits if kind == which] for which in ("PERSON", ""))
+            shares.append(f"{threshold}: {100 * np.mean(wanted):5.1f} / {100 * np.mean(plain):4.1f}")
+        print(f"{path.parent.name:20} {' | '.join(shares)}", flush=True)
+
+
+def entity_kinds(sentence: Sentence) -> list[str]:
+    """Of each word PERSON where it is in the name of a person or a place, "" where it is in none, else OTHER."""
+    found = [""] * len(sentence.words)
+    for e in gold_entities(sentence):
+        is_wanted = {"PERSON", "PLACE"} & {KIND_OF.get(label, label) for label in (e.label, e.label.removesuffix("S"))}
+        found[e.start : e.end] = ["PERSON" if is_wanted else "OTHER"] * (e.end - e.start)
+    return found
+
+
 def pair(
     folder: Path,
     train: Path,
@@ -291,4 +329,4 @@ def shape(word: str) -> str:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"topics": topics, "names": names, "pair": pair})
+    tyro.extras.subcommand_cli_from_dict({"topics": topics, "names": names, "redact": redact, "pair": pair})

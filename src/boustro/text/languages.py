@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from boustro.names import LANGUAGES, SHIPPED_SENTENCES, languages_file
+from boustro.names import LANGUAGES, LANGUAGES_TAGGER, SHIPPED_SENTENCES, SHIPPED_TAGGER, languages_file
 from boustro.text.words import join_words
 
 FUNCTION_WORDS = {
@@ -174,6 +174,9 @@ IN_NAMES = frozenset(
 OWN = {name: frozenset(words.split()) for name, words in FUNCTION_WORDS.items()}
 STRONG = {n: {w for w in words if len(w) > 1 or w > "z"} - ENGLISH - IN_NAMES for n, words in OWN.items()}
 """Those that neither English nor names have, nor code, whose names are single letters."""
+ALSO_NAMES = frozenset("ada ana anda dar dia ella elle essa hans jen jo mal meg mia mina nas nella ole ott una".split())
+SMALL_WORDS = frozenset().union(*OWN.values()) - ENGLISH - ALSO_NAMES
+"""Function words of other languages, in small letters, without those that some people are called."""
 SCRIPTS = {
     "CYRILLIC": "Russian or another language in Cyrillic letters",
     "ARABIC": "Arabic",
@@ -207,7 +210,10 @@ UNANSWERED = (
     f"{INSTALL} reads them, none=0 (--none 0) labels all, and about 60 labels in that language help (see: boustro help "
     "languages)"
 )
-SWITCHED = f"{LANGUAGES} reads them, in place of {SHIPPED_SENTENCES}"
+MISSED_NAMES = (
+    f"the package's models read English, and miss names there; the tagger {LANGUAGES_TAGGER} finds them (pip install "
+    "'boustro[languages]')"
+)
 
 
 def language_of_words(words: Sequence[str]) -> str | None:
@@ -346,7 +352,16 @@ def foreign_note(texts: Iterable[str]) -> str:
 def sentence_encoder(texts: Iterable[str]) -> tuple[str, dict[str, int]]:
     """The encoder of whole texts where nobody names one, and notices of texts in other languages: that of the package,
     or where it does not read these, the one of many languages, if it is installed."""
+    return _suited(texts, SHIPPED_SENTENCES, LANGUAGES, ADVICE)
+
+
+def names_tagger(texts: Iterable[str]) -> tuple[str, dict[str, int]]:
+    """The tagger of names where nobody names one, as `sentence_encoder`."""
+    return _suited(texts, SHIPPED_TAGGER, LANGUAGES_TAGGER, MISSED_NAMES)
+
+
+def _suited(texts: Iterable[str], ours: str, other: str, advice: str) -> tuple[str, dict[str, int]]:
     installed = languages_file() is not None
-    found = ForeignTexts(advice=SWITCHED if installed else ADVICE)
+    found = ForeignTexts(advice=f"{other} reads them, in place of {ours}" if installed else advice)
     found.add(texts)
-    return LANGUAGES if installed and found.notices else SHIPPED_SENTENCES, found.notices
+    return other if installed and found.notices else ours, found.notices

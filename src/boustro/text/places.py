@@ -19,6 +19,7 @@ from typing import Annotated
 from boustro.choose import nearest
 from boustro.names import (
     LANGUAGES,
+    LANGUAGES_TAGGER,
     LARGE,
     NAMES,
     SHIPPED_TAGGER,
@@ -51,10 +52,10 @@ class Place:
 
 
 def packaged_tagger(name: str) -> Path | None:
-    """The folder of a tagger of the package, where a name means that: `starter-names` and `starter-large` do, and
-    `names` unless a folder that `boustro fit` wrote has that name here, for `boustro predict names` must go on from
-    `fit --out names`."""
-    if name not in (SHIPPED_TAGGER, LARGE, NAMES):
+    """The folder of a tagger of the package, where a name means that: `starter-names`, `starter-large` and
+    `languages-names` do, and `names` unless a folder that `boustro fit` wrote has that name here, for `boustro predict
+    names` must go on from `fit --out names`."""
+    if name not in (SHIPPED_TAGGER, LARGE, LANGUAGES_TAGGER, NAMES):
         return None
     is_here = (Path(name) / MANIFEST).is_file()
     if is_here:
@@ -151,7 +152,7 @@ def _check_on_hub(part: str) -> None:
     kind, _, named = part.rpartition(":")
     bare, _, revision = named.partition("@")
     is_lm = kind.partition(":")[0] in ("", "lm", "masked", "backward", "unmasked", "repeated", "sentences")
-    is_ours = bare == LANGUAGES or is_shipped(part)
+    is_ours = bare in (LANGUAGES, LANGUAGES_TAGGER) or is_shipped(part)
     if not is_lm or not bare.strip() or is_ours or Path(part).exists() or Path(expand_home(bare)).exists():
         return
     if not HUB_NAME.fullmatch(bare):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from boustro.choose import lazy, suggestion
-from boustro.names import NAMES, SHIPPED_TAGGER
+from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError
 from boustro.store import MANIFEST
 
@@ -254,6 +254,9 @@ THRESHOLD = 0.03
 """How probable it is at least that a word is in a name, for a redactor to remove it. The rule: in steps of 0.005 the
 highest at which the package's tagger marks 97.5% of the words of persons, places and organisations, on average over
 five kinds of text (`bench/names.py redact`). There 7% of the other words are marked; at 0.5 it marks 88% and 2%."""
+LANGUAGES_THRESHOLD = 0.1
+"""That of `languages-names`, in steps of 0.05 the highest that marks 95% of the words of persons and places in four
+kinds of English text; 10% of the words in no name. In five other languages it marks 85 to 98%, and 7 to 15%."""
 _opened: dict[tuple[Path, int], Any] = {}
 _opening = threading.Lock()  # two requests that come first would load the models twice
 
@@ -283,7 +286,8 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
         return tagger
     if not hasattr(tagger, "with_threshold"):
         raise OptionError("a threshold is for a Tagger of Boustro; remove it")
-    own = THRESHOLD if tagger.threshold is None else tagger.threshold
+    by_default = LANGUAGES_THRESHOLD if _is_packaged(tagger, LANGUAGES_TAGGER) else THRESHOLD
+    own = by_default if tagger.threshold is None else tagger.threshold
     names = [label for label in labels if label.upper() in OF_NAMES]
     return tagger.with_threshold(own if threshold is None else threshold, labels, names)
 
@@ -490,10 +494,10 @@ def check_labels(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
     return frozenset(labels)
 
 
-def _is_packaged(tagger: Any) -> bool:
-    """Whether it is the tagger of the package, which was not trained on sentences."""
-    data = getattr(tagger, "record", {}).get("train", {})
-    return getattr(tagger, "encoder_spec", "") == SHIPPED_TAGGER and data.get("name") == NAMES
+def _is_packaged(tagger: Any, *names: str) -> bool:
+    """Whether it is a tagger of the package, by default any, which was not trained on sentences."""
+    names, data = names or (SHIPPED_TAGGER, LANGUAGES_TAGGER), getattr(tagger, "record", {}).get("train", {})
+    return getattr(tagger, "encoder_spec", "") in names and data.get("name") == NAMES
 
 
 class Restorer:

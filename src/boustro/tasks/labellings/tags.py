@@ -17,6 +17,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
 from boustro.tasks.labellings.base import Labelling, UnitsOf
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.text.languages import MISSED_NAMES, SMALL_WORDS
 from boustro.types import Entity, Sentence
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ NOUN_WITHIN = 2
 
 def may_be_name(word: str) -> bool:
     """Whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
-    return any(map(str.isalpha, word)) and (word.lower() not in CLOSED_WORDS or (len(word) > 1 and word.isupper()))
+    is_closed = word in SMALL_WORDS or word.lower() in CLOSED_WORDS
+    return any(map(str.isalpha, word)) and (not is_closed or (len(word) > 1 and word.isupper()))
 
 
 def without_lone_words(
@@ -114,6 +116,9 @@ def without_lone_words(
 class NameLabelling(TagLabelling):
     """Names that a network found in English, with what belongs to them: a title before a person's name, and what an
     institution is of or for."""
+
+    missed = MISSED_NAMES
+    """What is said of texts in another language."""
 
     def __init__(self, scheme: str, labels: Sequence[str]) -> None:
         super().__init__("bio", labels)
