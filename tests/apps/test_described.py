@@ -51,7 +51,7 @@ def test_a_sink_at_the_first_position_is_seen(lm, monkeypatch):
         return [own] * 5
 
     encoder = load_encoder(str(lm), layers="last", dtype="float32")
-    monkeypatch.setattr(encoder, "_states", lambda input_ids, **_: states(input_ids))
+    monkeypatch.setattr(encoder.body, "states", states)
     found = described._measure(encoder)
     assert found["none"].sink > 100 > 2 > found["<|begin_of_text|>"].sink
     assert found["none"].distance > 0.1 and found["<|begin_of_text|>"].distance < 0.01

@@ -26,7 +26,8 @@ from boustro.encoders.reading import select
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.models import bert as own_bert
 from boustro.models import llama
-from boustro.models.llama import FEW_PIECES, KeyValues, LlamaStates, llama_config
+from boustro.models.body import find_own
+from boustro.models.llama import FEW_PIECES, KeyValues
 from boustro.store import write_folder
 from boustro.types import Sentence
 
@@ -333,8 +334,8 @@ def our_llama(tiny_tokenizer, tmp_path_factory):
 @pytest.mark.bf16
 def test_an_lm_of_ours_has_the_states_of_transformers_without_it(our_llama, layers):
     encoder, theirs = (load_encoder(str(our_llama), layers, dtype="float32", cache=False) for _ in range(2))
-    assert type(encoder.new_cache()) is KeyValues and type(theirs.model).__name__ == "LlamaModel"
-    assert type(theirs.new_cache()) is DynamicCache
+    assert type(encoder.body.new_cache()) is KeyValues and type(theirs.model).__name__ == "LlamaModel"
+    assert type(theirs.body.new_cache()) is DynamicCache
     assert encoder.identity() == theirs.identity() and encoder.num_parameters == theirs.num_parameters
     for one, other in zip(encoder.encode(SENTENCES * 3), theirs.encode(SENTENCES * 3), strict=True):
         np.testing.assert_allclose(one[0], other[0], rtol=1e-5, atol=2e-5)
@@ -366,15 +367,13 @@ def test_states_are_compared_one_by_one_whatever_the_largest_of_them_is(moved, d
 
 @pytest.mark.bf16
 def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
-    config = llama_config(str(our_llama))
-    assert config is not None
-    exact, rounded = (
-        LlamaStates(str(our_llama), config, 3, d, torch.device("cpu")) for d in (torch.float32, torch.bfloat16)
-    )
-    ids = torch.arange(43)[None] % config.vocab_size
-    whole, cache, parts = exact(ids), KeyValues(), []
+    found = find_own(str(our_llama))
+    bodies: list[Any] = [found.load(dtype, torch.device("cpu")) for dtype in (torch.float32, torch.bfloat16)]
+    exact, rounded = bodies
+    ids = torch.arange(43)[None] % exact.embeddings.shape[0]
+    whole, cache, parts = exact.states(ids), rounded.new_cache(), []
     for part in ids.split([FEW_PIECES + 4, 3, FEW_PIECES + 4], dim=1):
-        parts.append(rounded(part, cache))
+        parts.append(rounded.states(part, cache=cache))
     assert [states[-1].dtype for states in parts] == [torch.bfloat16, torch.float32, torch.bfloat16]
     for layer, states in enumerate(whole):
         joined = torch.cat([part[layer].float() for part in parts], 1)
@@ -400,7 +399,7 @@ def with_config(source: Path, folder: Path, config: dict) -> str:
 
 
 def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):
-    assert llama_config(str(our_llama)) is not None
+    assert find_own(str(our_llama)).config
     config = json.loads((our_llama / "config.json").read_text("utf-8"))
     rotation = {"rope_theta": 1e4, "rope_type": "default"}
     changes: list[dict[str, Any]] = [
@@ -412,10 +411,10 @@ def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_tran
         {"model_type": None},
     ]
     folders = [with_config(our_llama, tmp_path / str(n), config | change) for n, change in enumerate(changes)]
-    assert [llama_config(folder) for folder in folders] == [None] * len(changes)
+    assert [find_own(folder).config for folder in folders] == [None] * len(changes)
     with pytest.raises(ValueError, match="would be left out"):
         load_encoder(folders[0])
-    assert llama_config("gpt2") is None
+    assert find_own("gpt2").config is None
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
@@ -439,11 +438,11 @@ def test_settings_that_a_config_lacks_have_the_defaults_of_transformers(kind, ou
     assert len(lacking) <= len(config) - 5
     rotation = {"rope_theta": 10000.0, "rope_scaling": None} if kind == "llama" else {}
     spec = with_config(source, tmp_path / "made", lacking | rotation)
-    assert getattr(module, f"{kind}_config")(spec) is not None
+    assert find_own(spec).config
     how = {"dtype": "float32", "cache": False}
     spec = f"masked:{spec}" if kind == "bert" else spec
     encoder, plainly = (load_encoder(spec, "all", **how) for _ in range(2))
-    assert plainly.model and not plainly.plain and encoder.plain
+    assert plainly.model is plainly.body.model and not encoder.body.model
     for one, other in zip(encoder.encode(SENTENCES), plainly.encode(SENTENCES), strict=True):
         np.testing.assert_allclose(one[0], other[0], rtol=1e-5, atol=2e-5)
 

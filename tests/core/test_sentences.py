@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,15 +10,19 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import boustro
-from boustro.encoders import lm, sentences, transformer
+from boustro import store
+from boustro.encoders import sentences, transformer
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.sentences import CUT_TEXTS
 from boustro.encoders.spec import Spec, load_encoder, open_encoder, with_cache
 from boustro.heads.lda_pool import _logistic
 from boustro.heads.options import TextOptions
 from boustro.heads.registry import make_head
-from boustro.models.bert import BertStates
+from boustro.models.bert import BertBody
+from boustro.models.body import Found
+from boustro.models.packed import PACKED_FILE
 from boustro.models.products import INT8, works
+from boustro.names import CHANNELS_FILE
 from boustro.tasks.data.texts import whole_text
 
 TEXTS = [
@@ -304,6 +309,16 @@ def test_pairs_and_several_labels_read_both(folder):
     assert [stream.whole for stream in compared.encoder().streams] == [False, True]
 
 
+@pytest.mark.parametrize("reads", ["words", "text", "both"])
+def test_a_packed_file_is_hashed_once_by_each_open(reads, monkeypatch):
+    digest, hashed = store.hashlib.file_digest, Counter[str]()
+    monkeypatch.setattr(
+        store.hashlib, "file_digest", lambda file, kind: hashed.update([file.name]) or digest(file, kind)
+    )
+    open_encoder("starter-texts", ReadingOptions(), reads=reads)
+    assert [count for name, count in hashed.items() if name.endswith((PACKED_FILE, CHANNELS_FILE))] == [1, 1]
+
+
 @pytest.mark.skipif(not works(), reason="products in int8 are not right here")
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_text_is_read_once_where_its_words_have_its_pieces(tmp_path, monkeypatch, cached):
@@ -317,10 +332,8 @@ def test_a_text_is_read_once_where_its_words_have_its_pieces(tmp_path, monkeypat
     encoder, read = open_encoder("starter-texts", how, reads="both"), []
     encoder.identity()  # looks at states, too
     encoder = with_cache(encoder, tmp_path) if cached else encoder
-    forward = BertStates.__call__
-    monkeypatch.setattr(
-        BertStates, "__call__", lambda self, **rows: read.extend(rows["input_ids"]) or forward(self, **rows)
-    )
+    states = BertBody.states
+    monkeypatch.setattr(BertBody, "states", lambda self, ids, mask: read.extend(ids) or states(self, ids, mask))
     for _ in range(1 if cached else 2):
         read.clear()
         _, vectors = encoder.read_all(words).streams
@@ -332,8 +345,8 @@ def test_a_text_is_read_once_where_its_words_have_its_pieces(tmp_path, monkeypat
 def test_the_folder_of_the_package_has_the_states_of_transformers_without_it(reads, monkeypatch):
     how = ReadingOptions(layers="0,50%,last", dtype="float32")
     encoder = open_encoder("starter-texts", how, reads=reads)
-    for module in (lm, sentences):
-        monkeypatch.setattr(module, "bert_config", lambda path: None)
+    for module in (transformer, sentences):
+        monkeypatch.setattr(module, "find_own", Found)
     theirs = open_encoder("starter-texts", how, reads=reads)
     assert encoder.identity() == theirs.identity() and encoder.num_parameters < theirs.num_parameters  # its pooler
     words = [whole_text(text).sentence for text in TEXTS]

@@ -192,10 +192,10 @@ def test_a_packed_lm_is_read_by_our_own_code_as_by_transformers_and_packed_again
     assert said in capsys.readouterr().out and said in (made / "README.md").read_text()
     opened: list[Any] = [load_encoder(str(made), "all", dtype="float32", cache=False) for _ in range(2)]
     encoder, theirs = opened
-    assert type(theirs.model).__name__ == "LlamaModel" and type(encoder.new_cache()).__name__ == "KeyValues"
+    assert type(theirs.model).__name__ == "LlamaModel" and type(encoder.body.new_cache()).__name__ == "KeyValues"
     assert encoder.identity() == theirs.identity() and encoder.run_up  # the start piece and the run-up
     assert_equal([s[0] for s in encoder.encode(WORDS)], [s[0] for s in theirs.encode(WORDS)])
-    assert encoder.model and not encoder.plain  # read by transformers from now on
+    assert encoder.model is encoder.body.model  # read by transformers from now on
     assert_equal([s[0] for s in encoder.encode(WORDS)], [s[0] for s in theirs.encode(WORDS)])
     assert torch.equal(read_embeddings(str(made)), StoredWeights(made).read("model.embed_tokens.weight"))
     assert main(["pack", str(made), "--blocks", "2", "--out", str(again)]) == 0

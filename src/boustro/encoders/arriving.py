@@ -57,7 +57,7 @@ class CachedLM:
         return self._open()
 
     def _open(self) -> Tensor | None:
-        self._cache = self._encoder.new_cache()
+        self._cache = self._encoder.body.new_cache()
         before = self._encoder.before
         return self._run(before)[-1:] if before else None
 
@@ -78,8 +78,8 @@ class CachedLM:
 
     @torch.inference_mode()
     def _run(self, ids: list[int]) -> Tensor:
-        given = torch.tensor([ids], device=self._encoder.device)
-        return self._encoder.continue_reading(given, self._cache)
+        states = self._encoder.body.states(torch.tensor([ids], device=self._encoder.device), cache=self._cache)
+        return torch.stack([states[layer][0] for layer in self._encoder.layers], dim=1)
 
 
 class IncrementalReader:

@@ -22,7 +22,6 @@ piece on the left, which here knows the word as well; it helps all the same (doc
 """
 
 import copy
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -36,11 +35,8 @@ from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import pad_rows
 from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
-from boustro.models.bert import BertStates, bert_config
 from boustro.models.blocks import parse_blocks, remove_mask
-from boustro.models.llama import KeyValues, llama_config
 from boustro.models.packed import refuse_cut
-from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
 from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
@@ -61,6 +57,7 @@ class LMEncoder(TransformerEncoder):
     """
 
     default_pooling = "exit+before"
+    own_type = "llama"
 
     def __init__(self, path: str, reading: ReadingOptions, *, direction: Direction | None = None, **common: Any):
         self._direction = direction
@@ -70,9 +67,6 @@ class LMEncoder(TransformerEncoder):
         if architecture_kind(config) == "masked":
             raise ValueError(f"{path} is {describe(config)}, which reads both ways already; name it masked:{path}")
         refuse_no_causal_lm(path, config)
-
-    def _plain_config(self, path: str) -> PlainConfig | None:
-        return llama_config(path)
 
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         self.backward = (self._direction or getattr(config, "direction", "forward")) == "backward"
@@ -105,23 +99,9 @@ class LMEncoder(TransformerEncoder):
         """The pieces before every reading: the start piece and the run-up."""
         return list(self._prefix)
 
-    def new_cache(self) -> Any:
-        """An empty key–value cache for `continue_reading`."""
-        if self.plain:
-            return KeyValues()
-        from transformers import DynamicCache
-
-        return DynamicCache(config=self.model.config)
-
-    def continue_reading(self, ids: Tensor, cache: Any) -> Tensor:
-        """(P, L, D): the states of the layers that are kept after each of these pieces (1, P), which follow what the
-        cache has read."""
-        states = self._states_with(ids, cache)
-        return torch.stack([states[layer][0] for layer in self._layers], dim=1)
-
     @torch.inference_mode()
     def states_of(self, ids: Sequence[int]) -> Tensor:
-        """(P, L, D): the same of the pieces at the start of a text."""
+        """(P, L, D): the states of the layers that are kept after each of these pieces, at the start of a text."""
         row = self._row(ids)
         states = self._hidden_states(torch.tensor([row], device=self.device), [len(row)])
         return torch.stack([states[layer][0, self._origin(len(ids)) :] for layer in self._layers], dim=1)
@@ -131,23 +111,19 @@ class LMEncoder(TransformerEncoder):
         """For each text (P, L, D), in float32 on the CPU: the states of its pieces behind `before`, in place of the
         start piece and the run-up."""
         rows = torch.from_numpy(pad_rows([[*before, *text] for text in texts], 0)).to(self.device)
-        states = self._states(input_ids=rows, use_cache=False)
+        states = self.body.states(rows)
         kept = torch.stack([states[layer] for layer in self._layers], 2).float().cpu()
         return [part[len(before) : len(before) + len(text)] for part, text in zip(kept, texts, strict=True)]
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """Without an attention mask: a causal LM never sees the padding on its right."""
-        return self._after_run_up(ids, *self.run_up) if self.run_up else self._states(input_ids=ids, use_cache=False)
-
-    def _states_with(self, ids: Tensor, cache: Any) -> Sequence[Tensor]:
-        name = "cache" if isinstance(cache, KeyValues) else self.cache_argument
-        return self._states(input_ids=ids, use_cache=True, **{name: cache})
+        return self._after_run_up(ids, *self.run_up) if self.run_up else self.body.states(ids)
 
     def _after_run_up(self, ids: Tensor, cache: Any, begun: Mapping[int, Tensor]) -> Any:
         """Return the states by layer, from the keys and values of the run-up, and its states (1, R, D)."""
         cache = copy.deepcopy(cache)  # reading appends to it, and the next rows begin from the run-up too
         cache.batch_repeat_interleave(len(ids))
-        states = self._states_with(ids[:, len(self._prefix) :], cache)
+        states = self.body.states(ids[:, len(self._prefix) :], cache=cache)
         return {n: torch.cat([begun[n].expand(len(ids), -1, -1), states[n]], 1) for n in self._layers}
 
     @cached_property
@@ -159,20 +135,15 @@ class LMEncoder(TransformerEncoder):
             return None
         row = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][:TRIED_PIECES])
         ids = torch.tensor([row, row], device=self.device)
-        cache = self.new_cache()
+        cache = self.body.new_cache()
         with suppress(Exception):  # an architecture with another kind of cache raises anything
-            states = self._states_with(ids[:1, : len(self._prefix)], cache)
+            states = self.body.states(ids[:1, : len(self._prefix)], cache=cache)
             begun = {n: states[n].clone() for n in self._layers}
-            whole = self._states(input_ids=ids, use_cache=False)
+            whole = self.body.states(ids)
             on = self._after_run_up(ids, cache, begun)
             if all(self.nearly_equal(on[n], whole[n]) for n in self._layers):
                 return cache, begun
         return None
-
-    @cached_property
-    def cache_argument(self) -> str:
-        """Name of the model's argument for its key–value cache."""
-        return "cache" if "cache" in inspect.signature(self.model.forward).parameters else "past_key_values"
 
     def nearly_equal(self, states: Tensor, others: Tensor) -> bool:
         """Whether two computations of a layer's states (…, D) differ by this LM's rounding alone."""
@@ -197,16 +168,14 @@ class UnmaskedEncoder(LMEncoder):
 
     sees_both_sides = True
     run_up: Any = None  # it sees the text
-
-    def _plain_config(self, path: str) -> None:
-        """Its mask is removed from the model of transformers."""
+    own_type = None  # the mask is removed from the model of transformers
 
     def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
         self._range = blocks
         super().__init__(path, reading, **common)
-        first, last = self.blocks = parse_blocks(blocks, self._num_layers, self.spec)
+        first, last = self.blocks = parse_blocks(blocks, self.num_layers, self.spec)
         try:
-            remove_mask(self.model, first, min(last, self._num_blocks), self.device)
+            remove_mask(self.model, first, min(last, self.num_blocks), self.device)
         except ValueError as error:
             raise ValueError(
                 f"{path}: {error}; use it as it is ({path}), repeat the text (repeated:{path}), or pair it with a "
@@ -215,14 +184,14 @@ class UnmaskedEncoder(LMEncoder):
 
     def _needed_blocks(self, highest: int) -> int:
         """At least one block without the mask, so that it is known whether the mask can be removed."""
-        return max(highest, parse_blocks(self._range, self._num_layers, self.spec)[0])
+        return max(highest, parse_blocks(self._range, self.num_layers, self.spec)[0])
 
     def identity(self) -> Identity:
         return super().identity().with_facts(unmasked=list(self.blocks))
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
         """With a mask for the padding, which is visible without the causal mask."""
-        return self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths), use_cache=False)
+        return self.body.states(ids, padding_mask(ids, lengths))
 
 
 class RepeatedEncoder(LMEncoder):
@@ -271,12 +240,9 @@ class MaskedEncoder(TransformerEncoder):
 
     default_pooling = "exit+before"
     sees_both_sides = True
-    _plain_states = BertStates
+    own_type = "bert"
     observe: Callable[[Tensor, Sequence[int], Tensor], None] | None = None
-    """Is given the ids, the lengths and the last states of all that is read without transformers."""
-
-    def _plain_config(self, path: str) -> PlainConfig | None:
-        return bert_config(path)
+    """Is given the ids, the lengths and the last states of all that this body reads."""
 
     def _refuse_other_kind(self, path: str, config: Any) -> None:
         kind = architecture_kind(config)
@@ -287,11 +253,11 @@ class MaskedEncoder(TransformerEncoder):
 
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         if self.tokenizer.mask_token_id is None:
-            raise ValueError(f"{self._path}: its tokenizer has no mask piece, so this is not a masked LM")
+            raise ValueError(f"{self.path}: its tokenizer has no mask piece, so this is not a masked LM")
         return frame_of(self.tokenizer, self.tokenizer.mask_token)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
-        states = self._states(input_ids=ids, attention_mask=padding_mask(ids, lengths))
-        if self.observe and self.plain:
+        states = self.body.states(ids, padding_mask(ids, lengths))
+        if self.observe:
             self.observe(ids, lengths, states[-1])
         return states

@@ -103,14 +103,17 @@ def exact_revision(name_or_path: str, revision: str | None) -> str | None:
     return Path(config).parent.name if isinstance(config, str) else revision
 
 
-def weights_fingerprint(name_or_path: str, revision: str | None) -> str:
-    """name@commit of a model of the Hub, else a hash over the file, or over the files of the folder."""
+def weights_fingerprint(name_or_path: str, revision: str | None, hashes: dict[str, str] | None = None) -> str:
+    """name@commit of a model of the Hub, else a hash over the file, or over the files of the folder; those that
+    `hashes` lacks are added to it."""
     path = Path(name_or_path)
     if path.is_file():
         return _hash(path)
     if not path.is_dir():
         return f"{name_or_path}@{revision}"
-    return fingerprint({name: _hash(path / name) for name in _deciding(path)})
+    hashes, names = {} if hashes is None else hashes, _deciding(path)
+    hashes |= {name: _hash(path / name) for name in names if name not in hashes}
+    return fingerprint({name: hashes[name] for name in names})
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str | None:

@@ -38,9 +38,9 @@ from boustro.encoders.cache import default_cache
 from boustro.encoders.sentences import MODULE_WEIGHTS
 from boustro.encoders.transformer import plain_sentences
 from boustro.locks import lock
-from boustro.models.bert import BERT_DEFAULTS, BertStates
+from boustro.models.bert import BERT_DEFAULTS, BertBody
+from boustro.models.body import PlainConfig
 from boustro.models.packed import BLOCK_VALUES, CODES_ENDING, LAYOUT, PACKED_FILE, SCALES_ENDING
-from boustro.models.plain import PlainConfig
 from boustro.models.products import TypicalInputs
 from boustro.names import CHANNELS_FILE, LANGUAGES, MODULES, languages_file
 from boustro.store import MANIFEST, hash_file, reading, write_folder
@@ -194,10 +194,10 @@ def _channels(folder: Path, config: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     plain, cpu, inputs = PlainConfig(**{**BERT_DEFAULTS, **config}), torch.device("cpu"), TypicalInputs()
-    states = BertStates(str(folder), plain, plain.num_hidden_layers, torch.float32, cpu)
-    states.watch(inputs.add)
+    body = BertBody(str(folder), plain, plain.num_hidden_layers, torch.float32, cpu)
+    body.watch(inputs.add)
     for text in plain_sentences():
-        states(torch.tensor([tokenizer.encode(PROMPT + text).ids[: plain.max_position_embeddings]]))
+        body.states(torch.tensor([tokenizer.encode(PROMPT + text).ids[: plain.max_position_embeddings]]))
     return {name: rows.numpy() for name, rows in inputs.found().items()}
 
 

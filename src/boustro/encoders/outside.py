@@ -38,8 +38,7 @@ WEIGHT_ENDINGS = ("*.safetensors", "*.bin", "*.gguf")
 class OutsideLM(LMEncoder):
     """A causal LM with its config and its tokenizer, and no weights: its states are given."""
 
-    def _plain_config(self, path: str) -> None:
-        """It has no weights."""
+    own_type = None
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         with torch.device("meta"):
@@ -49,7 +48,7 @@ class OutsideLM(LMEncoder):
         """Take over what is known of the LM that a head was trained on: its fingerprint, used where the folder has no
         weights to compare it with, and how its states are scaled."""
         self.scales = list(scales or [1] * len(self._layers))
-        folder = Path(self._path)
+        folder = Path(self.path)
         if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in WEIGHT_ENDINGS):
             self._weights = weights
 

@@ -26,8 +26,7 @@ from boustro.encoders.options import ReadingOptions, RecordedReading
 from boustro.hardware import BF16, forced_bf16, has_fast_bf16, uses_bf16
 from boustro.locks import lock
 from boustro.models.products import INT8, FloatProduct, Int8Product, works
-from boustro.names import CHANNELS_FILE
-from boustro.store import hash_file, read_json, write_file
+from boustro.store import read_json, write_file
 
 SPEEDS_FILE = "speeds.json"
 WORTH = 1.25
@@ -55,11 +54,6 @@ def compute_type(device: torch.device, reading: ReadingOptions, weights: str, pa
 def float_type(compute: torch.dtype) -> torch.dtype:
     """Return the type of the states."""
     return torch.float32 if compute == INT8 else compute
-
-
-def channel_facts(folder: str | Path, compute: torch.dtype) -> list[str]:
-    """Return what decides states besides the weights where products are in int8: the hash of a folder's channels."""
-    return [hash_file(Path(folder) / CHANNELS_FILE)] if compute == INT8 else []
 
 
 def fastest_type(device: torch.device, packed: bool) -> torch.dtype:

@@ -38,17 +38,16 @@ from boustro.encoders.loading import (
     weights_fingerprint,
 )
 from boustro.encoders.options import ReadingOptions, Reads, RecordedReading
-from boustro.encoders.precision import channel_facts, compute_type, float_type
+from boustro.encoders.precision import compute_type, float_type
 from boustro.encoders.reading import BATCH_PIECES, CHUNK_WORDS, batch_by_length, pad_rows
 from boustro.encoders.transformer import DEVICE_PIECES, padding_mask
 from boustro.errors import reason
 from boustro.given import chunk_by_size
 from boustro.hardware import find_device, is_spread
-from boustro.models.bert import BertStates, bert_config
+from boustro.models.body import Found, TransformersBody, find_own
 from boustro.models.placing import load_placed
-from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import architecture_kind, describe, first_position
-from boustro.models.products import INT8, has_channels
+from boustro.models.products import INT8
 from boustro.names import MODULES
 from boustro.store import fingerprint, hash_file, read_json
 from boustro.text.alignment import guess_spaces
@@ -105,13 +104,15 @@ class SentenceFolder:
         """A file of the folder, which the Hub is asked for."""
         return find_file(self.place, name, self.revision)
 
-    def fingerprint(self) -> str:
-        """Of the weights of its Transformer and of its layers; name@commit of a model of the Hub."""
-        weights = weights_fingerprint(self.place, exact_revision(self.place, self.revision))
+    def fingerprint(self, hashes: dict[str, str] | None = None) -> str:
+        """Of the weights of its Transformer and of its layers; name@commit of a model of the Hub. `hashes` has those of
+        files of the Transformer that are known, and is given the others."""
+        apart, hashes = self.body != self.place, {} if hashes is None else hashes
+        weights = weights_fingerprint(self.place, exact_revision(self.place, self.revision), {} if apart else hashes)
         if not Path(self.place).is_dir():
             return weights
         files = [self.file(f"{path}/{MODULE_WEIGHTS}") for _, _, path in self.layers]
-        body = [] if self.body == self.place else [weights_fingerprint(self.body, None)]
+        body = [weights_fingerprint(self.body, None, hashes)] if apart else []
         return fingerprint(weights, body, [file and hash_file(file) for file in files])
 
 
@@ -302,18 +303,20 @@ def load_layers(folder: SentenceFolder) -> nn.Sequential:
 
 
 class TextVectors(Encoder):
-    """Each word has the vector of its text; see the module. `words` is what reads its words, whose model it shares."""
+    """Each word has the vector of its text; see the module.
+
+    `found` is what is known of its Transformer, and `words` what reads its words, whose body it shares.
+    """
 
     def __init__(
-        self, folder: SentenceFolder, reading: ReadingOptions, spec: str, device: Any, words: Any = None
+        self, folder: SentenceFolder, found: Found, reading: ReadingOptions, spec: str, device: Any, words: Any = None
     ) -> None:
         self.folder, self.spec = folder, spec
-        self.device = find_device(device)
-        config = words.config if words else _config(folder, reading, device)
-        self._weights = folder.fingerprint()  # now: the files may change later
-        packed = isinstance(config, PlainConfig) and has_channels(folder.body)
-        self._compute = compute_type(self.device, reading, self._weights, packed)
-        self._channels = channel_facts(folder.body, self._compute)
+        self.device, found = find_device(device), words.found if words else found
+        config = words.config if words else found.config or load_config(folder.body, folder.revision)
+        self._weights = folder.fingerprint(found.hashes)  # now: the files may change later
+        self._compute = compute_type(self.device, reading, self._weights, found.has_channels)
+        self._channels = found.channel_facts(self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self.tokenizer = load_tokenizer_of(folder.body, folder.revision, None)
         if folder.lower:
@@ -325,18 +328,17 @@ class TextVectors(Encoder):
         self._first = 0 if folder.pools_prompt or not folder.prompt else self._prompt_length()
         self._is_unlike = unlike_cut(config, self.tokenizer, folder.prompt)
         self._kept: dict[tuple[int, ...], np.ndarray] = {}
-        if words and (words.plain is None or words.is_whole):
-            self.body = words.plain or words.model
+        if words and words.num_blocks == words.num_layers:
+            self.body = words.body
             if self._compute == INT8 and not folder.prompt:  # in another type a state depends on its batch
                 words.observe = self._keep
-        elif isinstance(config, PlainConfig):
-            self.body = BertStates(folder.body, config, config.num_hidden_layers, self._compute, self.device)
         else:
-            self.body = _load(folder, reading, config, self.device, is_spread(device), float_type(self._compute))
+            self.body = found.load(self._compute, self.device) or TransformersBody(
+                _load(folder, reading, config, self.device, is_spread(device), float_type(self._compute))
+            )
         self.layers = load_layers(folder)
         self.counts: Counter[str] = Counter()
-        of_body = self.body.num_parameters if isinstance(self.body, BertStates) else self.body.num_parameters()
-        self.num_parameters = of_body + sum(p.numel() for p in self.layers.parameters())
+        self.num_parameters = self.body.num_parameters + sum(p.numel() for p in self.layers.parameters())
         self.streams = (Stream(f"{spec}, {WHOLE}", 1, self._vectors(["a"]).shape[1], whole=True),)
         self.counts.clear()  # of that text
 
@@ -370,11 +372,6 @@ class TextVectors(Encoder):
             "prompt": repr(self.folder.prompt) if self.folder.prompt else "none",
             "window": f"{self.longest:,} pieces, the beginning of a text",
         }
-
-    def _last_states(self, ids: Tensor, mask: Tensor) -> Tensor:
-        if isinstance(self.body, BertStates):
-            return self.body(input_ids=ids, attention_mask=mask)[-1]
-        return self.body(input_ids=ids, attention_mask=mask).last_hidden_state
 
     def _prompt_length(self) -> int:
         """Without a piece at its end that frames every text."""
@@ -410,19 +407,13 @@ class TextVectors(Encoder):
         for batch in batch_by_length(unread, lambda n: len(rows[n]), most):
             lengths = [len(rows[n]) for n in batch]
             ids = torch.from_numpy(pad_rows([rows[n] for n in batch], self.tokenizer.pad_token_id or 0)).to(self.device)
-            states = self._last_states(ids, padding_mask(ids, lengths))
+            states = self.body.last(ids, padding_mask(ids, lengths))
             made.update(zip(batch, self._pooled(states, lengths).astype(self.dtype), strict=True))
         return np.stack([made[n] for n in range(len(rows))])
 
 
 def _text(sentence: Sentence) -> str:
     return sentence.text or join_words(sentence.words, sentence.spaces or guess_spaces(sentence.words))
-
-
-def _config(folder: SentenceFolder, reading: ReadingOptions, device: Any) -> Any:
-    """The config of the Transformer; a plain one where its states can be computed without transformers."""
-    plain = None if reading.quantise or is_spread(device) else bert_config(folder.body)
-    return plain or load_config(folder.body, folder.revision)
 
 
 def _load(
@@ -454,12 +445,12 @@ class WordsAndText(ConcatEncoder):
         return replace(own, weights=vector.weights).with_facts(text=vector.to_dict())
 
 
-def _as_recorded(folder: SentenceFolder, reading: ReadingOptions) -> ReadingOptions:
+def _as_recorded(folder: SentenceFolder, hashes: dict[str, str], reading: ReadingOptions) -> ReadingOptions:
     """The options for the Transformer alone, whose weights have another fingerprint than the folder."""
     recorded = reading.computed if isinstance(reading, RecordedReading) else {}
-    if not recorded or (computed := recorded.get(folder.fingerprint())) is None:
+    if not recorded or (computed := recorded.get(folder.fingerprint(hashes))) is None:
         return reading
-    body = weights_fingerprint(folder.body, exact_revision(folder.body, folder.revision))
+    body = weights_fingerprint(folder.body, exact_revision(folder.body, folder.revision), hashes)
     return RecordedReading.of(reading, {**recorded, body: computed})
 
 
@@ -477,17 +468,20 @@ def open_sentences(
     """Open the encoder that a task `reads` a folder by, see the module; `ValueError` for words where its Transformer
     has no states of words, as that of an encoder-decoder."""
     folder = read_modules(path, revision)
-    if reads == "text":
-        return TextVectors(folder, reading, spec, device)
-    config = _config(folder, reading, device)
-    plain = isinstance(config, PlainConfig)
-    if (kind := "masked" if plain else architecture_kind(config)) is None:
-        if reads == "both":
-            return TextVectors(folder, reading, spec, device)
+    found = Found(folder.body) if reading.quantise or is_spread(device) else find_own(folder.body)
+    own = found.only(MaskedEncoder.own_type)
+    config: Any = own.config or load_config(folder.body, folder.revision)
+    kind = "masked" if own.config else architecture_kind(config)
+    if reads == "text" or (reads == "both" and kind is None):
+        return TextVectors(folder, own, reading, spec, device)
+    if kind is None:
         raise ValueError(
             f"{path}: its Transformer is {describe(config)}, whose words are not read; it gives texts a vector"
         )
     make = MaskedEncoder if kind == "masked" else LMEncoder
-    how: dict[str, Any] = {"spec": spec, "device": device, "tokenizer": tokenizer, "revision": revision}
-    words = make(folder.body, _as_recorded(folder, reading), whole=whole or (reads == "both" and not plain), **how)
-    return words if reads == "words" else WordsAndText(words, TextVectors(folder, reading, spec, device, words), spec)
+    how: dict[str, Any] = {"device": device, "tokenizer": tokenizer, "revision": revision, "found": found}
+    how["whole"] = whole or (reads == "both" and own.config is None)
+    words = make(folder.body, _as_recorded(folder, found.hashes, reading), spec=spec, **how)
+    if reads == "words":
+        return words
+    return WordsAndText(words, TextVectors(folder, own, reading, spec, device, words), spec)

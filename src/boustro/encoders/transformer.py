@@ -26,15 +26,13 @@ from boustro.encoders.loading import (
     weights_fingerprint,
 )
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
-from boustro.encoders.precision import channel_facts, compute_type, float_type
+from boustro.encoders.precision import compute_type, float_type
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread
-from boustro.models.blocks import find_blocks, states_up_to
-from boustro.models.llama import LlamaStates
+from boustro.models.blocks import find_blocks
+from boustro.models.body import Body, Found, TransformersBody, find_own
 from boustro.models.placing import load_placed, shortened
-from boustro.models.plain import PlainConfig
 from boustro.models.pretrained import first_position
-from boustro.models.products import has_channels
 from boustro.store import fingerprint
 from boustro.text.tokenizers import refuse_ids_beyond
 
@@ -171,6 +169,8 @@ class TransformerEncoder(StateEncoder):
     """
 
     adapter: str | None = None  # fingerprint of the adapter merged into the model, if any
+    own_type: str | None = None
+    """The type of the models whose states our own code computes."""
 
     def __init__(
         self,
@@ -183,60 +183,66 @@ class TransformerEncoder(StateEncoder):
         tokenizer: Any = None,
         tokenizer_of: str | None = None,
         whole: bool = False,
+        found: Found | None = None,
     ) -> None:
+        """`found` is what `find_own` says of the path, where that is known."""
         self.spec = spec or path
         self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
-        plain = None if whole or self._quantise or self._spread else self._plain_config(path)
-        self.config: Any = plain or load_config(path, revision)
+        own_type = None if whole or self._quantise or self._spread else self.own_type
+        self.found = (found or (find_own(path) if own_type else Found(path))).only(own_type)
+        self.path, self._revision = path, revision
+        self.config: Any = self.found.config or self._their_config
         config = self.config
-        if not plain:
+        if not self.found.config:
             self._refuse_other_kind(path, config)
         text = config.get_text_config()
-        self._num_layers = getattr(text, "num_hidden_layers", 0)
-        layers = parse_layers(reading.layers, self._num_layers)
-        self._path, self._revision = path, exact_revision(path, revision)
-        self._weights = weights_fingerprint(path, self._revision)  # now: the files may change later
-        self._compute = compute_type(self.device, reading, self._weights, packed=bool(plain) and has_channels(path))
-        self._channels = channel_facts(path, self._compute)
+        self.num_layers = getattr(text, "num_hidden_layers", 0)
+        self._layers = parse_layers(reading.layers, self.num_layers)
+        self._revision = exact_revision(path, revision)
+        self._weights = weights_fingerprint(path, self._revision, self.found.hashes)  # now: the files may change later
+        self._compute = compute_type(self.device, reading, self._weights, packed=self.found.has_channels)
+        self._channels = self.found.channel_facts(self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
-        self._num_blocks = self._num_layers
-        if not whole and (short := shortened(config, self._needed_blocks(max(layers)))):
-            self._num_blocks = short.get_text_config().num_hidden_layers
-        self.plain = plain and self._plain_states(path, plain, self._num_blocks, self._compute, self.device)
-        rows = self.plain.embeddings if self.plain else self.model.get_input_embeddings().weight
+        self.num_blocks = self.num_layers
+        if not whole and (short := shortened(config, self._needed_blocks(max(self._layers)))):
+            self.num_blocks = short.get_text_config().num_hidden_layers
+        self.body = self.found.load(self._compute, self.device, self.num_blocks) or self._their_body()
         place = (tokenizer_of, None, None) if tokenizer_of else (path, self._revision, tokenizer)
         self._set_reading(load_tokenizer_of(*place), reading)
-        refuse_ids_beyond(rows.shape[0], self.tokenizer, path)
+        refuse_ids_beyond(self.body.embeddings.shape[0], self.tokenizer, path)
         self._prefix, self._suffix = self._frame(config, reading)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
-        self.num_parameters = self.plain.num_parameters if self.plain else self.model.num_parameters()
-        self._set_output(layers, text.hidden_size, self._room(self.max_pieces))
-
-    _plain_states: Any = LlamaStates
-    """The class that computes the states of a model with a plain config."""
-
-    def _plain_config(self, path: str) -> PlainConfig | None:
-        """The config of a model whose states can be computed without transformers."""
-        return None
+        self.num_parameters = self.body.num_parameters
+        self._set_output(self._layers, text.hidden_size, self._room(self.max_pieces))
 
     @cached_property
+    def _their_config(self) -> Any:
+        return load_config(self.path, self._revision)
+
+    def _their_body(self) -> Body:
+        from transformers import AutoModel
+
+        config, self._channels = shortened(self._their_config, self.num_blocks) or self._their_config, []
+        model, highest = self._load(AutoModel, config, float_type(self._compute)), max(self._layers)
+        blocks = find_blocks(model, self.num_blocks) if highest < self.num_layers else ()
+        return TransformersBody(model, blocks, highest)
+
+    @property
     def model(self) -> Any:
         """The frozen model of transformers. Once it has been asked for, the states are its own, whatever is done with
         it."""
-        from transformers import AutoModel
-
-        whole = load_config(self._path, self._revision) if isinstance(self.config, PlainConfig) else self.config
-        model = self._load(AutoModel, shortened(whole, self._num_blocks) or whole, float_type(self._compute))
-        self.plain = None
-        vars(self).pop("run_up", None)  # its keys and values are of the other kind
-        return model
+        if self.body.model is None:
+            self.body = self._their_body()
+            for name in ("run_up", "observe"):  # what is kept by the first or for the first
+                vars(self).pop(name, None)
+        return self.body.model
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
         how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "quantise": self._quantise}
-        how["num_blocks"] = self._num_layers
-        return load_placed(make, self._path, self.device, config=config, revision=self._revision, **how)
+        how["num_blocks"] = self.num_layers
+        return load_placed(make, self.path, self.device, config=config, revision=self._revision, **how)
 
     @abstractmethod
     def _refuse_other_kind(self, path: str, config: Any) -> None:
@@ -254,16 +260,6 @@ class TransformerEncoder(StateEncoder):
         """How many pieces of a text fit into a reading of at most `window`."""
         return window - len(self._prefix) - len(self._suffix)
 
-    def _states(self, **inputs: Any) -> Sequence[Tensor]:
-        """The model's states, layer by layer; blocks above the highest layer that is read are not computed, and the
-        final norm only where the last layer is read."""
-        if self.plain:
-            return self.plain(**{name: value for name, value in inputs.items() if name != "use_cache"})
-        highest = max(self._layers)
-        if highest < self._num_layers and (blocks := find_blocks(self.model, self._num_blocks)):
-            return states_up_to(self.model, blocks, highest, **inputs)
-        return self.model(output_hidden_states=True, **inputs).hidden_states
-
     @cached_property
     @torch.inference_mode()
     def scales(self) -> list[int]:
@@ -275,21 +271,6 @@ class TransformerEncoder(StateEncoder):
         peaks = [states[layer].abs().max().item() for layer in self._layers]
         return [SCALE if peak > HIGH else 1 for peak in peaks]
 
-    @property
-    def num_layers(self) -> int:
-        """The number of the LM's last layer."""
-        return self._num_layers
-
-    @property
-    def path(self) -> str:
-        """The folder of the model, or its name."""
-        return self._path
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all blocks are loaded, as they are and on one device."""
-        return self._num_blocks == self._num_layers and not self._quantise and not self._spread
-
     def frame_text(self) -> list[str]:
         """The pieces around every reading."""
         return self.tokenizer.convert_ids_to_tokens([*self._prefix, *self._suffix])
@@ -300,9 +281,8 @@ class TransformerEncoder(StateEncoder):
 
     def identity(self) -> Identity:
         quantised = {"quantise": self._quantise} if self._quantise else {}
-        own = self._channels if self.plain else []
-        computed = self._compute if self.plain else self.model.dtype
-        return super().identity().with_facts(dtype=[str(computed), self.dtype.name, *own], **quantised)
+        dtype = [str(self.body.dtype), self.dtype.name, *self._channels]
+        return super().identity().with_facts(dtype=dtype, **quantised)
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:

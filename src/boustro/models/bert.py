@@ -1,12 +1,11 @@
 """The states of a BERT without transformers, whose import takes longer than a thousand short texts.
 
 A block is attention and two products around a GELU, each added to what it read and then normed. Only folders that
-Boustro wrote are read so (`models.plain`).
+Boustro wrote are read so (`models.body`).
 
 B rows, P pieces, D width of a state, H heads of width E. Source: Devlin et al. 2019.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,8 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.models.packed import StoredWeights
-from boustro.models.plain import PlainConfig, Shapes, plain_config
+from boustro.models.body import Body, PlainConfig, Shapes
 from boustro.models.products import Product, ProductReader, attention
 
 BERT = {
@@ -50,13 +48,8 @@ BLOCK_MAPS = (
 BLOCK_NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
 
 
-def bert_config(path: str) -> PlainConfig | None:
-    """The config of a folder with a BERT that Boustro packed; `None` for any other. Raises as `store.open_folder`."""
-    return plain_config(path, "bert", BERT, BERT_DEFAULTS, weight_shapes, _pooler)
-
-
-def weight_shapes(config: PlainConfig) -> Shapes:
-    """The names and shapes of the weights below the pooler."""
+def weight_shapes(config: PlainConfig) -> tuple[Shapes, Shapes]:
+    """The names and shapes of the weights below the pooler, and of its own."""
     width, inner = config.hidden_size, config.intermediate_size
     rows = (config.vocab_size, config.max_position_embeddings, config.type_vocab_size)
     shapes: Shapes = {
@@ -68,40 +61,30 @@ def weight_shapes(config: PlainConfig) -> Shapes:
             out, into = inner if part == BLOCK_MAPS[4] else width, inner if part == BLOCK_MAPS[5] else width
             shapes |= {f"{_block(block)}{part}.weight": (out, into), f"{_block(block)}{part}.bias": (out,)}
         norms += [f"{_block(block)}{part}" for part in BLOCK_NORMS]
-    return shapes | {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
-
-
-def _pooler(shapes: Shapes) -> Shapes:
-    width = shapes[f"{NORM}.weight"][0]
-    return {f"{POOLER}.weight": (width, width), f"{POOLER}.bias": (width,)}
+    shapes |= {f"{name}.{part}": (width,) for name in norms for part in ("weight", "bias")}
+    return shapes, {f"{POOLER}.weight": (width, width), f"{POOLER}.bias": (width,)}
 
 
 def _block(number: int) -> str:
     return f"encoder.layer.{number}."
 
 
-class BertStates:
-    """Of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
+class BertBody(Body):
+    """The states of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
+
+    kind, defaults, shapes = BERT, BERT_DEFAULTS, staticmethod(weight_shapes)
 
     def __init__(
         self, path: str, config: PlainConfig, num_blocks: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self._heads, self._eps = config.num_attention_heads, config.layer_norm_eps
+        self.dtype, self._heads, self._eps = dtype, config.num_attention_heads, config.layer_norm_eps
         self._attend = attention(dtype)
-        stored = StoredWeights(path)
-        reader = ProductReader(path, stored, dtype, device)
-        self.embeddings = stored.rows(WORD_ROWS, reader.state_type, device)
+        reader = ProductReader(path, dtype, device)
+        self.embeddings = reader.rows(WORD_ROWS)
         self._positions, self._types = reader.read(POSITION_ROWS), reader.read(TYPE_ROWS)
         self._norm = _read_norm(reader, NORM)
         self._blocks = [_read_block(reader, _block(number)) for number in range(num_blocks)]
-
-    @property
-    def num_parameters(self) -> int:
-        """Of what is loaded."""
-        sizes = sum(part.num_parameters for block in self._blocks for part in block.products)
-        norms = [self._norm, *(norm for block in self._blocks for norm in (block.after, block.last))]
-        parts = self._positions, self._types, *(part for pair in norms for part in pair)
-        return math.prod(self.embeddings.shape) + sum(part.numel() for part in parts) + sizes
+        self.num_parameters = reader.num_parameters
 
     def watch(self, record: Callable[[str, Tensor], Any]) -> None:
         """Give what each product reads from now on to `record`, under the name of its first weight."""
@@ -119,14 +102,12 @@ class BertStates:
             made = {part: watched(getattr(block, part), name) for part, name in names.items()}
             self._blocks[number] = block._replace(**made)
 
-    def __call__(
-        self, input_ids: Int[Tensor, "B P"], attention_mask: Int[Tensor, "B P"] | None = None
+    def states(
+        self, ids: Int[Tensor, "B P"], mask: Int[Tensor, "B P"] | None = None, cache: None = None
     ) -> list[Float[Tensor, "B P D"]]:
-        """The states by layer; the mask is 1 for real pieces, 0 for padding."""
-        x = self.embeddings[input_ids] + self._types[0] + self._positions[: input_ids.shape[1]]
+        x = self.embeddings[ids] + self._types[0] + self._positions[: ids.shape[1]]
         x = self._normed(x, self._norm)
-        padded = attention_mask is not None and not bool(attention_mask.all())
-        mask = attention_mask[:, None, None].bool() if attention_mask is not None and padded else None
+        mask = None if mask is None or bool(mask.all()) else mask[:, None, None].bool()
         states = [x]
         for look, leave, widen, narrow, after, last in self._blocks:
             q, k, v = look(x).unflatten(-1, (3, self._heads, -1)).permute(2, 0, 3, 1, 4)
@@ -149,11 +130,6 @@ class BertBlock(NamedTuple):
     narrow: Product
     after: tuple[Tensor, Tensor]
     last: tuple[Tensor, Tensor]
-
-    @property
-    def products(self) -> list[Product]:
-        """All of them."""
-        return [self.look, self.leave, self.widen, self.narrow]
 
 
 def _read_norm(reader: ProductReader, name: str) -> tuple[Tensor, Tensor]:

@@ -2,23 +2,21 @@
 
 The import of transformers and of its Llama takes two seconds, three times as long as the answer that a command line
 waits for; and of a text of a few pieces, its code takes longer between the products than for them. Here a block is its
-seven products, attention, two norms and a rotation. Only folders that Boustro wrote are read so (`models.plain`), all
+seven products, attention, two norms and a rotation. Only folders that Boustro wrote are read so (`models.body`), all
 others and all else that is done with an LM by transformers, which gives the same states but for rounding.
 
 B rows, P pieces, D width of a state, H heads of width E, K heads of keys and values.
 """
 
-import math
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.models.packed import StoredWeights
-from boustro.models.plain import PlainConfig, plain_config
+from boustro.models.body import Body, PlainConfig, Shapes
 from boustro.models.products import Product, ProductReader, attention, normed
 
 LLAMA = {
@@ -58,20 +56,13 @@ BLOCK_PARTS = (
 EMBEDDINGS, NORM, HEAD_WEIGHT = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 
 
-def llama_config(path: str) -> PlainConfig | None:
-    """The config of a folder with a Llama of ours; `None` for any other. Raises as `store.open_folder`."""
-    unread = lambda wanted: {HEAD_WEIGHT: wanted[EMBEDDINGS]}  # noqa: E731
-    config = plain_config(path, "llama", LLAMA, LLAMA_DEFAULTS, weight_shapes, unread)
-    if config is None:
-        return None
+def weight_shapes(config: PlainConfig) -> tuple[Shapes, Shapes] | None:
+    """Of the weights of a body, and of an LM head; the config is given the sizes and the rotation that follow."""
     # transformers 4 writes the base beside the other settings
     rotation = {"rope_type": "default", "rope_theta": config.rope_theta} | (config.rope_parameters or {})
+    if rotation["rope_type"] != "default" or len(rotation) > 2:
+        return None
     config.rope_parameters = rotation
-    return config if rotation["rope_type"] == "default" and len(rotation) == 2 else None
-
-
-def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the weights of a body, whose config is given the sizes that follow from others."""
     width, inner = config.hidden_size, config.intermediate_size
     config.head_dim = config.head_dim or width // config.num_attention_heads
     config.num_key_value_heads = config.num_key_value_heads or config.num_attention_heads
@@ -81,7 +72,7 @@ def weight_shapes(config: PlainConfig) -> dict[str, tuple[int, ...]]:
     shapes = {EMBEDDINGS: (config.vocab_size, width), NORM: (width,)}
     for number in range(config.num_hidden_layers):
         shapes.update(zip(block_weights(number), block, strict=True))
-    return shapes
+    return shapes, {HEAD_WEIGHT: shapes[EMBEDDINGS]}
 
 
 def block_weights(number: int) -> list[str]:
@@ -133,29 +124,24 @@ class Weights(NamedTuple):
     blocks: list[LlamaBlock]
 
 
-class LlamaStates:
-    """Of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
+class LlamaBody(Body):
+    """The states of the first `num_blocks` blocks of a folder with such a config, computed in `dtype` on `device`."""
+
+    kind, defaults, shapes = LLAMA, LLAMA_DEFAULTS, staticmethod(weight_shapes)
 
     def __init__(
         self, path: str, config: PlainConfig, num_blocks: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        self._width, self._eps = config.head_dim, config.rms_norm_eps
+        self.dtype, self._width, self._eps = dtype, config.head_dim, config.rms_norm_eps
         self._heads, self._groups = config.num_attention_heads, config.num_key_value_heads
         self._normed_last = num_blocks == config.num_hidden_layers
         self._attend = attention(dtype)
-        stored = StoredWeights(path)
-        reader = ProductReader(path, stored, dtype, device)
-        self.embeddings = stored.rows(EMBEDDINGS, reader.state_type, device)
+        reader = ProductReader(path, dtype, device)
+        self.embeddings = reader.rows(EMBEDDINGS)
         self._weights = Weights(reader.read(NORM), [_read_block(reader, number) for number in range(num_blocks)])
+        self.num_parameters = reader.num_parameters
         exponents = torch.arange(0, self._width, 2, device=device) / self._width
         self._frequencies = 1 / config.rope_parameters["rope_theta"] ** exponents
-
-    @property
-    def num_parameters(self) -> int:
-        """Of what is loaded."""
-        norm, blocks = self._weights
-        sizes = (part.num_parameters for block in blocks for part in block)
-        return math.prod(self.embeddings.shape) + norm.numel() + sum(sizes)
 
     @cached_property
     def _exact(self) -> "Weights":
@@ -165,18 +151,20 @@ class LlamaStates:
             return self._weights
         return Weights(norm.float(), [LlamaBlock(*(part.in_float32() for part in block)) for block in blocks])
 
-    def __call__(self, input_ids: Int[Tensor, "B P"], cache: KeyValues | None = None) -> list[Tensor]:
-        """The states (B, P, D) by layer, the last of the LM behind its norm.
+    def new_cache(self) -> KeyValues:
+        return KeyValues()
 
-        `cache` has the keys and values of earlier pieces, which these follow, and is given theirs.
-        """
-        norm, blocks = self._exact if input_ids.numel() <= FEW_PIECES else self._weights
-        past, x = cache.get_seq_length() if cache else 0, self.embeddings[input_ids].to(norm.dtype)
-        positions = torch.arange(past, past + input_ids.shape[1], device=input_ids.device)
+    def states(
+        self, ids: Int[Tensor, "B P"], mask: Any = None, cache: KeyValues | None = None
+    ) -> list[Float[Tensor, "B P D"]]:
+        """By layer, the last of the LM behind its norm; no state sees the padding, so `mask` is unread."""
+        norm, blocks = self._exact if ids.numel() <= FEW_PIECES else self._weights
+        past, x = cache.get_seq_length() if cache else 0, self.embeddings[ids].to(norm.dtype)
+        positions = torch.arange(past, past + ids.shape[1], device=ids.device)
         angles = (positions[:, None] * self._frequencies)[:, None]
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         turn = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
-        mask = positions[:, None] >= torch.arange(past + input_ids.shape[1], device=input_ids.device) if past else None
+        mask = positions[:, None] >= torch.arange(past + ids.shape[1], device=ids.device) if past else None
         states = [x]
         for number, (look, leave, widen, narrow) in enumerate(blocks):
             seen = look(x, self._rows(x)).unflatten(-1, (-1, self._width))

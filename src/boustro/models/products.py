@@ -13,6 +13,7 @@ are the same: what stands between two products must be so, too (`exact_attention
 All else (embeddings, norms, what is added to a state) is in float32. The op is that of fbgemm, which x86 has alone.
 """
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ from jaxtyping import Float
 from safetensors.torch import load_file
 from torch import Tensor
 
-from boustro.models.packed import StoredWeights
+from boustro.models.packed import StoredRows, StoredWeights
 from boustro.names import CHANNELS_FILE
 
 INT8 = torch.int8
@@ -41,7 +42,6 @@ class FloatProduct:
     def __init__(self, weight: Tensor, bias: Tensor | None = None, norm: Tensor | None = None) -> None:
         # column by column a few rows take three quarters of the time, and give the same
         self._weight, self._bias, self._norm = weight.T.contiguous().T, bias, norm
-        self.num_parameters = _count(weight, bias, norm)
 
     def __call__(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """(…, K) → (…, N); `rows` (…, 1), in float32, is what the norm multiplies rows by."""
@@ -65,7 +65,7 @@ class Int8Product:
         norm: Float[Tensor, " K"] | None,
         typical: Float[Tensor, " K"],
     ) -> None:
-        self._bias, self.num_parameters = bias, _count(weight, bias, norm)
+        self._bias = bias
         balance = typical.clamp_min(LEAST_CHANNEL).div_(_largest(weight, 0).clamp_min(LEAST_CHANNEL)).sqrt_()
         balance /= balance.median()
         self._narrowing = (1 if norm is None else norm) / balance
@@ -106,28 +106,27 @@ def _largest(x: Tensor, axis: int) -> Tensor:
     return torch.maximum(x.amax(axis), x.amin(axis).neg_())
 
 
-def _count(*parts: Tensor | None) -> int:
-    return sum(part.numel() for part in parts if part is not None)
-
-
 Product = FloatProduct | Int8Product
 
 
 class ProductReader:
-    """The products of a stored model; several weights that read the same input are one."""
+    """The products of a stored model; several weights that read the same input are one. `num_parameters` counts what
+    was read so far."""
 
-    def __init__(self, folder: str, stored: StoredWeights, dtype: torch.dtype, device: torch.device) -> None:
-        self._stored, self._dtype, self._device = stored, dtype, device
+    def __init__(self, folder: str, dtype: torch.dtype, device: torch.device) -> None:
+        self._stored, self._dtype, self._device, self.num_parameters = StoredWeights(folder), dtype, device, 0
         self._channels = load_channels(folder) if dtype == INT8 else {}
+        self._state_type = torch.float32 if dtype == INT8 else dtype  # of all that is no product
 
-    @property
-    def state_type(self) -> torch.dtype:
-        """That of all that is no product."""
-        return torch.float32 if self._dtype == INT8 else self._dtype
+    def rows(self, name: str) -> StoredRows:
+        """Return the rows of embeddings."""
+        self.num_parameters += math.prod(self._stored.shapes[name])
+        return self._stored.rows(name, self._state_type, self._device)
 
     def read(self, name: str) -> Tensor:
         """Return a tensor that is no matrix of a block."""
-        return self._stored.read(name, self.state_type).to(self._device)
+        self.num_parameters += math.prod(self._stored.shapes[name])
+        return self._stored.read(name, self._state_type).to(self._device)
 
     def product(self, weights: Sequence[str], biases: Sequence[str] = (), norm: str | None = None) -> Product:
         """The outputs of all these, side by side; behind the norm of this name."""
@@ -137,11 +136,6 @@ class ProductReader:
         if self._dtype == INT8:
             return Int8Product(weight, bias, scale, self._channels[weights[0]].float())
         return FloatProduct(weight, bias, scale)
-
-
-def has_channels(folder: str | Path) -> bool:
-    """Whether products of a folder can be computed in int8."""
-    return (Path(folder) / CHANNELS_FILE).is_file()
 
 
 def load_channels(folder: str | Path) -> dict[str, Tensor]:

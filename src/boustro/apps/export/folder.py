@@ -192,7 +192,7 @@ def _exportable(part: Encoder) -> TransformerEncoder:
     assert isinstance(part, TransformerEncoder)
     text = part.model.config.get_text_config()
     if isinstance(part, UnmaskedEncoder):
-        if part.blocks != (1, part._num_layers):
+        if part.blocks != (1, part.num_layers):
             raise ValueError(f"{part.spec}: the mask is removed in some blocks only, which has no graph")
         if getattr(text, "sliding_window", None):
             raise ValueError(f"{part.spec}: a window that slides has no graph without a causal mask")
@@ -257,18 +257,18 @@ class PickedStates(nn.Module):
         else:
             seen = places[None] < lengths[:, None]
             mask = _additive(seen)[:, None, None].expand(-1, 1, size, -1)
-        return self._lm[0]._states(input_ids=ids, **self._how(mask, places))
+        return self._lm[0].body.states(ids, **self._how(mask, places))
 
     def _how(self, mask: torch.Tensor, places: torch.Tensor) -> dict[str, Any]:
         lm, text = self._lm[0], self.model.config.get_text_config()
-        how: dict[str, Any] = {"attention_mask": mask}
+        how: dict[str, Any] = {"mask": mask}
         if type(lm) is MaskedEncoder:
             return how
-        how |= {"position_ids": places[None], "use_cache": False}
+        how["position_ids"] = places[None]
         window = getattr(text, "sliding_window", None)
         if window and "sliding_attention" in (getattr(text, "layer_types", None) or ()):
             near = _additive(places[:, None] - places[None] < window)[None, None]
-            how["attention_mask"] = {"full_attention": mask, "sliding_attention": torch.minimum(mask, near)}
+            how["mask"] = {"full_attention": mask, "sliding_attention": torch.minimum(mask, near)}
         return how
 
 

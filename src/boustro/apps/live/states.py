@@ -150,7 +150,7 @@ def answer_vectors(tagger: Any, text: str, vectors: np.ndarray) -> InputAnswer[s
 
 def checked_states(lm: LMEncoder, given: GivenStates) -> Tensor:
     """(P, L, D): the layers that `lm` reads; `ValueError` for what is not of this LM, as far as it can be known."""
-    name, width = given.name, lm.model.config.get_text_config().hidden_size
+    name, width = given.name, lm.config.get_text_config().hidden_size
     if given.weights is not None and given.weights != lm.weights():
         raise ValueError(f"{name}: computed by another LM than {lm.spec}, which the tagger was trained on")
     if missing := [layer for layer in lm.layers if layer not in given.layers]:

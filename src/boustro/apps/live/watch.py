@@ -315,7 +315,7 @@ def refuse_unfollowed(model: Any, named: dict[str, Any]) -> None:
 
 def refuse_other_model(lm: LMEncoder, model: Any) -> None:
     """`ValueError` for a model that is not the one that the tagger was trained on, as far as it can be known."""
-    trained, other = (config.get_text_config() for config in (lm.model.config, model.config))
+    trained, other = (config.get_text_config() for config in (lm.config, model.config))
     facts = {"width": "hidden_size", "vocabulary": "vocab_size", "architecture": "model_type"}
     for what, name in facts.items():
         if (a := getattr(trained, name, None)) != (b := getattr(other, name, None)):

@@ -33,7 +33,7 @@ from boustro.models.llama import BLOCK_PARTS
 from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, packed_weights, told_change
 from boustro.models.placing import shortened
 from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
-from boustro.models.products import has_channels, load_channels, typical_inputs
+from boustro.models.products import load_channels, typical_inputs
 from boustro.names import CHANNELS_FILE, MODULES
 from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
 from boustro.text.alignment import Aligner
@@ -224,7 +224,7 @@ def _prefix(model: nn.Module) -> str:
 
 def _channels(path: str, model: nn.Module, tokenizer: Any) -> dict[str, Tensor]:
     """Those that a packed folder has already, else `channels_of`."""
-    if not has_channels(path):
+    if not (Path(path) / CHANNELS_FILE).is_file():
         return channels_of(model, tokenizer)
     own = {_prefix(model) + name for name, _ in model.named_parameters()}
     return {name: rows for name, rows in load_channels(path).items() if name in own}
