@@ -1,7 +1,6 @@
 """Columns and dialects of tables at the command line: said, proposed, named, and kept in the folder."""
 
 import json
-import shlex
 import sys
 
 import pandas as pd
@@ -85,15 +84,6 @@ def test_columns_are_asked_for_at_once_with_a_proposal(write, capsys, how):
     assert main(["check", str(write("a.csv", MESSAGES)), *how]) == 1
     said = capsys.readouterr().out
     assert "--text-column Nachricht --label-column Thema" in said and "expected a word and a tag" not in said
-
-
-def test_the_next_command_of_check_runs(write, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write("eigene datei.csv", MESSAGES.replace("Nachricht", "Die Nachricht"))
-    assert main(["check", "eigene datei.csv", "--text-column", "Die Nachricht", "--label-column", "Thema"]) == 0
-    (said,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("next: boustro fit "))
-    words = shlex.split(said.removeprefix("next: boustro "))
-    assert main([*words, "--encoder", "starter-words", "--head", "ridge-pool", "--cross-validate", "0"]) == 0
 
 
 def test_the_scheme_of_tags_is_kept_in_the_folder(write, tmp_path, capsys):

@@ -81,19 +81,20 @@ def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
 
 
 def runs():
-    """The blocks that are run, the README's and short ones first; those that show no new command, and that of an
-    exported page, which takes a minute and has tests of its own, are marked `long`."""
+    """The blocks that are run, the README's and short ones first; those that show no new command, and those of exports,
+    which take a minute and have tests of their own, are marked `long`."""
     shown: set[str] = set()
 
     def order(name):
         return not name.startswith("README"), "--format html" in BLOCKS[name], BLOCKS[name].count("boustro")
 
     def is_long(name):
-        return SHOWN[name] <= shown or "--format html" in BLOCKS[name]
+        return SHOWN[name] <= shown or "boustro export" in BLOCKS[name]
 
     for name in sorted(BLOCKS, key=order):
-        yield pytest.param(name, marks=pytest.mark.long if is_long(name) else (), id=name[:60])
-        shown |= SHOWN[name]
+        left = is_long(name)
+        yield pytest.param(name, marks=pytest.mark.long if left else (), id=name[:60])
+        shown |= set() if left else SHOWN[name]
 
 
 @pytest.mark.parametrize("name", runs())

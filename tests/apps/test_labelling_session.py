@@ -17,7 +17,7 @@ from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_nam
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import LabellingSession, Stale
 from boustro.apps.label.taggers import measure, retrace
-from boustro.apps.label.texts import read_to_label, read_whole
+from boustro.apps.label.texts import TextToLabel, read_to_label, read_whole
 from boustro.tasks.data import load_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, named_in
 from boustro.types import Entity, Sentence
@@ -582,3 +582,16 @@ def test_names_that_are_alike_are_one_group():
     found = group_names([Mention(name, "" if name == "Ada" else "LOC", np.array(vectors[name])) for name in named])
     assert found == [NameGroup(["Ghent", "Utrecht"], 3, "LOC"), NameGroup(["Ada"], 1, "")]
     assert group_names([]) == []
+
+
+def test_the_labelling_page_gets_words_as_they_are_written(tmp_path):
+    given = [text(" ".join(words)) for words in ([*"艾达在"], ["نعم", "،", "ليسة"])]
+    given.append(TextToLabel(Sentence(tuple("艾达"), spaces=(True, True))))
+    with AnswerFile(tmp_path / "answers.jsonl").open() as file:
+        session = attach(LabellingSession(given, file, ["PER"], order="in-order"))
+        for gaps in ([" ", "", ""], [" ", " ", " "], [" ", " "]):
+            number = session.current
+            assert session.view()["sentence"]["gaps"] == gaps
+            session.answer(number, [Entity("PER", 0, 1)])
+    found = [json.loads(line)["words"] for line in (tmp_path / "answers.jsonl").read_text("utf-8").splitlines()]
+    assert found == [list(t.sentence.words) for t in given]

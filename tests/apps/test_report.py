@@ -30,14 +30,7 @@ from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.render import (
-    ALL_COLOURS,
-    as_html,
-    as_text,
-    colours,
-    css_class,
-    word_entities,
-)
+from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
 from boustro.types import Entity, Sentence
 
 verdict = REPORT.verdict

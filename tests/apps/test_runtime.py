@@ -17,6 +17,7 @@ from boustro.apps.serve.models import open_model as open_served
 from boustro.arrays import read_arrays
 from boustro.encoders.reading import add_in_order
 from boustro.tasks.data import read_data
+from boustro.tasks.data.conll import format_conll
 from labelled import DATA, ONE_GRAPH
 from world import run
 
@@ -137,10 +138,11 @@ def test_a_trained_folder_is_opened_too(tagger_folder, exported):
     assert load(tagger_folder, cache=False).types == load(exported).types
 
 
-def test_the_export_command_says_what_it_wrote(tagger_folder, traced_once, tmp_path, capsys):
+def test_the_export_command_says_what_it_wrote(tagger_folder, traced_once, file, tmp_path, capsys):
     command = ["export", str(tagger_folder), "--out", str(tmp_path / "out"), "--sentences", "20", "--agreement", "0"]
+    command += ["--precision", "int8", "--data", str(file("train.conll", format_conll(DATA)))]
     assert main(command) == 0
-    assert "MB, float32" in capsys.readouterr().err
+    assert "MB, int8" in capsys.readouterr().err
     assert main(command) == 1  # --overwrite is asked for
     assert "--overwrite" in capsys.readouterr().err
 

@@ -64,8 +64,13 @@ def test_what_few_examples_cannot_give_is_left_out_in_a_sentence(ends, tmp_path,
     assert boustro.load(tmp_path / "fit").predict(TEXTS[0]) is not None
 
 
-@pytest.mark.parametrize("name", ["1 sentence", "no entity", "2 texts", "one class", "1 text of several", "2 pairs"])
-@pytest.mark.parametrize("command", ["compare", "fewshot"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *(("compare", name) for name in ("1 sentence", "no entity", "one class", "1 text of several", "2 pairs")),
+        *(("fewshot", name) for name in ("1 sentence", "no entity", "2 texts")),
+    ],
+)
 def test_a_study_or_a_sentence(ends, command, name):
     task, rows, missing = CASES[name]
     ends(rows, command, ["--train", "{data}", "--dev", "{data}", "--out", "{out}", "--task", task], missing)

@@ -14,6 +14,9 @@ from boustro.heads.registry import HEADS
 from boustro.tasks import TASKS, task_class
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.fitting.estimate import CHOICE, KEY
+from boustro.tasks.render import as_html
+from boustro.text.words import split_text
+from boustro.types import Sentence
 from labelled import DATA, INPUTS, RECORDS, rows, small
 from served import same
 
@@ -172,3 +175,42 @@ def test_senses_are_read_and_answered_in_the_files_of_the_framework(tiny_lm, fil
     assert main(["predict", out, corpus, "--reads", "xml"]) == 0
     assert capsys.readouterr().out in ("d0.s0.t0 bank%1\n", "d0.s0.t0 bank%2\n")
     assert main(["predict", out, corpus]) == 1 and "c.data.xml:1: not a JSON object" in capsys.readouterr().err
+
+
+LABELLED = {
+    "chinese": [
+        {"text": "艾达在利塞港。", "entities": [[0, 2, "PER"], [3, 6, "LOC"]]},
+        {"text": "今天下雨。", "entities": []},
+    ],
+    "arabic": [
+        {"text": "سافرت ليلى إلى ليسة.", "entities": [[6, 10, "PER"], [15, 19, "LOC"]]},
+        {"text": "نعم، وصلت مساءً.", "entities": []},
+    ],
+}
+
+
+@pytest.mark.parametrize("language", LABELLED)
+def test_pages_and_reports_of_other_scripts(language, tiny_pair, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = LABELLED[language]
+    Path("train.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows * 4), "utf-8")
+    how = ["--encoders", tiny_pair, *"--train train.jsonl --dev train.jsonl --seeds 1 --vary epochs=1,20".split()]
+    assert main(["compare", *how, "--epochs", "20", "--hidden", "32", "--out", "study"]) == 0
+    report = Path("study/report.html").read_text("utf-8")
+    assert "<dd dir=auto>" in report and ("艾达" if language == "chinese" else "ليلى") in report.partition("<script")[0]
+    cells = sorted(
+        Path("study/cells").iterdir(), key=lambda c: json.loads((c / "scores.json").read_text())["dev"]["value"]
+    )
+    cell = cells[-1]
+    tagger = boustro.Tagger.from_pretrained(cell / "trained")
+    line = rows[0]["text"]
+    found = tagger.predict(line)
+    assert [[e.start, e.end, e.label] for e in found] == rows[0]["entities"]
+    assert all(line[e.start : e.end] == e.text for e in found)
+    words = Sentence(next(iter(split_text(line))).sentence.words)
+    assert [e.text for e in tagger.predict([words])[0]] == [e.text for e in found]
+    Path("texts.txt").write_text(line + "\n", "utf-8")
+    capsys.readouterr()
+    assert main(["predict", str(cell / "trained"), "texts.txt", "--format", "html"]) == 0
+    shown = capsys.readouterr().out
+    assert f"<p dir=auto>{as_html(line, found)}</p>" in shown

@@ -214,3 +214,11 @@ def test_a_gazetteer_and_texts_in_windows_1252_are_read_with_a_note(tmp_path, ca
     assert main(["weak", paths[0], "--gazetteer", paths[1], "--out", paths[2]]) == 0
     assert capsys.readouterr().err.count("read as Windows-1252") == 2
     assert '"text": "Müller"' in (tmp_path / "out.jsonl").read_text("utf-8")
+
+
+CHINESE = "艾达在利塞港工作。她坐7路Bus去上班！“今天下雨。”他说。"
+
+
+def test_a_gazetteer_finds_names_inside_chinese_text():
+    (found,) = Gazetteer([("利塞", "LOC"), ("利塞港", "LOC")]).entities(CHINESE)
+    assert (found.text, found.start) == ("利塞港", 3)

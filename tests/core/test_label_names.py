@@ -13,6 +13,7 @@ from boustro.heads.options import CentroidPoolOptions
 from boustro.heads.registry import make_head
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.texts import read_meanings
+from boustro.tasks.fitting.estimate import format_estimate
 from boustro.tasks.label_names import TOO_FEW, cut_names, given_labels, parse_labels
 from boustro.tasks.labellings import readable, says_nothing
 from conftest import ROOT
@@ -148,7 +149,8 @@ def test_fit_uses_texts_without_a_label():
     part = Classifier("starter-texts", cache=False).fit([[text, label] for text, label in rows], cross_validate=9)
     assert part.record["notices"] == {"texts without a label, which say what texts are like": 12}
     assert part.record["train"]["labelled"] == 10
-    assert "names" in part.record["cross_validation"]
+    said = format_estimate(part.record["cross_validation"], "texts")
+    assert any(line.startswith("the names of the labels alone, on the same texts: ") for line in said)
 
 
 MEANINGS = {"a1": "parcels and shipping", "a2": "charges and invoices", "a3": "thanks and praise"}

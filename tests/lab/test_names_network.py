@@ -181,7 +181,7 @@ def train_again(data, out, command, kinds=None):
 
 
 @pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.long), {"memory": True, "spelling": True}])
-def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, options):
+def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, options, traced_once):
     pytest.importorskip("onnxruntime")
     tagger = boustro.Tagger(f"names:{folder}", epochs=3, cache=False, context="sentence", **options)
     tagger.fit(TAGGED, seed=1).save_pretrained(tmp_path / "ner")

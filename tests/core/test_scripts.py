@@ -1,0 +1,57 @@
+"""Text without spaces, from right to left and without capitals: words, sentences, alignment, pages, reports."""
+
+import pytest
+
+from boustro.tasks.render import word_entities
+from boustro.text.alignment import Aligner, guess_spaces
+from boustro.text.tokenizers import load_tokenizer, save_tokenizer, train_tokenizer
+from boustro.text.words import apart, join_words, split_text
+from boustro.types import Entity
+
+CHINESE = "艾达在利塞港工作。她坐7路Bus去上班！“今天下雨。”他说。"
+ARABIC = "سافرت ليلى إلى ميناء ليسة. هل وصلت اليوم؟ نعم، وصلت مساءً."
+
+
+def words_of(text):
+    return [list(placed.sentence.words) for placed in split_text(text)]
+
+
+def test_chinese_is_split_into_characters_and_sentences():
+    assert words_of(CHINESE) == [
+        [*"艾达在利塞港工作。"],
+        [*"她坐", "7", "路", "Bus", *"去上班！"],
+        [*"“今天下雨。”"],
+        [*"他说。"],
+    ]
+    assert words_of("東京タワーへ行く。") == [["東", "京", "タワー", "へ", "行", "く", "。"]]
+    for placed in split_text(CHINESE):
+        assert tuple(CHINESE[slice(*place)] for place in placed.places) == placed.sentence.words
+
+
+def test_arabic_sentences_end_without_capitals():
+    assert [own[-1] for own in words_of(ARABIC)] == [".", "؟", "."] and words_of(ARABIC)[2][:2] == ["نعم", "،"]
+    assert words_of("He left. then slept.") == [["He", "left", ".", "then", "slept", "."]]  # lower case goes on
+
+
+def test_spaces_that_nobody_gave():
+    assert guess_spaces([*"艾达在"]) == [True, False, False]
+    assert guess_spaces(["她", "坐", "Bus", "去"]) == [True, False, True, True]
+    assert guess_spaces(["نعم", "،", "وصلت"]) == [True, False, True]
+    assert apart([*"利塞"]) == [True, False] and apart(["Ada", "."]) == [True, True]
+    assert join_words([*"利塞港"]) == "利塞港" and join_words(["Port", "Lisse"]) == "Port Lisse"
+    assert word_entities([*"在利塞"], [Entity("LOC", 1, 3)]) == ("在利塞", [Entity("LOC", 1, 3, "利塞")])
+    assert word_entities(["Ada", "left"], [Entity("PER", 0, 1)]) == ("Ada left", [Entity("PER", 0, 3, "Ada")])
+
+
+@pytest.mark.parametrize("text", [CHINESE, ARABIC])
+def test_words_and_pieces_agree_with_the_running_text(text, tmp_path):
+    save_tokenizer(train_tokenizer([text] * 20, 300), tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    for placed in split_text(text):
+        own = placed.sentence
+        (pieces,) = Aligner(tokenizer).align([(own.words, own.spaces)])
+        assert tokenizer.decode(pieces.ids).strip() == text[placed.places[0][0] : placed.places[-1][1]]
+        parts = [
+            tokenizer.decode(pieces.ids[a:b]).strip() for a, b in zip(pieces.bounds, pieces.bounds[1:], strict=False)
+        ]
+        assert parts == list(own.words)
