@@ -27,7 +27,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 from boustro.given import refuse_half_characters
 from boustro.output import print_notices
 from boustro.text.kinds import START, kind_of_start, refuse_kind
-from boustro.text.places import is_dataset, missing
+from boustro.text.places import is_dataset, missing, shown_files
 from boustro.text.rows import Row, saved_rows
 from boustro.types import Note
 
@@ -75,12 +75,8 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
         if path.is_dir() and (rows := saved_rows(path)):
             yield from _texts(rows, text_key)
         elif path.is_dir():
-            inside = ((p, p.relative_to(path).parts) for p in path.rglob("*") if p.is_file())
-            files = sorted(p for p, parts in inside if not any(part.startswith(".") for part in parts))
-            if not files:
-                raise ValueError(f"{corpus}: the folder holds no file")
-            for file in files:
-                yield from _read_file(file, text_key, split)
+            for file in shown_files(path):
+                yield from _read_file(path / file, text_key, split)
         else:
             yield from _read_file(path, text_key, split) if path.exists() else _read_dataset(corpus, text_key)
 

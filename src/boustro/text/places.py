@@ -219,6 +219,14 @@ def similar_name(path: Path) -> str | None:
     return nearest(path.name, [name for name in names if not name.startswith(".")], cutoff=0.78)
 
 
+def shown_files(folder: Path) -> list[Path]:
+    """The files in a folder, in order and relative to it, without hidden ones; `ValueError` where there is none."""
+    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    if found := [file for file in inside if not any(part.startswith(".") for part in file.parts)]:
+        return found
+    raise ValueError(f"{folder}: the folder holds no file")
+
+
 def is_dataset(name: str) -> bool:
     """Whether a corpus that is not there may be a dataset of the Hub, `name` or `owner/name:configuration`.
 

@@ -35,7 +35,7 @@ from boustro.store import fingerprint
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
 from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
 from boustro.text.languages import MOST_TEXTS, names_tagger
-from boustro.text.places import Model, TextSource
+from boustro.text.places import Model, TextSource, shown_files
 from boustro.text.rows import file_ending
 
 ROWS_AT_ONCE = 256
@@ -206,11 +206,8 @@ def _shown(path: Path) -> str:
 
 def _in_folder(folder: Path, out: Path) -> list[tuple[DataFile, Path | None]]:
     """The files of a folder, without hidden ones, and where each is written."""
-    inside = ((p, p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file())
-    shown = [(p, name) for p, name in inside if not any(part.startswith(".") for part in name.parts)]
-    pairs: list[tuple[DataFile, Path | None]] = [(DataFile(p), out / _plain(name)) for p, name in shown]
-    if not pairs:
-        raise ValueError(f"{folder}: the folder holds no file")
+    names = shown_files(folder)
+    pairs: list[tuple[DataFile, Path | None]] = [(DataFile(folder / name), out / _plain(name)) for name in names]
     seen: dict[Path | None, DataFile] = {}
     for file, target in pairs:
         if (other := seen.setdefault(target, file)) != file:

@@ -39,6 +39,7 @@ from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
 from boustro.text.kinds import kind_of_file
 from boustro.text.languages import ForeignTexts
+from boustro.text.places import shown_files
 from boustro.text.separated import json_value
 from boustro.text.tables import free_names
 
@@ -95,8 +96,7 @@ class ShardJob:
 
     def _names(self) -> list[str]:
         """Of all files of the source, in order, but hidden ones."""
-        files = (path.relative_to(self.source) for path in sorted(self.source.rglob("*")) if path.is_file())
-        return [file.as_posix() for file in files if not any(part.startswith(".") for part in file.parts)]
+        return [file.as_posix() for file in shown_files(self.source)]
 
     def _beside_answers(self) -> list[str]:
         """Files of the source that hold no answers, where it is the output of another job."""
