@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.apps.live.chat import ChatStream, Conversation
-from boustro.apps.live.redactor import Masks
+from boustro.apps.live.masks import Masks
 from boustro.apps.live.structured import Checker, Unchecked, unescaped
 from test_redactor import MASKED, TEXT, chunked
 from toy_tagger import NAMES, ToyLive, ToyTagger

@@ -58,9 +58,6 @@ STANDING = {
         UPPER VECTORS WHOLE_WORDS WIDTH WORD WORDS_FILE WORTH _SAID
     """,
     "types with two homes": "Reader Writer",
-    "modules over 500 lines": """
-        apps.live.redactor
-    """,
     "functions over 60 lines": """
         apps.batch.redact:redact apps.cli.commands:fit
         encoders.spec:load_encoder heads.training:train_head

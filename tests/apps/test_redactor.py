@@ -19,19 +19,8 @@ from hypothesis import strategies as st
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.live.redactor import (
-    Contradiction,
-    Masks,
-    Redactor,
-    Region,
-    Restorer,
-    TooManyNames,
-    merged,
-    open_tagger,
-    restore,
-    rewrite,
-    whole_characters,
-)
+from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, restore
+from boustro.apps.live.redactor import Contradiction, Redactor, open_tagger, rewrite, whole_characters
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.masked import GivenFile, RedactedRow, form_with
-from boustro.apps.live.redactor import Masks, Region
+from boustro.apps.live.masks import Masks, Region
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError, Positional, Share, check_options

@@ -34,7 +34,8 @@ except ImportError as error:
     raise ImportError("BoustroGuardrail needs litellm; install it with: pip install 'boustro[litellm]'") from error
 
 from boustro.apps.live.chat import ASKED, ChatStream, Conversation
-from boustro.apps.live.redactor import TooManyNames, Written
+from boustro.apps.live.masks import TooManyNames
+from boustro.apps.live.redactor import Written
 from boustro.apps.live.structured import Checker, Unchecked
 from boustro.choose import suggestion
 from boustro.names import SHIPPED_TAGGER

@@ -27,7 +27,8 @@ except ImportError as error:
         "BoustroRecognizer needs presidio-analyzer; install it with: pip install 'boustro[presidio]'"
     ) from error
 
-from boustro.apps.live.redactor import NAME_KINDS, Region, check_labels, name_parts
+from boustro.apps.live.masks import NAME_KINDS, Region, name_parts
+from boustro.apps.live.redactor import check_labels
 from boustro.apps.live.stream import Live
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger

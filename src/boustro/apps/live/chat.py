@@ -21,7 +21,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from boustro.apps.live.redactor import Masks, Redactor, Restorer
+from boustro.apps.live.masks import Masks, Restorer
+from boustro.apps.live.redactor import Redactor
 from boustro.apps.live.structured import (
     BodyTexts,
     Checker,

@@ -22,18 +22,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from boustro.apps.live.masks import Masks, Region, merged, name_parts, restore
 from boustro.apps.live.redactor import (
-    Masks,
     Redaction,
     Redactor,
-    Region,
     WordCount,
     Written,
     check_labels,
-    merged,
-    name_parts,
     open_tagger,
-    restore,
     rewrite,
     whole_characters,
 )
