@@ -137,13 +137,13 @@ def redact(
             raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
         kept = tuple(opened.kept_columns.get("text_column", ()))
         files = [GivenFile(file, text_column, kept, _shown(path)) for file, _ in pairs]
+        for one in files:
+            _check_columns(one, is_folder)
         if model is None and types is None:
             opened = OpenedFolder(_suited_to(files))
         place = str(opened.folder) if isinstance(opened, OpenedFolder) else ""
         checker = Checker(place or opened.open(), named or None, with_, threshold=threshold)
         work = RedactionJob(checker, files, is_folder, same_everywhere, errors is not None, quiet)
-        for one in files:
-            work.check(one)
         if out is None:
             work.print(errors)
         else:
@@ -166,6 +166,17 @@ def redact(
             print(f"boustro: {said}", file=sys.stderr)
         what = f"{len(failed):,} of {len(files):,} files could not be read and are not in {out}"
         raise ValueError(f"{what}; mend them, and redact each with an --out of its own")
+
+
+def _check_columns(file: GivenFile, in_folder: bool) -> None:
+    """`ValueError`, before the work, for a table without the columns in which names are masked."""
+    try:
+        file.open()
+    except (ValueError, OSError):
+        if not in_folder:
+            raise
+    else:
+        file.check_columns()
 
 
 def _suited_to(files: Iterable[GivenFile]) -> Path:
@@ -262,16 +273,6 @@ class RedactionJob:
     labels: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     _masks: Masks | None = None
-
-    def check(self, file: GivenFile) -> None:
-        """`ValueError`, before the work, for a table without the columns in which names are masked."""
-        try:
-            file.open()
-        except (ValueError, OSError):
-            if not self.in_folder:
-                raise
-        else:
-            file.check_columns()
 
     def read(self, note: bool = False) -> Iterator[RedactedRow]:
         """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
