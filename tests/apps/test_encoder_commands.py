@@ -8,7 +8,6 @@ import pytest
 
 import boustro
 from boustro import progress
-from boustro.apps.cli.doctor import cache
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.tasks.tagger import Tagger
@@ -28,9 +27,9 @@ def test_what_a_killed_run_left_is_listed_and_cleared(tiny_lm, tmp_path, capsys)
     staging = entries(tmp_path)[0].with_name(".0123456789abcdef0123.0123abcd.staging")
     staging.mkdir()
     (staging / "features.bin").write_bytes(b"0" * 2**20)
-    cache("list", tmp_path)
+    assert main(["cache", "list", "--folder", str(tmp_path)]) == 0
     assert "1.0 MB  left incomplete by a run that was killed" in capsys.readouterr().out
-    cache("clear", tmp_path)
+    assert main(["cache", "clear", "--folder", str(tmp_path)]) == 0
     assert "1 entries" in capsys.readouterr().out
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

@@ -102,12 +102,6 @@ def test_more_examples_than_there_are_is_noticed(given, tmp_path):
     assert "K = 100: there are 8 training examples only" in results["notices"]
 
 
-def test_a_plan_names_the_cells_and_computes_none(given, tmp_path, capsys):
-    assert main([*given("similarity", tmp_path / "a"), "--dry-run", "--no-cache"]) == 0
-    assert "4 cells: 0 known, 4 to compute" in capsys.readouterr().out
-    assert not (tmp_path / "a/cells").exists()
-
-
 def test_a_draw_from_which_nothing_can_be_learned_is_named(given, tmp_path, capsys):
     words = given("similarity", tmp_path / "a")
     words[words.index("2")] = "1"
