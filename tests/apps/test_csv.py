@@ -16,7 +16,8 @@ import pyarrow.parquet
 import pytest
 
 import boustro
-from boustro.apps.batch.labeller import EMPTY, TABULAR, AnswerForm, Labeller, OpenedFolder
+from boustro.apps.batch.labeller import EMPTY, TABULAR, AnswerForm, Labeller
+from boustro.apps.batch.models import OpenedFolder
 from boustro.apps.batch.table import Survey
 from boustro.apps.cli.main import main
 from boustro.output import as_json

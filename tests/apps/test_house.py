@@ -59,7 +59,6 @@ STANDING = {
     """,
     "types with two homes": "Reader Writer",
     "functions over 60 lines": """
-        apps.batch.redact:redact apps.cli.commands:fit
         encoders.spec:load_encoder heads.training:train_head
         tasks.distill.training:train_student
     """,

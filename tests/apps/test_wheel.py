@@ -38,7 +38,6 @@ NEEDED = (
 USE = """
 import sys
 from boustro.apps.cli.main import main
-from conftest import ROOT
 options = "--out ner --encoder starter-forward --head linear --epochs 1".split()
 assert main(["fit", "--train", sys.argv[1], *options]) == 0
 assert main(["predict", "ner", "text.txt", "--format", "jsonl"]) == 0

@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.masked import GivenFile, RedactedRow, form_with
+from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.apps.live.masks import Masks, Region
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
@@ -59,113 +60,130 @@ MISSED_BY_OPTIONS = (
 )
 
 
-def redact(
-    source: Positional[TextSource] = "-",
-    out: Path | None = None,
-    text_column: tuple[str, ...] = (),
-    labels: tuple[str, ...] = (),
-    types: str | None = None,
-    threshold: Share | None = None,
-    with_: Literal["mask", "label"] = "mask",
-    model: Model | None = None,
-    same_everywhere: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
-    errors: Path | None = None,
-    json: Path | None = None,
-    quiet: bool = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class RedactOptions:
+    """Options of `boustro redact`."""
+
+    out: Path | None = None
+    """File to write, of the same kind; of a folder, a new folder. By default standard output."""
+    text_column: tuple[str, ...] = ()
+    """Columns of a table, or keys of JSON, in which names are masked; lines of text in a folder are read whole. By
+    default the column text or sentence of a table, and everything in JSON."""
+    labels: tuple[str, ...] = ()
+    """Labels of the names that are masked, such as PERSON,PLACE. By default all that the tagger has; of that of the
+    package PERSON,PLACE,ORGANISATION, and OTHER where it is named too."""
+    types: str | None = None
+    """Names of types, in place of a model, such as politician,"law: an act or a treaty": names in English that are of
+    these types are masked; by default with --threshold 1."""
+    threshold: Share | None = None
+    """Mask every word that is in such a name with at least this probability, 0 to 1, such as 0.2: a higher one masks
+    fewer words, 1 what the tagger finds and no more. For taggers whose words have probabilities: all but those with a
+    span head."""
+    with_: Literal["mask", "label"] = "mask"
+    """mask ([PERSON_1], the same for the same name) or label ([PERSON])."""
+    model: Model | None = None
+    """A tagger's folder. By default that of the package, which knows persons, places and organisations in English;
+    where 10% of the texts are in another language languages-names, if boustro[languages] is installed."""
+    same_everywhere: bool = False
+    """Give a name the same mask in all rows, and in all files of a folder; by default in a row."""
+    resume: bool = False
+    """Go on where an interrupted or killed run that wrote --out was."""
+    overwrite: bool = False
+    """Replace files that exist at --out and --errors, and start unfinished work again unless --resume is given too."""
+    errors: Path | None = None
+    """Write the rows that cannot be read to this file, as JSON lines, and go on without them. By default the first ends
+    the run; of a folder the file that has it is left out."""
+    json: Path | None = None
+    """Write what was done to this file (- for standard output)."""
+    quiet: bool = False
+    """Write nothing to standard error except errors."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        check_output(self.json)
+        if self.out is None and self.json is not None and str(self.json) == "-":
+            raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
+        if self.resume and self.out is None:
+            raise OptionError("--resume needs --out, the file to write")
+        if self.types is not None and (self.model is not None or self.labels):
+            raise OptionError(f"--types stands in place of --{'labels' if self.labels else 'model'}; give one of them")
+        if self.labels and not self.named:
+            raise OptionError("--labels names no label, such as PERSON,PLACE")
+
+    @property
+    def named(self) -> list[str]:
+        """The labels, also those with commas between them."""
+        return [name.strip() for word in self.labels for name in word.split(",") if name.strip()]
+
+    @property
+    def least(self) -> float | None:
+        """The threshold, by default that of the tagger."""
+        return 1.0 if self.types is not None and self.threshold is None else self.threshold
+
+
+DEFAULT_REDACT = RedactOptions()
+
+
+def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFAULT_REDACT) -> None:
     """Mask the names in a text, a table, JSON or a folder of such files, before they are shared.
 
     Args:
         source: A file of lines of text, a table (.csv, .tsv, .xlsx, .parquet, .arrow), JSON or JSON lines, a folder of
             such files, or - for standard input. Compressed files are read too.
-        out: File to write, of the same kind; of a folder, a new folder. By default standard output.
-        text_column: Columns of a table, or keys of JSON, in which names are masked; lines of text in a folder are
-            read whole. By default the column text or sentence of a table, and everything in JSON.
-        labels: Labels of the names that are masked, such as PERSON,PLACE. By default all that the tagger has; of that
-            of the package PERSON,PLACE,ORGANISATION, and OTHER where it is named too.
-        types: Names of types, in place of a model, such as politician,"law: an act or a treaty": names in English that
-            are of these types are masked; by default with --threshold 1.
-        threshold: Mask every word that is in such a name with at least this probability, 0 to 1, such as 0.2: a higher
-            one masks fewer words, 1 what the tagger finds and no more. For taggers whose words have probabilities: all
-            but those with a span head.
-        with_: mask ([PERSON_1], the same for the same name) or label ([PERSON]).
-        model: A tagger's folder. By default that of the package, which knows persons, places and organisations in
-            English; where 10% of the texts are in another language languages-names, if boustro[languages] is installed.
-        same_everywhere: Give a name the same mask in all rows, and in all files of a folder; by default in a row.
-        resume: Go on where an interrupted or killed run that wrote --out was.
-        overwrite: Replace files that exist at --out and --errors, and start unfinished work again unless --resume is
-            given too.
-        errors: Write the rows that cannot be read to this file, as JSON lines, and go on without them. By default the
-            first ends the run; of a folder the file that has it is left out.
-        json: Write what was done to this file (- for standard output).
-        quiet: Write nothing to standard error except errors.
     """
     check_options(redact, locals())
-    check_output(json)
+    asked, out, errors = redaction, redaction.out, redaction.errors
     path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source)
     if not is_folder:
         given.check()
     if out is None and (is_folder or given.form() in ("sheet", "columns")):
         raise OptionError(f"{source}: name what to write with --out")
-    if out is None and json is not None and str(json) == "-":
-        raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
-    if resume and out is None:
-        raise OptionError("--resume needs --out, the file to write")
-    if resume and given.is_stream:
+    if asked.resume and given.is_stream:
         raise OptionError("--resume reads its file again, which a stream does not allow; name a file")
-    if types is not None and (model is not None or labels):
-        raise OptionError(f"--types stands in place of --{'labels' if labels else 'model'}; give one of them")
-    threshold = 1.0 if types is not None and threshold is None else threshold
-    named = [name.strip() for word in labels for name in word.split(",") if name.strip()]
-    if labels and not named:
-        raise OptionError("--labels names no label, such as PERSON,PLACE")
-    with only_errors(quiet), _on_disk(given) as given:
-        from boustro.apps.batch.models import OpenedFolder, OpenedModel
-        from boustro.tasks.tagger import Tagger
-
-        opened = OpenedFolder(model or Path(SHIPPED_TAGGER))
-        if types is not None:
-            opened = OpenedModel(Tagger.from_labels(types))
+    with only_errors(asked.quiet), _on_disk(given) as given:
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
-            _check(file, target, overwrite, is_folder)
-        if errors is not None and not resume:
-            check_target(errors, overwrite, "--errors")
-        if text_column and not is_folder and form_with(given, text_column) == "text":
+            _check(file, target, asked.overwrite, is_folder)
+        if errors is not None and not asked.resume:
+            check_target(errors, asked.overwrite, "--errors")
+        if asked.text_column and not is_folder and form_with(given, asked.text_column) == "text":
             raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
-        kept = tuple(opened.kept_columns.get("text_column", ()))
-        files = [GivenFile(file, text_column, kept, _shown(path)) for file, _ in pairs]
-        for one in files:
-            _check_columns(one, is_folder)
-        if model is None and types is None:
-            opened = OpenedFolder(_suited_to(files))
+        opened, files = _opened(asked, [file for file, _ in pairs], _shown(path), is_folder)
         place = str(opened.folder) if isinstance(opened, OpenedFolder) else ""
-        checker = Checker(place or opened.open(), named or None, with_, threshold=threshold)
-        work = RedactionJob(checker, files, is_folder, same_everywhere, errors is not None, quiet)
+        checker = Checker(place or opened.open(), asked.named or None, asked.with_, threshold=asked.least)
+        work = RedactionJob(checker, files, is_folder, asked.same_everywhere, errors is not None, asked.quiet)
         if out is None:
             work.print(errors)
         else:
-            asked = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), text_column]
-            asked += [[file.name for file, _ in pairs], is_folder and errors is None]
-            key = fingerprint(opened.fingerprint, asked)
+            facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
+            facts += [[file.name for file, _ in pairs], is_folder and errors is None]
             targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
-            work.write(out, targets, key, errors, resume, overwrite)
-        print_notices(work.notes + Counter({PROBLEMS: work.problems}))
-        print(f"note: {checker.counted}", file=sys.stderr)
-        missed = MISSED.get(place, MISSED_BY_OWN)
-        changed = missed != MISSED_BY_OWN and (named or threshold is not None)
-        print(f"note: {MISSED_BY_OPTIONS if changed else missed}", file=sys.stderr)
-    counted, failed = checker.counted, work.failed
-    figures = {"files": len(files) - len(failed), "rows": work.rows, "left_out": work.problems}
-    figures |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
-    give(figures | {"labels": dict(work.labels)}, json, lambda: None, indent=1)
-    if failed:
-        for said in failed.values():
+            work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
+        _say_done(work, place, bool(asked.named) or asked.threshold is not None)
+    give(work.figures, asked.json, lambda: None, indent=1)
+    if work.failed:
+        for said in work.failed.values():
             print(f"boustro: {said}", file=sys.stderr)
-        what = f"{len(failed):,} of {len(files):,} files could not be read and are not in {out}"
+        what = f"{len(work.failed):,} of {len(files):,} files could not be read and are not in {out}"
         raise ValueError(f"{what}; mend them, and redact each with an --out of its own")
+
+
+def _opened(
+    asked: RedactOptions, files: Sequence[DataFile], shown: str, in_folder: bool
+) -> tuple[Opened, list[GivenFile]]:
+    """The tagger, and the files as it reads them."""
+    from boustro.tasks.tagger import Tagger
+
+    opened: Opened = OpenedFolder(asked.model or Path(SHIPPED_TAGGER))
+    if asked.types is not None:
+        opened = OpenedModel(Tagger.from_labels(asked.types))
+    kept = tuple(opened.kept_columns.get("text_column", ()))
+    given = [GivenFile(file, asked.text_column, kept, shown) for file in files]
+    for file in given:
+        _check_columns(file, in_folder)
+    if asked.model is None and asked.types is None:
+        opened = OpenedFolder(_suited_to(given))
+    return opened, given
 
 
 def _check_columns(file: GivenFile, in_folder: bool) -> None:
@@ -177,6 +195,14 @@ def _check_columns(file: GivenFile, in_folder: bool) -> None:
             raise
     else:
         file.check_columns()
+
+
+def _say_done(work: "RedactionJob", place: str, changed: bool) -> None:
+    """Print what was noted, and what a tagger misses; `changed` says that it was not asked as by default."""
+    print_notices(work.notes + Counter({PROBLEMS: work.problems}))
+    print(f"note: {work.checker.counted}", file=sys.stderr)
+    missed = MISSED.get(place, MISSED_BY_OWN)
+    print(f"note: {MISSED_BY_OPTIONS if changed and missed != MISSED_BY_OWN else missed}", file=sys.stderr)
 
 
 def _suited_to(files: Iterable[GivenFile]) -> Path:
@@ -273,6 +299,14 @@ class RedactionJob:
     labels: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     _masks: Masks | None = None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Counts of what was done, for --json."""
+        counted = self.checker.counted
+        found = {"files": len(self.files) - len(self.failed), "rows": self.rows, "left_out": self.problems}
+        found |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
+        return found | {"labels": dict(self.labels)}
 
     def read(self, note: bool = False) -> Iterator[RedactedRow]:
         """The rows of all files; one that cannot be read ends those of its file where it is not left out."""

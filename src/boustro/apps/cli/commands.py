@@ -38,6 +38,7 @@ from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
 from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
+from boustro.tasks.plan import Examples, Plan, plan_of
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, DataPlace, Model, TextSource
 from boustro.text.words import split_text, word_rule
@@ -83,52 +84,60 @@ def fit(
     check_output(json)
     with claim(out, TASKS[task].folder, overwrite):  # said before anything is loaded; below it is held
         pass
-    kind, config = task_class(task), TASKS[task].config
-    chosen = head or config.default_head
-    if reading.documents and not (kind.in_documents or kind.lenient):
-        raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
+    kind, chosen = task_class(task), head or TASKS[task].config.default_head
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
-        sentences = read_examples(kind, train, reading, training=True)
-        labelled = [example for example in sentences if kind.is_labelled(example)]
+        given = _read_sets(kind, train, dev, reading, training)
+        labelled = [example for example in given.train if kind.is_labelled(example)]
         make_labelling(chosen, [*labelled, *kind.named_examples(training)], of_head)
-        with texts_outside(bool(getattr(training, "none", 0))):
-            dev_sentences = read_examples(kind, dev, like(reading, dev)) if dev else None
-        weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else None
-        if reading.documents and not kind.in_documents:
-            from boustro.tasks.label_names import MOST_TEXTS
-
-            texts = islice(read_documents(reading.documents, split="line"), MOST_TEXTS)
-            sentences = [*sentences, *(whole_text(text).sentence for text in texts)]
-        elif reading.documents:
-            texts = read_documents(reading.documents, split="line")
-            sentences, counts = in_documents(sentences, texts, every=getattr(training, "memory", False))
-            print_notices(counts)
-        from boustro.encoders.spec import Spec
-        from boustro.tasks.plan import plan_of
-
         plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
-        plan, note = plan.for_languages_of(kind.running_texts(sentences), named=encoder is not None)
-        model = kind.of(plan.suited_to(sentences), head=head)
-        if note:
-            print(note, file=sys.stderr)
-        if encoder is None and model.encoder_spec == LARGE:
-            print(f"note: --encoder {FAST} reads five times as fast as {LARGE}, and finds less", file=sys.stderr)
-        Spec.parse(model.encoder_spec).check(model.plan.reader.reading)
+        model = kind.of(_plan_for(plan, given, named=encoder is not None), head=head)
         with claim(out, TASKS[task].folder, overwrite):
             if dry_run:
-                return _print_cost(model.plan, [sentences, dev_sentences or [], weak or []])
+                return _print_cost(model.plan, [given.train, given.dev, given.weak])
             from boustro.apps.cli.described import CHEAP, advice
-            from boustro.tasks.plan import Examples
 
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
-            how = {"dev": dev_sentences or (), "weak": weak or (), "weight": reading.weak_weight}
-            model.learn(Examples(train=sentences, **how), seed, 0.0 if dev else cross_validate)
+            model.learn(given, seed, 0.0 if dev else cross_validate)
             model.keep_columns(vars(reading), train)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
+
+
+def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptions, training: TaskConfig) -> Examples:
+    """The examples that a task learns from and is judged by, in the documents that they stand in."""
+    if reading.documents and not (kind.in_documents or kind.lenient):
+        raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
+    examples = read_examples(kind, train, reading, training=True)
+    with texts_outside(bool(getattr(training, "none", 0))):
+        judges = read_examples(kind, dev, like(reading, dev)) if dev else ()
+    weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
+    texts = read_documents(reading.documents, split="line") if reading.documents else ()
+    if texts and not kind.in_documents:
+        from boustro.tasks.label_names import MOST_TEXTS
+
+        examples += [whole_text(text).sentence for text in islice(texts, MOST_TEXTS)]
+    elif texts:
+        examples, counts = in_documents(examples, texts, every=getattr(training, "memory", False))
+        print_notices(counts)
+    return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight)
+
+
+def _plan_for(plan: Plan[Any], given: Examples, named: bool) -> Plan[Any]:
+    """The plan as these examples want it; says so on standard error where nobody `named` an encoder."""
+    from boustro.encoders.spec import Spec
+
+    plan, note = plan.for_languages_of(plan.task.running_texts(given.train), named)
+    notes = [note] if note else []
+    if not named and plan.reader.spec == LARGE:
+        notes.append(f"note: --encoder {FAST} reads five times as fast as {LARGE}, and finds less")
+    for sentence in notes:
+        print(sentence, file=sys.stderr)
+    plan = plan.suited_to(given.train)
+    Spec.parse(plan.reader.spec).check(plan.reader.reading)
+    return plan
 
 
 def _print_cost(plan: Any, data: Sequence[Sequence[Any]]) -> None:
