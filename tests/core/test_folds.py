@@ -331,7 +331,6 @@ def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
 TEXTS = [f"{text} {own}." for own in ("early", "late", "again", "in May")
          for text in ("Ada left Vellmar", "It rained", "Ada saw Brandt", "Vellmar fell")]  # fmt: skip
 NAMES = [[("Ada", "PER"), ("Vellmar", "LOC")], [], [("Ada", "PER"), ("Brandt", "PER")], [("Vellmar", "LOC")]] * 4
-EXAMPLES = [*zip(TEXTS, NAMES, strict=True)]
 TOPICS = ["news", "weather", "news", "place"] * 4
 FAST = {"epochs": 2, "hidden": 8, "cache": False}
 FACTS = {"metric": "F1", "score": 70.0, "low": 60.0, "high": 79.0, "examples": 60, "parts": 5}

@@ -12,8 +12,6 @@ from boustro.encoders.spec import Spec, SpecPart, load_encoder
 from boustro.names import locate_model
 from boustro.text.tokenizers import load_tokenizer
 
-TEXT = "\n\n".join(["The ferry to Vellmar leaves at seven, and Ada Brandt is never on time."] * 40)
-
 
 def test_the_shipped_pair_has_one_tokenizer_under_every_name_of_it():
     vocabularies = [load_tokenizer(name).get_vocab() for name in ("starter", "starter-forward", "starter-backward")]

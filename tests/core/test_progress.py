@@ -102,6 +102,3 @@ def test_a_library_without_its_bars_for_notebooks_does_not_warn():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
-
-
-TOKENIZE = "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1"
