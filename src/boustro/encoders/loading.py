@@ -23,6 +23,15 @@ from boustro.text.tokenizers import load_tokenizer
 SUFFIXES = (".safetensors", ".bin", ".json", ".model", ".tiktoken")
 PLAIN_TEXT = ("vocab.txt", "merges.txt")
 RECORDS = {"training.json", "generation_config.json", "trainer_state.json", "training_args.bin"}
+SPACED = {
+    "4dbb1e577d56c68873d47ec715c8587bbaa472f01dea55065734045487ba44e2": (
+        "bf346d64f6f0fbcefb4c1b6928a98241467dff36c6fbae5fe1785c4ff90667f4"
+    ),
+    "c90a70bebc6dc9d9dbbfed909d2a078906bf6a37cb8d5ef8812b15cb2f27d4f3": (
+        "a6e2aa93b847ef20748a2634ffa8238652f44ea252155ab4adb073a99251f875"
+    ),
+}
+"""SHA-256 of the package's tokenizers, and what it was while they had white space: trained folders name that one."""
 IGNORED = EDITABLE | RECORDS | {MANIFEST, CHANNELS_FILE}
 """Files that change no number; the channels do where products are in int8, and are a fact beside the weights then."""
 # hashing a file of gigabytes takes seconds, so hashes of large ones are kept by size and time
@@ -113,14 +122,15 @@ def weights_fingerprint(name_or_path: str, revision: str | None, hashes: dict[st
         return f"{name_or_path}@{revision}"
     hashes, names = {} if hashes is None else hashes, _deciding(path)
     hashes |= {name: _hash(path / name) for name in names if name not in hashes}
-    return fingerprint({name: hashes[name] for name in names})
+    return fingerprint({name: SPACED.get(hashes[name], hashes[name]) for name in names})
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str | None:
     """Of the folder that a tokenizer was loaded from; None for one of the Hub, which its commit identifies."""
     path = Path(str(tokenizer.name_or_path or ""))
     files = [name for name in _deciding(path) if "token" in name or name.startswith(("vocab", "merges", "spiece"))]
-    return fingerprint({name: _hash(path / name) for name in files}) if files else None
+    hashes = {name: _hash(path / name) for name in files}
+    return fingerprint({name: SPACED.get(own, own) for name, own in hashes.items()}) if files else None
 
 
 def vocabulary_fingerprint(tokenizer: Any) -> str:
