@@ -31,7 +31,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 import tyro
 
-from boustro.apps.export.check import compare
+from boustro.apps.export.check import compare_answers
 from boustro.apps.export.command import ExportOptions
 from boustro.apps.export.folder import export_folder, open_exact
 from boustro.apps.export.page import html_page
@@ -87,7 +87,7 @@ def f1(folder: Path, dev: Path, precisions: tuple[str, ...]) -> dict[str, Any]:
     for precision in precisions:
         model = load(exported(folder, precision))
         scores[precision] = model.evaluate(data).f1
-        scores[f"{precision}, same entities"] = 100 * (compare(exact, model, data[:500]).entities or 0)
+        scores[f"{precision}, same entities"] = 100 * (compare_answers(exact, model, data[:500]).entities or 0)
     return {name: round(float(value), 2) for name, value in scores.items()}
 
 

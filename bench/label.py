@@ -21,7 +21,7 @@ import torch
 import tyro
 
 from boustro.apps.label.answers import AnswerFile, manner_of
-from boustro.apps.label.background import Background, make_source
+from boustro.apps.label.background import Background, choose_source
 from boustro.apps.label.command import LabellingOptions
 from boustro.apps.label.session import LabellingSession
 from boustro.apps.label.taggers import is_due
@@ -119,7 +119,7 @@ def main(
     options = LabellingOptions(task=task, labels=labels)
     means = dict(zip(kinds, options.labels or kinds, strict=True))
     encoder = "starter" if encoder is None and not manner.whole else encoder
-    source = make_source(encoder, options, RunOptions(cache=False), manner, means=means)
+    source = choose_source(encoder, options, RunOptions(cache=False), manner, means=means)
     keys = []
     for seed in range(runs):
         chosen = np.random.default_rng(seed).permutation(len(found)) if manner.whole else np.arange(len(found))

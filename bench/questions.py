@@ -22,7 +22,7 @@ import tyro
 from boustro.metrics.questions import match, score_answers
 from boustro.metrics.significance import bootstrap, difference, f1
 from boustro.tasks.data.questions import Question, read_questions
-from boustro.tasks.labellings.questions import HEAVY, answer_text, match_features, read_words, stem_weights
+from boustro.tasks.labellings.questions import HEAVY, answer_text, match_features, read_contexts_once, stem_weights
 from boustro.tasks.questions import QuestionAnswerer
 from pairs import encoders, shown
 
@@ -114,7 +114,7 @@ def spans_text(questions: Sequence[Question], spans: Sequence[tuple[int, int]]) 
 
 def best_sentence(question: Question, features: np.ndarray) -> tuple[int, int]:
     """The words of the sentence that covers most of the question."""
-    sentences = read_words(question.context.words).sentences
+    sentences = read_contexts_once(question.context.words).sentences
     inside = np.flatnonzero(sentences == sentences[features[:, COVERED].argmax()])
     return int(inside[0]), int(inside[-1]) + 1
 

@@ -13,7 +13,7 @@ import numpy as np
 import tyro
 
 from boustro.apps.drawing import AXIS, NUM_SERIES, Panel, Scale, dots, path, picture, standalone, text, ticks
-from boustro.apps.studies.scaling.command import COLUMN_HEADS, NOTE, Results, curve_of, describe, rows
+from boustro.apps.studies.scaling.command import COLUMN_HEADS, NOTE, Results, curve_of, describe_curve, run_rows
 from boustro.store import write_file
 
 WIDTH, HEIGHT, TOP, ROOM = 500, 240, 40, 96
@@ -45,8 +45,8 @@ def markdown(results: Results) -> str:
         parts.append(f"Incomplete: {results['stamp']}.\n")
     for objective, outcome in results["objectives"].items():
         parts += [f"## {objective}\n", f"| {' | '.join(COLUMN_HEADS)} |", f"|---{'|---:' * (len(COLUMN_HEADS) - 1)}|"]
-        parts += [f"| {' | '.join(row)} |" for row in rows(outcome)]
-        parts.append(f"\n{describe(outcome)}\n")
+        parts += [f"| {' | '.join(row)} |" for row in run_rows(outcome)]
+        parts.append(f"\n{describe_curve(outcome)}\n")
     return "\n".join(parts)
 
 

@@ -34,7 +34,7 @@ from boustro.apps.drawing import (
     dots,
     path,
     picture,
-    shorten,
+    shorten_name,
     standalone,
     text,
     ticks,
@@ -299,7 +299,7 @@ def simulation_curves(results: Mapping[str, Any]) -> str:
         top = KEY + HEAD + row * (HEIGHT + HEAD + FOOT)
         panel = Panel(AXIS, top, WIDTH - 8, top + HEIGHT, marks)
         across = LogScale(min(words), max(words), panel.left + 6, panel.right - 6)
-        parts += [text(panel.left, top - 8, shorten(encoder, 44), style="b"), *panel.grid(marks)]
+        parts += [text(panel.left, top - 8, shorten_name(encoder, 44), style="b"), *panel.grid(marks)]
         goal = panel.scale(results["goal"])
         parts.append(path([(panel.left, goal), (panel.right, goal)], "d"))
         for mark in _marks(min(words), max(words)):

@@ -83,8 +83,8 @@ def with_links(markdown: str) -> str:
 def options() -> str:
     """The page of options, from the dataclasses that the command lines are made from."""
     with _source():
-        from boustro.apps.cli.tables import page
-    return page()
+        from boustro.apps.cli.tables import options_page
+    return options_page()
 
 
 def reference() -> str:

@@ -78,7 +78,7 @@ def retired_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.retired")
 
 
-def restore(target: Path) -> None:
+def restore_older(target: Path) -> None:
     """Rename the older folder back after a kill between the two renames; the caller holds the lock."""
     if retired_path(target).exists() and not target.exists():
         retired_path(target).rename(target)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from boustro.errors import lacks_memory, reason
-from boustro.locks import disk_errors, lock, real_path, restore, retired_path, staging_path, sweep, sync
+from boustro.locks import disk_errors, lock, real_path, restore_older, retired_path, staging_path, sweep, sync
 
 MANIFEST = "manifest.json"
 POINTER = b"version https://git-lfs"  # how a file of a few lines begins that stands for a large one
@@ -89,7 +89,7 @@ def write_folder(path: str | Path, kind: str, made_by: dict[str, Any] | None = N
     """
     with lock(path, wait=False):
         target = real_path(path)
-        restore(target)
+        restore_older(target)
         refuse_foreign(target, kind)
         sweep(target)
         staging = staging_path(target)
@@ -104,7 +104,7 @@ def write_folder(path: str | Path, kind: str, made_by: dict[str, Any] | None = N
                 staging.rename(target)
                 sync(target.parent)
         finally:
-            restore(target)
+            restore_older(target)
             sweep(target)
 
 
@@ -116,7 +116,7 @@ def claim(path: str | Path, kind: str, overwrite: bool = False) -> Iterator[None
     `BlockingIOError` when another run has reserved it; `OSError` where writing is not possible.
     """
     with lock(path, wait=False):
-        restore(real_path(path))
+        restore_older(real_path(path))
         refuse_foreign(Path(path), kind)
         if not overwrite and (real_path(path) / MANIFEST).is_file():
             advice = "give --overwrite to replace it, or choose another --out"
@@ -152,7 +152,7 @@ def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collec
     path = Path(path)
     if not path.is_dir() and retired_path(real_path(path)).exists():  # being replaced, or left by a kill
         with contextlib.suppress(OSError), lock(path):
-            restore(real_path(path))
+            restore_older(real_path(path))
     if not path.is_dir():
         raise FileNotFoundError(f"{path}: no such folder; {_folder(kind)} is expected here")
     if not (path / MANIFEST).is_file():
@@ -232,7 +232,7 @@ def remove_folder(path: str | Path, own: Collection[str] = ()) -> None:
     path = Path(path)
     with contextlib.suppress(BlockingIOError), lock(path, wait=False):
         target = real_path(path)
-        restore(target)
+        restore_older(target)
         if target.is_dir():
             others = {name for name in foreign_files(target) if not any(fnmatch(name, p) for p in own)}
             for place in (*sorted(target.rglob("*"), reverse=True), target):  # files before their folders

@@ -18,7 +18,7 @@ import pytest
 from boustro.apps.cli.arguments import Line, check_places
 from boustro.apps.cli.known import COMMANDS, LAB_GROUPS, called, usage
 from boustro.apps.cli.main import main, set_environment
-from boustro.apps.export.folder import write_card
+from boustro.apps.export.folder import write_export_card
 from boustro.lab.adapt.backward import BackwardConfig
 from boustro.lab.adapt.backward import _card as card_of_backward
 from boustro.output import console
@@ -603,7 +603,7 @@ def test_commands_in_messages_and_cards_are_taken(world, exported, tmp_path, cap
         ("b.jsonl", '{"text": "Ada left."}\n'),
     ):
         (given / name).write_text(content)
-    write_card(model, model.name)
+    write_export_card(model, model.name)
     trained = BackwardConfig(model=world["lm"], text=("corpus.txt",), out=shutil.copytree(world["back"], "a backward"))
     result = {"validation_perplexity": 9.0, "pieces_seen": 9, "num_parameters": 9}
     said = [(model / "README.md").read_text(), card_of_backward(trained, result)]

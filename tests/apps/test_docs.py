@@ -19,7 +19,7 @@ from documented import arguments_of, expand, make_folder, run_block
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOW = [page for page in PAGES if page.name != "log.md"]  # the log's commands are of their day
-OPTIONS = tables.page()
+OPTIONS = tables.options_page()
 BLOCKS = {
     f"{name}: {block.strip().splitlines()[0]}": block
     for name, text in [*((page.name, page.read_text("utf-8")) for page in PAGES), ("options.md", OPTIONS)]
@@ -134,7 +134,7 @@ def test_the_page_of_options_has_every_option_that_a_command_takes_by_its_datacl
     assert {*re.findall(r"\]\(#([^)]+)\)", OPTIONS)} <= anchors
     listed = {*re.findall(r"^\| `(--[\w-]+)` \|", OPTIONS, re.MULTILINE)}
     groups = {group for known in COMMANDS.values() for group in tables.groups(known.function())}
-    assert {f"--{option_name(name)}" for group in groups for name in tables.rows(group)} <= listed
+    assert {f"--{option_name(name)}" for group in groups for name in tables.option_rows(group)} <= listed
     assert {"--encoder", "--head", "--seed", "--port"} <= listed
     assert all(row.count(" | ") == 3 for row in re.findall(r"^\| `--.+$", OPTIONS, re.MULTILINE))
 

@@ -15,7 +15,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.export import check
 from boustro.apps.export.check import Agreement, agreement
 from boustro.apps.export.command import ExportOptions
-from boustro.apps.export.folder import export_folder, open_exact, write_card
+from boustro.apps.export.folder import export_folder, open_exact, write_export_card
 from boustro.apps.live.stream import Live
 from boustro.apps.runtime import load
 from boustro.apps.runtime.graph import check_graph
@@ -549,7 +549,7 @@ def test_the_sample_is_there_for_every_task():
 
 def test_a_card_opens_a_folder_of_any_name(exported, tmp_path):
     folder = shutil.copytree(exported, tmp_path / 'Ada\'s "ner" \\n')
-    write_card(folder, folder.name)
+    write_export_card(folder, folder.name)
     (block,) = re.findall(r"```python\n(.+?)```", (folder / "README.md").read_text(), re.DOTALL)
     texts = [node.value for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Constant)]
     assert folder.name in texts

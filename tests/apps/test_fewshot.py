@@ -12,7 +12,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.compare.comparison import RATES, Comparison
-from boustro.apps.studies.core.draws import draw_all, entity_types, paper_draw, short_types
+from boustro.apps.studies.core.draws import draw_all, paper_draw, short_types, types_of
 from boustro.encoders.extended import SPELLING, WIDTH, spell
 from boustro.heads.registry import HEADS
 from boustro.tasks import TASKS
@@ -205,13 +205,13 @@ def test_every_type_gets_its_shots_and_smaller_draws_lie_within_larger_ones(corp
     small, large = draw_sentences(corpus, shots, draw), draw_sentences(corpus, shots + 2, draw)
     assert set(small) <= set(large)
     assert list(small) == sorted(set(small))
-    for label in entity_types(corpus):
+    for label in types_of(corpus):
         available = sum(holds(s, label) for s in corpus)
         found = sum(holds(corpus[i], label) for i in small)
         assert found >= min(shots, available)
         assert (label in short_types(corpus, small, shots)) == (available < shots)
     for i in small:
-        assert entity_types([corpus[i]])
+        assert types_of([corpus[i]])
 
 
 @given(CORPORA, st.randoms(use_true_random=False))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.apps.studies.geometry.map import OTHER_SENSES, page, project
-from boustro.apps.studies.geometry.measures import measure, pair_parts, read_word_pairs
+from boustro.apps.studies.geometry.map import OTHER_SENSES, map_page, project
+from boustro.apps.studies.geometry.measures import measure_vectors, pair_parts, read_word_pairs
 
 WORDS = ["the", "ox", "turns", "The", "plough", "the", "field", "the", "ox", "the"]
 LENGTHS = [4, 1, 5]
@@ -20,7 +20,7 @@ def cosine(a, b) -> float:
 
 def test_measures_are_those_of_loops_over_pairs():
     x = np.random.default_rng(2).normal(size=(10, 6)) + np.array([3, 0, 0, 0, 0, 0.5])
-    found = measure(x, WORDS, LENGTHS)
+    found = measure_vectors(x, WORDS, LENGTHS)
     mean = np.mean([cosine(a, b) for a, b in itertools.combinations(x, 2)])
     same = [n for n, word in enumerate(WORDS) if word.lower() == "the"]
     self_similarity = np.mean([cosine(x[a], x[b]) for a, b in itertools.combinations(same, 2)])
@@ -35,16 +35,16 @@ def test_measures_are_those_of_loops_over_pairs():
 
 
 def test_what_cannot_be_measured_is_nan_or_refused():
-    assert np.isnan(measure(np.eye(3), ["a", "b", "c"], [1, 1, 1]).self_similarity)
+    assert np.isnan(measure_vectors(np.eye(3), ["a", "b", "c"], [1, 1, 1]).self_similarity)
     with pytest.raises(ValueError, match="two are needed"):
-        measure(np.eye(1), ["a"], [1])
+        measure_vectors(np.eye(1), ["a"], [1])
 
 
 def test_a_map_is_equal_bytes_for_equal_input_with_escaped_text():
     points = project(np.random.default_rng(0).normal(size=(14, 5)))
     assert points.shape == (14, 2)
     labels = [f"<sense {n % 12}>" for n in range(14)]
-    first, second = (page("a & b", points, labels, ["x < y [w]"] * 14) for _ in range(2))
+    first, second = (map_page("a & b", points, labels, ["x < y [w]"] * 14) for _ in range(2))
     assert first == second and first.count("<circle") == 14 and f"{OTHER_SENSES} (3)" in first
     assert "&lt;sense 0&gt;: x &lt; y [w]" in first and "<sense" not in first and "<script" not in first
 

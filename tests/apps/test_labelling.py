@@ -13,7 +13,7 @@ import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.export.check import check_examples
 from boustro.apps.label.answers import Annotation, AnswerFile
-from boustro.apps.label.background import Background, SessionSource, make_source, next_command, offered_labels
+from boustro.apps.label.background import Background, SessionSource, choose_source, offered_labels, training_command
 from boustro.apps.label.command import LabellingOptions
 from boustro.apps.label.named_types import guess_types
 from boustro.apps.label.session import LabellingSession
@@ -128,13 +128,13 @@ def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, t
     options, lm = LabellingOptions(sentences=sentences, labels=("PER", "LOC")), str(tiny_lm("llama"))
     with AnswerFile(out).open() as file:
         session = LabellingSession(read_to_label(lines, "auto", DEFAULT_OPTIONS, sentences), file, options.labels)
-        with Background(session, make_source(lm, options, DEFAULT_RUN)) as work:
+        with Background(session, choose_source(lm, options, DEFAULT_RUN)) as work:
             work.wait_ready(60)
             answer_with_lock(work, len(session.texts))
             work.start_finishing()
             wait_for(lambda: not work.finishing)
             assert work.finish_problem == ""
-            command = shlex.split(next_command(lines, options, DEFAULT_OPTIONS, session, work))
+            command = shlex.split(training_command(lines, options, DEFAULT_OPTIONS, session, work))
     shown = tmp_path / "scores.json"
     assert main([*command[1:], "--json", str(shown)]) == 0
     said = capsys.readouterr().err
@@ -252,7 +252,7 @@ def test_a_start_from_a_tagger(tiny_lm, tmp_path):
 def test_names_are_suggested_before_anything_is_labelled(tmp_path):
     lines = ["Ada Brandt left Vellmar .", "We saw Marie Curie in Paris .", "Nobody came .", "Marie left London ."]
     found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
-    source = make_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
+    source = choose_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
 
     def suggested(out, labels, answers=()):
         with AnswerFile(out).open() as file:
@@ -285,7 +285,7 @@ def test_names_are_suggested_before_anything_is_labelled(tmp_path):
 def test_types_are_suggested_by_what_labels_are_called(tmp_path):
     lines = ["Ada Brandt left Vellmar .", "Marie Curie liked Berlin .", "The Liberal Party won .", "Nobody came ."]
     found = [TextToLabel(Sentence(tuple(line.split(" ")))) for line in lines]
-    source = make_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
+    source = choose_source(None, LabellingOptions(order="in-order"), DEFAULT_RUN)
     for labels in (["T4", "town", "political_party", "politician"], ["politician", "LOC", "political_party", "T4"]):
         with AnswerFile(tmp_path / f"{labels[1]}.jsonl").open() as file:
             session = LabellingSession(found, file, labels, "in-order")
@@ -310,14 +310,17 @@ def read_names(sentences):
 def test_the_encoder_of_a_session(tiny_lm, tmp_path):
     lm = str(tiny_lm("llama"))
     boustro.Tagger(lm, epochs=1, spelling=True, cache=False).fit(GOLD).save_pretrained(tmp_path / "ner")
-    assert make_source(None, LabellingOptions(), DEFAULT_RUN).encoder == "starter-names"
-    assert [make_source(lm, LabellingOptions(spelling=s), DEFAULT_RUN).spelling for s in (False, True)] == [False, True]
+    assert choose_source(None, LabellingOptions(), DEFAULT_RUN).encoder == "starter-names"
+    assert [choose_source(lm, LabellingOptions(spelling=s), DEFAULT_RUN).spelling for s in (False, True)] == [
+        False,
+        True,
+    ]
     started = LabellingOptions(tagger=tmp_path / "ner")
     for given in (None, lm):
-        source = make_source(given, started, DEFAULT_RUN)
+        source = choose_source(given, started, DEFAULT_RUN)
         assert source.encoder == lm and source.spelling
     with pytest.raises(OptionError, match="remove --encoder"):
-        make_source("starter", started, DEFAULT_RUN)
+        choose_source("starter", started, DEFAULT_RUN)
 
 
 @pytest.mark.parametrize(
@@ -471,8 +474,8 @@ def test_the_next_command_has_the_settings_of_the_page(tiny_lm, tmp_path):
         with AnswerFile(out).open() as file:
             texts = read_to_label(path, "auto", DEFAULT_OPTIONS, options.sentences)
             session = LabellingSession(texts, file, ["PER"])
-            work = Background(session, make_source(lm, options, DEFAULT_RUN))
-            command = shlex.split(next_command(path, options, DEFAULT_OPTIONS, session, work))
+            work = Background(session, choose_source(lm, options, DEFAULT_RUN))
+            command = shlex.split(training_command(path, options, DEFAULT_OPTIONS, session, work))
         assert command[:4] == ["boustro", "fit", "--train", str(out)] and command[4:-2] == wanted
         assert command[-2:] == ["--out", str(tmp_path / "some answers-tagger")]
 

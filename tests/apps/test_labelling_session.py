@@ -16,7 +16,7 @@ from boustro.apps.label.answers import Annotation, AnswerFile, TopicAnswer
 from boustro.apps.label.groups import GroupLabels, Mention, NameGroup, group_names
 from boustro.apps.label.incremental import LiveTagger
 from boustro.apps.label.session import LabellingSession, Stale
-from boustro.apps.label.taggers import measure, retrace
+from boustro.apps.label.taggers import measure_tagger, retrace
 from boustro.apps.label.texts import TextToLabel, read_to_label, read_whole
 from boustro.tasks.data import load_data
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, named_in
@@ -489,7 +489,7 @@ def test_the_curve_does_not_know_a_sentence_by_its_copy(tmp_path):
         own = rng.normal(size=(20, session.pool.vectors(0).shape[1])).astype(np.float32)
         for n, given in answers.items():
             live.learn(n, own[n // 2][None], given.entities)
-    assert measure(live, answers).f1 < 70
+    assert measure_tagger(live, answers).f1 < 70
 
 
 def test_the_curve_of_a_resumed_session_is_that_of_the_session(tmp_path):
@@ -498,7 +498,7 @@ def test_the_curve_of_a_resumed_session_is_that_of_the_session(tmp_path):
         for _ in range(12):
             answer(session)
             if len(session.answers) in (4, 5, 6, 8, 10, 12):
-                points.append(measure(session.tagger.snapshot(), session.answers))
+                points.append(measure_tagger(session.tagger.snapshot(), session.answers))
         again = [*retrace(session.tagger.snapshot(), session.answers)]
         assert [p.sentences for p in again] == [4, 5, 6, 8, 10, 12] and again == points
         assert again[-1].f1 > again[0].f1

@@ -10,11 +10,11 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.answers import SPANS, TOPIC, TOPICS, AnswerFile, held_task, manner_of
-from boustro.apps.label.background import Background, folder_beside, make_source, next_command, unseen_types
+from boustro.apps.label.background import Background, choose_source, folder_beside, training_command, unseen_types
 from boustro.apps.label.command import LabellingOptions
 from boustro.apps.label.incremental import LiveTopics, LiveTopicSets
 from boustro.apps.label.session import LabellingSession
-from boustro.apps.label.taggers import measure
+from boustro.apps.label.taggers import measure_tagger
 from boustro.apps.label.texts import read_whole
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.apps.label.vectors import WordVectors
@@ -72,7 +72,7 @@ def test_answers_are_on_the_disk_and_learned(tmp_path, manner):
         for number in rest:  # those that are left are answered rightly
             assert [e.label for e in session.suggest(number)] == right(session.texts[number])
             assert all(0 < e.score <= 1 for e in session.suggest(number))
-        point = measure(session.tagger, session.answers)
+        point = measure_tagger(session.tagger, session.answers)
         assert point.f1 > 30 and session.tagger.scales.kind in (2.0 ** np.arange(1, 6.5, 0.5)).tolist()
         session.undo()
         assert session.current == number or session.current is not None
@@ -190,7 +190,7 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
     assert options.labels == ("delivery", "billing")
     with AnswerFile(out, manner.answer).open() as file:
         session = LabellingSession(read_whole(messages, "auto"), file, options.labels, manner=manner)
-        source = make_source(tiny_pair, options, DEFAULT_RUN, manner)
+        source = choose_source(tiny_pair, options, DEFAULT_RUN, manner)
         with Background(session, source) as work:
             assert work.wait_ready(60)
             with pytest.raises(ValueError, match="answer a text first"):
@@ -207,7 +207,7 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
                 assert time.monotonic() < until
                 time.sleep(0.05)
             assert not work.finish_problem and work.finished.sentences == 11
-            command = next_command(messages, LabellingOptions(), DEFAULT_OPTIONS, session, work)
+            command = training_command(messages, LabellingOptions(), DEFAULT_OPTIONS, session, work)
     model.save(folder_beside(out, "classify"))
     assert (tmp_path / "topics-classifier").is_dir()
     assert folder_beside(out, "classify").name == "topics-classifier-2"
@@ -297,7 +297,7 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
     with AnswerFile(tmp_path / "a.jsonl", TOPIC.answer).open() as file:
         found, note = read_whole(write(tmp_path / "m.txt", messages), "auto"), "one is German"
         session = LabellingSession(found, file, [*means][:2], manner=TOPIC, note=note, english=True)
-        source = make_source(None, options, DEFAULT_RUN, TOPIC, means=means)
+        source = choose_source(None, options, DEFAULT_RUN, TOPIC, means=means)
         with Background(session, replace(source, cache=False)) as work:
             assert work.wait_ready(120)
             assert session.pool.vectors(0).shape == (1, 384)
@@ -324,7 +324,7 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
                 (shown,), own = session.suggest(number), model.predict(messages[number])
                 assert shown.label == own.label
                 assert own.score == pytest.approx(shown.score, abs=2e-3)
-            command = next_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
+            command = training_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
     assert "--encoder" not in command  # it is the default
     assert "--types praise" in command
     assert model.encoder_spec == "starter-texts"

@@ -30,7 +30,7 @@ from boustro.tasks.classifier import Classifier
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import read_data
 from boustro.tasks.data.schemes import gold_entities
-from boustro.tasks.render import ALL_COLOURS, as_html, as_text, colours, css_class, word_entities
+from boustro.tasks.render import ALL_COLOURS, as_html, colours, css_class, in_brackets, word_entities
 from boustro.types import Entity, Sentence
 
 verdict = REPORT.verdict
@@ -412,7 +412,7 @@ def test_rows_and_columns_without_a_figure_are_left_out():
 
 def test_entities_are_shown_by_name_and_colour():
     text, entities = word_entities(["Ada", "of", "Port", "Lisse"], [Entity("PER", 0, 1), Entity("X&Y", 2, 4)])
-    assert as_text(text, entities) == "[Ada PER] of [Port Lisse X&Y]"
+    assert in_brackets(text, entities) == "[Ada PER] of [Port Lisse X&Y]"
     shown = as_html(text, entities)
     assert "X&amp;Y</small>" in shown and css_class("X&Y") in shown and "Port Lisse" in shown
     assert colours("X&Y") == colours("X&Y") and colours("PER") != colours("LOC")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from boustro.apps.cli.main import main
-from boustro.apps.studies.scaling.command import ScalingOptions, describe
+from boustro.apps.studies.scaling.command import ScalingOptions, describe_curve
 from boustro.apps.studies.scaling.curve import Curve, FinishedRun, fit_curve
-from boustro.apps.studies.scaling.study import ScalingStudy, Trained, summarise
+from boustro.apps.studies.scaling.study import ScalingStudy, Trained, summarise_runs
 from conftest import SENTENCES
 from pretraining import write_shards
 
@@ -69,7 +69,7 @@ def test_an_exponent_that_the_runs_do_not_determine_is_said():
     found = fit_curve(flat)
     assert float(found.loss(5e6, 5e6)) == pytest.approx(3.0 + 20 * 5e6**-0.3, rel=2e-3)
     own = {"runs": [], "curve": replace(found, at_bound=True).to_dict(), "refusal": ""}
-    assert "these runs do not determine it" in describe(own)
+    assert "these runs do not determine it" in describe_curve(own)
 
 
 # The study
@@ -156,4 +156,4 @@ def test_what_is_refused(shards, tmp_path, capsys):
         assert main(command(shards, tmp_path / "x", *more)) == code
         assert said in capsys.readouterr().err
     study = ScalingStudy(ScalingOptions(shards=(shards,), validation=shards, out=tmp_path, budgets=(4096,)))
-    assert summarise(study, [])["stamp"] == "0 of 9 cells"
+    assert summarise_runs(study, [])["stamp"] == "0 of 9 cells"

@@ -7,7 +7,7 @@ import pytest
 import boustro
 from boustro.apps.cli.main import main
 from boustro.apps.label.answers import Annotation
-from boustro.apps.label.taggers import finish
+from boustro.apps.label.taggers import finish_training
 from boustro.types import Entity, Sentence
 from smallest import A_LABEL_EACH, CASES, TEXTS, texts
 
@@ -89,4 +89,4 @@ def test_training_on_the_page_needs_different_answers():
     sentence = Sentence(tuple(TEXTS[0].split()))
     answers = {n: Annotation(sentence, (Entity("PER", 0, 1),)) for n in range(10)}
     with pytest.raises(ValueError, match="at least 10 different texts"):
-        finish([], answers, None, None)
+        finish_training([], answers, None, None)

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 import children
 from boustro.apps.cli.main import main
 from boustro.apps.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
-from boustro.apps.studies.compare.examples import SHOWN_WORDS, confident_mistakes, cut, differing
+from boustro.apps.studies.compare.examples import SHOWN_WORDS, confident_answers, cut, differing
 from boustro.apps.studies.report.blocks import ExampleSentence, to_html
 from boustro.metrics.labels import score_text_labels
 from boustro.metrics.questions import score_answers
@@ -384,7 +384,7 @@ def test_examples_that_two_systems_answer_differently_are_fixed_or_broken():
     assert shown[0]["answers"]["b"] == {"said": "up", "score": pytest.approx(0.9), "credit": 1}
     (same,) = differing(units, TEXTS, [first], [first], {}, ("a", "b"), "all texts")
     assert (same["fixed"], same["broken"], same["sentences"]) == (0, 0, [])
-    mistakes = confident_mistakes(units, TEXTS, "b", second)
+    mistakes = confident_answers(units, TEXTS, "b", second)
     assert [m["number"] for m in mistakes] == [7, 4, 1] and mistakes[0]["reference"] == "down"
 
 

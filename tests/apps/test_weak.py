@@ -7,7 +7,7 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, Gazetteer, locate
+from boustro.apps.cli.weak import ABSENT, INSIDE_WORDS, SURPLUS, TAKEN, Gazetteer, locate_entities
 from boustro.tasks.data import load_data
 from boustro.types import Entity
 
@@ -50,13 +50,13 @@ def test_a_gazetteer_that_is_none_is_refused(content, message, tmp_path):
 
 def test_what_was_listed_is_located():
     text = "Ada met Ada Brandt and Adam. Ada left Lisse."
-    once, counts = locate(text, [{"text": "Ada", "label": "PER"}, {"text": "Ada Brandt", "label": "PER"}], "x")
+    once, counts = locate_entities(text, [{"text": "Ada", "label": "PER"}, {"text": "Ada Brandt", "label": "PER"}], "x")
     assert found(once) == [("PER", "Ada", 0), ("PER", "Ada Brandt", 8), ("PER", "Ada", 29)] and counts == {TAKEN: 1}
     listed = [{"text": "Lisse", "label": "LOC"}, {"text": "Lisse", "label": "ORG"}, {"text": "lisse", "label": "LOC"}]
-    twice, counts = locate(text, listed, "x")
+    twice, counts = locate_entities(text, listed, "x")
     assert found(twice) == [("LOC", "Lisse", 38)] and counts == {ABSENT: 1, SURPLUS: 1}
     with pytest.raises(ValueError, match="x: a listed entity is"):
-        locate(text, [{"text": "Ada"}], "x")
+        locate_entities(text, [{"text": "Ada"}], "x")
 
 
 STOPS = [
@@ -81,7 +81,7 @@ STOPS = [
 def test_names_at_a_full_stop_and_across_the_end_of_a_sentence_are_found(text, name, expected):
     """Abbreviations, initials, months; what looks like the end of a sentence; a hit that overlaps part of a word."""
     named = Gazetteer([(name, "X")]).entities(text)
-    listed, counts = locate(text, [{"text": name, "label": "X"}], "x")
+    listed, counts = locate_entities(text, [{"text": name, "label": "X"}], "x")
     assert found(named) == found(listed) == [("X", expected, text.rindex(expected))] and not counts
     entities = [{"start": e.start, "end": e.end, "label": e.label, "text": e.text} for e in listed]
     labelled = load_data([{"text": text, "entities": entities}])
@@ -124,7 +124,7 @@ def test_what_is_said_of_listed_entities_that_were_left_out_is_true():
         (["Port Lisse", "Lisse Bank"], {TAKEN: 1}),
         (["Ada Brandt", "Ada", "Ada"], {TAKEN: 1, SURPLUS: 1}),
     ):
-        listed, left_out = locate(text, [{"text": name, "label": "X"} for name in names], "x")
+        listed, left_out = locate_entities(text, [{"text": name, "label": "X"} for name in names], "x")
         assert left_out == counts and all(e.text == text[e.start : e.end] for e in listed)
 
 

@@ -338,9 +338,9 @@ def test_messages_are_the_same_by_odds_and_by_logarithms(tags, monkeypatch):
     scores = 3 * torch.randn(int(lengths.sum()), len(tags), generator=generator)
     given = crf._prepare(scores, lengths)
     with torch.no_grad():
-        by_odds = layer.messages(*given)
+        by_odds = layer.log_messages(*given)
         monkeypatch.setattr(layer, "_by_odds", lambda *_: None)
-        by_logs = layer.messages(*given)
+        by_logs = layer.log_messages(*given)
     reached = by_logs > by_logs.amax(-1, keepdim=True) - 300  # the others are as good as impossible
     assert reached.any(-1).all() and not reached.all()
     torch.testing.assert_close(by_odds[reached], by_logs[reached], rtol=1e-12, atol=1e-9)

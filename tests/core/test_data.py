@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import load_data, read_data, read_raw
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, RawData, data_fingerprint, label
+from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, RawData, data_fingerprint, label_words
 from boustro.tasks.data.schemes import (
     LETTERS,
     check_scheme,
@@ -405,7 +405,7 @@ def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
     reading = read_raw(write(tmp_path / "a", "\na I-A\n\nb XX\nc O\n"))
     assert [s.tags for s in reading.sentences] == [("I-A",), ("XX", "O")]
     assert (reading.place(0), reading.place(1, 1)) == (f"{tmp_path / 'a'}:2", f"{tmp_path / 'a'}:5")
-    assert label(reading, "labels").sentences == reading.sentences
+    assert label_words(reading, "labels").sentences == reading.sentences
     assert RawData(name="x", form="").place(1, 2) == "sentence 2 of the given data, word 3"
 
 

@@ -14,7 +14,7 @@ from boustro.heads.embedding import contrast, cosent, first_component, pool_word
 from boustro.heads.transforms import TRANSFORMS, Standardised, TopRemoved, Whitened, shrunk_covariance
 from boustro.store import write_folder
 from boustro.tasks.data.texts import whole_text
-from boustro.tasks.embed.data import neighbours, read_rows
+from boustro.tasks.embed.data import neighbours, read_texts_in_order
 from boustro.tasks.embed.task import SentenceEncoder, nearest_texts
 from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, WordFrequencies, cosines
 from boustro.types import Sentence
@@ -262,10 +262,10 @@ def test_what_is_refused(tiny_pair, tiny_lm, fitted, tmp_path):
 def test_rows_keep_their_order_and_empty_lines(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\ntwo\n")
     (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"sentence": ""}\n')
-    assert list(read_rows(tmp_path / "a.txt")) == ["one", "", "two"]
-    assert list(read_rows(tmp_path / "a.jsonl")) == ["one", ""]
+    assert list(read_texts_in_order(tmp_path / "a.txt")) == ["one", "", "two"]
+    assert list(read_texts_in_order(tmp_path / "a.jsonl")) == ["one", ""]
     with pytest.raises(FileNotFoundError, match=r"did you mean 'a\.txt'"):
-        list(read_rows(tmp_path / "b.txt"))
+        list(read_texts_in_order(tmp_path / "b.txt"))
 
 
 @pytest.fixture

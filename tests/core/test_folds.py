@@ -19,7 +19,7 @@ from boustro.tasks.fitting import choice as choosing
 from boustro.tasks.fitting import estimate as estimating
 from boustro.tasks.fitting.choice import choose_head
 from boustro.tasks.fitting.estimate import CHOICE, KEY, format_estimate
-from boustro.tasks.fitting.training import COPIES, LEARNED, begin, fit, train_on_part, train_on_parts
+from boustro.tasks.fitting.training import COPIES, LEARNED, begin_training, fit_head, train_on_part, train_on_parts
 from boustro.tasks.folds import drawn_together, kin, left_out, num_different
 from boustro.tasks.plan import Examples
 from boustro.text.duplicates import number_alike
@@ -172,13 +172,13 @@ def test_the_head_of_a_part_is_that_of_the_part_alone(tiny_pair, head):
         Sentence(tuple(w.split()), ("B-A", "O", "B-B", "O", "O"), document=f"d{n // 3}") for n, w in enumerate(words)
     ]
     plan, kept = boustro.Tagger(tiny_pair, head, **how).plan.reading_alone(), np.array([1, 2, 4, 7, 9, 12])
-    fitted, given = begin(plan, Examples(train=data), 1)
+    fitted, given = begin_training(plan, Examples(train=data), 1)
     (part, again) = train_on_parts(fitted, [(given, kept), (given, kept)])
-    own = fit(plan, Examples(train=[data[n] for n in kept]), 1).head
+    own = fit_head(plan, Examples(train=[data[n] for n in kept]), 1).head
     for name, value in own.state_dict().items():
         assert torch.allclose(part.head.state_dict()[name], value, atol=1e-5), name
         assert torch.allclose(again.head.state_dict()[name], value, atol=1e-5), name
-    mean = fit(plan, Examples(train=data), 1).head.mixes[0].mean
+    mean = fit_head(plan, Examples(train=data), 1).head.mixes[0].mean
     assert not torch.allclose(part.head.mixes[0].mean, mean, atol=1e-5)
 
 
@@ -208,8 +208,8 @@ def test_what_is_left_out_tells_nothing_of_its_labels(tiny_pair, task, head, lab
     kind = task_class(task)
     data = kind.read([{"text": text, **labels(n, text)} for n, text in enumerate(texts)])
     plan = kind(tiny_pair, head, epochs=2, hidden=8, cache=False, **options).plan
-    fitted, given = begin(plan, Examples(train=data), 1)
-    own = fit(plan, Examples(train=[data[n] for n in kept]), 1)
+    fitted, given = begin_training(plan, Examples(train=data), 1)
+    own = fit_head(plan, Examples(train=[data[n] for n in kept]), 1)
     for part in (*train_on_parts(fitted, [(given, kept)]), train_on_part(fitted, given, kept)):
         assert part.head.options == own.head.options
         for name, value in own.head.state_dict().items():
@@ -319,7 +319,7 @@ def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
     data[-1] = replace(data[-1], tags=None)
     told, how = [], {"memory": True, "epochs": 1, "hidden": 8, "cache": False}
     plan = boustro.Tagger(tiny_pair, **how).plan
-    fit(plan, Examples(train=data if documents else data[:-1]), 1, [lambda _, own, __: told.append(own) or {}])
+    fit_head(plan, Examples(train=data if documents else data[:-1]), 1, [lambda _, own, __: told.append(own) or {}])
     others = boustro.Tagger(tiny_pair, **how).fit(data[:6], seed=1)
     wanted = others.reader.read(data[6:]).streams
     (own,) = told
@@ -365,7 +365,7 @@ def test_a_part_is_answered_by_the_head_that_the_others_choose(tiny_pair, monkey
     plan = boustro.Tagger(tiny_pair, "ridge", cache=False).plan.reading_alone()
     other = replace(plan, head_kind="mlp", head_options=head_kind("mlp").options())
     given = Examples(train=task_class("tag").read(rows))
-    fitted, data = begin(plan, given, 1)
+    fitted, data = begin_training(plan, given, 1)
     place = {n: part for part, (_, left) in enumerate(data.parts(5)) for n in left.tolist()}
 
     def answers(fitted, data, parts, share=1.0):

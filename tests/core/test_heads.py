@@ -10,7 +10,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 import boustro
 from boustro.heads.bodies import BiLSTM, Block
-from boustro.heads.layout import by_length, edges, pad, restore, time_major
+from boustro.heads.layout import by_length, edges, in_batch_order, pad, time_major
 from boustro.heads.options import HiddenOptions, SequenceOptions, TagOptions
 from boustro.heads.registry import HEADS, make_head
 from boustro.metrics.labels import LabelScore
@@ -184,7 +184,7 @@ def test_padding_and_grouping_can_be_undone(lengths, max_sentences):
     padded, mask = pad(x, sizes)
     assert torch.equal(padded[mask], x)
     groups = by_length(sizes, len(x), max_sentences)
-    assert torch.equal(restore([x[group.rows] for group in groups], groups), x)
+    assert torch.equal(in_batch_order([x[group.rows] for group in groups], groups), x)
     assert torch.cat([group.lengths for group in groups]).tolist() == sorted(filter(None, lengths), reverse=True)
 
 

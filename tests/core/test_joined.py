@@ -8,7 +8,7 @@ from boustro.tasks.data import load_data
 from boustro.tasks.data.named import read_named
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
-from boustro.tasks.embed.data import read_rows
+from boustro.tasks.embed.data import read_texts_in_order
 from boustro.tasks.sense.data import read_keys
 from boustro.tasks.sense.examples import read_wordnet
 from boustro.text.documents import read_documents, read_lines
@@ -47,7 +47,7 @@ READERS = {
     "values": ("a.jsonl", LABELLED, lambda path: DataFile(path).open("json")),
     "keys of senses": ("a.txt", ("d0 bank%1:17:01::\n", "d1 bank%1:14:00::\n"), lambda path: read_keys(path).items()),
     "inventory": ("index.sense", SENSES, lambda path: [read_wordnet(path).entries]),
-    "texts to vectors": ("a.txt", TEXTS, read_rows),
+    "texts to vectors": ("a.txt", TEXTS, read_texts_in_order),
 }
 
 

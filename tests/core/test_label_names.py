@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from boustro import Classifier
-from boustro.heads.centroid_pool import FEWEST_TEXTS, NAME_COUNT, TEMPERATURE, unit
+from boustro.heads.centroid_pool import FEWEST_TEXTS, NAME_COUNT, TEMPERATURE, unit_rows
 from boustro.heads.options import CentroidPoolOptions
 from boustro.heads.registry import make_head
 from boustro.tasks.config import ClassifierConfig
@@ -53,11 +53,11 @@ def test_texts_move_centroids_by_the_formula():
     names, texts = torch.randn(3, 4, generator=generator), torch.randn(12, 4, generator=generator)
     head = head_of(names, [0, 1, 2])
     assert head.adapt(texts)
-    p = unit(names)
-    begun = unit(p - p.mean(0))
-    moved, u = begun, unit(texts - texts.mean(0))
+    p = unit_rows(names)
+    begun = unit_rows(p - p.mean(0))
+    moved, u = begun, unit_rows(texts - texts.mean(0))
     for _ in range(3):
-        moved = unit(NAME_COUNT * begun + (u @ moved.T / 0.05).softmax(1).T @ u)
+        moved = unit_rows(NAME_COUNT * begun + (u @ moved.T / 0.05).softmax(1).T @ u)
     wanted = (texts - texts.mean(0)) @ moved.T / (0.12 / 3 ** (1 / 8))
     np.testing.assert_allclose(np.stack(head.predict(texts, torch.ones(12, dtype=torch.int64))), wanted, atol=1e-4)
 
@@ -78,7 +78,7 @@ def test_one_of_several_labels_is_near_to_its_own_name_after_texts():
     head = make_head("centroid-pool", CentroidPoolOptions(), [(1, 4, None, True)], ["a"])
     head.solve(x, torch.ones(1, 1), torch.ones(1, dtype=torch.int64))
     head.adapt(torch.randn(FEWEST_TEXTS, 4, generator=torch.Generator().manual_seed(4)) / 4)
-    assert float(unit(head.linear()[0]) @ x[0]) > 0.5
+    assert float(unit_rows(head.linear()[0]) @ x[0]) > 0.5
 
 
 def test_names_alone_label_texts(known, tmp_path):

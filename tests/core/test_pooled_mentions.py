@@ -5,7 +5,7 @@ import pytest
 
 import boustro
 from boustro.encoders.cache import features_to_write
-from boustro.encoders.extended import PooledEncoder, number_mentions, pool_mean, with_mentions
+from boustro.encoders.extended import PooledEncoder, mean_by_kind, number_mentions, with_mentions
 from boustro.encoders.spec import load_encoder
 from boustro.types import Sentence
 
@@ -31,15 +31,15 @@ def test_mentions_are_equal_words_of_one_document():
 
 def test_the_mean_worked_by_hand():
     vectors = np.array([[1, 0], [3, 4], [5, 2], [7, 8]], np.float16)
-    assert pool_mean(vectors, np.array([0, 1, 0, 2])).tolist() == [[3, 1], [3, 4], [3, 1], [7, 8]]
-    assert pool_mean(np.zeros((0, 3), np.float16), np.zeros(0, np.int64)).shape == (0, 3)
+    assert mean_by_kind(vectors, np.array([0, 1, 0, 2])).tolist() == [[3, 1], [3, 4], [3, 1], [7, 8]]
+    assert mean_by_kind(np.zeros((0, 3), np.float16), np.zeros(0, np.int64)).shape == (0, 3)
 
 
 def test_the_mean_of_wide_vectors_is_that_of_plain_numpy():
     generator = np.random.default_rng(0)
     vectors, kinds = generator.normal(size=(50, 150)).astype(np.float32), generator.permutation(np.arange(50) % 13)
     wanted = np.stack([vectors[kinds == kind].mean(0) for kind in kinds])
-    np.testing.assert_allclose(pool_mean(vectors, kinds), wanted, atol=1e-6)
+    np.testing.assert_allclose(mean_by_kind(vectors, kinds), wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("cached", [False, True])

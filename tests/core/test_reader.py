@@ -11,7 +11,7 @@ from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions, Widening
 from boustro.features.reader import Reader, distinct_sentences, within_memory
 from boustro.heads.inputs import HeadInputs
-from boustro.tasks.fitting.training import fit
+from boustro.tasks.fitting.training import fit_head
 from boustro.tasks.plan import Examples
 from boustro.types import Sentence
 
@@ -108,7 +108,7 @@ def test_fitting_changes_nothing_that_is_given(tiny_pair):
     data = boustro.Tagger.read([(["Ada", "left"], ["B-PER", "O"]), (["Lisse", "won"], ["B-LOC", "O"])] * 3)
     tagger = boustro.Tagger(tiny_pair, epochs=1, memory=True, cache=False)
     plan, given = tagger.plan, Examples(train=data, dev=data)
-    first, second = (fit(plan, given, seed=1) for _ in range(2))
+    first, second = (fit_head(plan, given, seed=1) for _ in range(2))
     assert tagger.plan is plan and not tagger.is_trained and plan.reader.memory is None
     assert plan.config.context == "document" and first.plan.config.context == "sentence"
     assert first.plan.reader.memory is not None and given.train is data

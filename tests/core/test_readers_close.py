@@ -22,7 +22,7 @@ from boustro.tasks.data import annotations, load_data, reading, records
 from boustro.tasks.data.reading import NOT_READ, DataOptions
 from boustro.tasks.data.schemes import gold_entities
 from boustro.tasks.data.units import CODECS, CONVERTED, TRIMMED, UNCLEAR
-from boustro.tasks.embed.data import read_rows, read_vectors
+from boustro.tasks.embed.data import read_texts_in_order, read_vectors
 from boustro.text import separated as dialect
 from boustro.text.documents import read_documents
 from boustro.text.files import KEYS, DataFile
@@ -140,7 +140,7 @@ def items_of(path):
 
 
 EVERY_READER = {
-    "embed": lambda path: [*read_rows(path)],
+    "embed": lambda path: [*read_texts_in_order(path)],
     "embed, training": lambda path: [pair.texts[0] for pair in read_vectors(path)],
     "score": lambda path: [record["text"] for _, record in DataFile(path).open("json")],
     "corpora": lambda path: [*read_documents([str(path)])],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.tasks.labellings.entities import SpanLabelling
-from boustro.tasks.render import as_html, as_terminal, as_text, colours, css, css_class, html_head, page_colours
+from boustro.tasks.render import as_html, as_terminal, colours, css, css_class, html_head, in_brackets, page_colours
 from boustro.types import Entity, Sentence
 
 TEXT = "Bank of Port Lisse fell"
@@ -38,7 +38,7 @@ def test_a_span_head_answers_in_the_order_of_the_text():
 
 
 def test_nested_entities_are_told_once_one_inside_the_other():
-    assert as_text(TEXT, NESTED) == "[Bank of [Port Lisse LOC] ORG] fell"
+    assert in_brackets(TEXT, NESTED) == "[Bank of [Port Lisse LOC] ORG] fell"
     shown = as_html(TEXT, NESTED)
     assert bare(shown) == TEXT.replace(" ", "")
     assert re.sub(r' class="[^"]*"', "", shown) == (
@@ -48,13 +48,13 @@ def test_nested_entities_are_told_once_one_inside_the_other():
 
 
 def test_of_entities_that_cross_the_later_one_goes_on_behind():
-    assert as_text(TEXT, CROSSING) == "[Bank of [Port LOC…] ORG][… Lisse LOC] fell"
+    assert in_brackets(TEXT, CROSSING) == "[Bank of [Port LOC…] ORG][… Lisse LOC] fell"
     shown = as_html(TEXT, CROSSING)
     assert bare(shown) == TEXT.replace(" ", "") and shown.count("<mark") == shown.count("</mark>") == 3
 
 
 def test_two_labels_of_the_same_words_are_both_told():
-    assert as_text("Ada", [Entity("PER", 0, 3), Entity("HERO", 0, 3)]) == "[[Ada PER] HERO]"
+    assert in_brackets("Ada", [Entity("PER", 0, 3), Entity("HERO", 0, 3)]) == "[[Ada PER] HERO]"
 
 
 @st.composite
@@ -72,7 +72,7 @@ def test_however_entities_lie_the_text_is_told_once_and_marks_are_well_nested(en
         depth += 1 if tag == "<mark" else -1
         assert depth >= 0
     assert depth == 0
-    plain = as_text("&bcdefgh", entities)
+    plain = in_brackets("&bcdefgh", entities)
     for label in "AB":
         assert len(re.findall(rf" {label}\]", plain)) == sum(e.label == label for e in entities)
 

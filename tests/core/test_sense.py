@@ -15,7 +15,7 @@ from boustro.heads.inputs import Kinship
 from boustro.heads.options import CentroidOptions
 from boustro.heads.registry import make_head
 from boustro.metrics.senses import count_senses
-from boustro.tasks.fitting.training import begin, train_on_part
+from boustro.tasks.fitting.training import begin_training, train_on_part
 from boustro.tasks.plan import Examples
 from boustro.tasks.sense.data import read_senses
 from boustro.tasks.sense.examples import SenseSentence, Target, make_entry, read_wordnet
@@ -288,7 +288,7 @@ def test_a_sense_that_is_left_out_is_no_answer(tiny_lm):
     """Else a word with one sense would be right in cross-validation wherever it was not learned."""
     model = SenseTagger(str(tiny_lm("llama")), cache=False)
     data = model.read(RECORDS)
-    fitted, given = begin(model.plan, Examples(train=data), 1)
+    fitted, given = begin_training(model.plan, Examples(train=data), 1)
     for key in (SAIL, MONEY):
         kept = np.flatnonzero([key not in example.keys for example in data])
         part = train_on_part(fitted, given, kept)

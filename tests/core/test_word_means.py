@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boustro.encoders.extended import pool_mean
+from boustro.encoders.extended import mean_by_kind
 from boustro.encoders.word_means import WordMeans, deal_out, encode_vectors, join_means
 from boustro.encoders.word_table import WordTable
 
@@ -13,7 +13,7 @@ from boustro.encoders.word_table import WordTable
 def test_earlier_vectors_count_as_often_as_they_were_read():
     vectors, kinds = np.array([[1, 0], [3, 4], [5, 2]], np.float32), np.array([0, 1, 0])
     earlier = np.array([2, 0], np.float32), np.array([[0, 5], [9, 9]], np.float16)
-    assert pool_mean(vectors, kinds, earlier).tolist() == [[1.5, 3], [3, 4], [1.5, 3]]
+    assert mean_by_kind(vectors, kinds, earlier).tolist() == [[1.5, 3], [3, 4], [1.5, 3]]
 
 
 def test_of_a_word_that_was_never_read_nothing_is_known():

@@ -77,7 +77,7 @@ def test_all_linear_layers_of_the_blocks_are_adapted_and_nothing_else_trains(tin
 )
 @pytest.mark.bf16
 def test_the_merged_encoder_equals_what_peft_itself_gives(tiny_lm, tmp_path, kind, blocks):
-    from boustro.encoders.adapted import facts_of
+    from boustro.encoders.adapted import adaptation_facts
     from boustro.models.lora import ADAPTATION, save_adaptation
     from boustro.store import write_folder
 
@@ -85,7 +85,7 @@ def test_the_merged_encoder_equals_what_peft_itself_gives(tiny_lm, tmp_path, kin
     plain = load_encoder(f"unmasked:{blocks}:{path}" if blocks != "none" else str(path), dtype="float32")
     _, adapted = random_adapter(path)
     with write_folder(tmp_path / "adapted", ADAPTATION) as folder:
-        save_adaptation(folder, adapted, facts_of(plain, str(path)))
+        save_adaptation(folder, adapted, adaptation_facts(plain, str(path)))
     spec = f"{'' if blocks == 'none' else 'unmasked:'}{tmp_path / 'adapted'}"
     merged = load_encoder(spec, dtype="float32")
     ids = torch.randint(5, 300, (2, 9), generator=torch.manual_seed(0))

@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_with_its_plan(command, capsys, monkeypatch):
         patch.setattr(steps, "pretrain", lambda *given: 1 / 0)
         assert command() == 101
     shards = Path("made.work/shards/pieces-00000.bin").stat().st_mtime_ns
-    original = steps.pretrain
+    original = steps.run_pretraining
 
     def checked(*given):
         assert Path("made.work/plan.json").read_text() == planned

@@ -13,7 +13,7 @@ from boustro.heads.registry import HEADS
 from boustro.lab.adapt.elmo import train_elmo
 from boustro.lab.adapt.options import AdaptConfig, ElmoConfig, FuseConfig, LabelAdaptOptions, TextAdaptOptions
 from boustro.lab.pretrain.config import PretrainConfig
-from boustro.lab.pretrain.run import pretrain
+from boustro.lab.pretrain.run import run_pretraining
 from boustro.lab.pretrain.shards import tokenize
 from boustro.lab.pretrain.trainer import PretrainTrainer
 from boustro.tasks.data.conll import format_conll
@@ -193,7 +193,7 @@ def train(shards, device, tmp_path):
         data = {"shards": (shards,), "validation": shards, "out": tmp_path / "lm", "evaluations": 2}
         size = {"tokens": 2 * 4 * 24, "segment_length": 24, "batch_segments": 4, "micro_batch_segments": 2}
         how = {"objective": objective, "preset": preset, "save_minutes": 0.0, "compile": False}
-        return tmp_path / "lm", pretrain(PretrainConfig(**data, **how, **size | options))["validation_loss"]
+        return tmp_path / "lm", run_pretraining(PretrainConfig(**data, **how, **size | options))["validation_loss"]
 
     return make
 

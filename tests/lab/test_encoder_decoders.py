@@ -13,7 +13,7 @@ from boustro.lab.generation.both_ends.pair import LMPair
 from boustro.lab.generation.models import open_lm
 from boustro.lab.judges import open_judge
 from boustro.lab.pretrain.recipes import fitting_objectives
-from boustro.models.pretrained import architecture_kind, describe
+from boustro.models.pretrained import architecture_kind, describe_architecture
 
 KINDS = ("t5", "mt5", "umt5", "longt5", "switch_transformers", "t5gemma", "m2m_100", "nllb-moe")
 ALSO_CALLED_LMS = ("bart", "mbart", "mvp", "marian", "pegasus", "blenderbot", "plbart", "prophetnet", "bigbird_pegasus")
@@ -30,7 +30,7 @@ def write(folder: Path, kind: str, tokenizer: Path) -> Path:
 @pytest.mark.parametrize("kind", [*KINDS, *ALSO_CALLED_LMS])
 def test_an_encoder_decoder_is_neither_a_causal_nor_a_masked_lm(kind):
     config = AutoConfig.for_model(kind)
-    assert architecture_kind(config) is None and describe(config) == f"an encoder-decoder ({kind})"
+    assert architecture_kind(config) is None and describe_architecture(config) == f"an encoder-decoder ({kind})"
     assert fitting_objectives(config) == []
 
 

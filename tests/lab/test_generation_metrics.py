@@ -14,8 +14,8 @@ from nltk.translate.meteor_score import single_meteor_score
 from boustro.lab.generation.metrics import (
     align,
     constant_text,
-    distinct,
-    lead,
+    distinct_runs,
+    lead_sentences,
     meteor,
     repetition,
     score_texts,
@@ -60,10 +60,10 @@ def test_alignment_by_hand():
 
 def test_variety_and_repetition_by_hand():
     texts = [["a", "b", "b"], ["a", "b"]]
-    assert distinct(texts, 1) == pytest.approx(100 * 2 / 5)
-    assert distinct(texts, 2) == pytest.approx(100 * 2 / 3)
+    assert distinct_runs(texts, 1) == pytest.approx(100 * 2 / 5)
+    assert distinct_runs(texts, 2) == pytest.approx(100 * 2 / 3)
     assert repetition(texts) == pytest.approx(100 / 3)
-    assert distinct([[]], 2) == repetition([["a"]]) == 0
+    assert distinct_runs([[]], 2) == repetition([["a"]]) == 0
 
 
 def test_a_text_is_its_own_best_reference_and_the_best_reference_counts():
@@ -121,9 +121,9 @@ def test_rouge_by_hand():
 
 def test_words_and_the_lead():
     assert split_words("It's 3.5!") == ["it", "'", "s", "3", ".", "5", "!"]
-    assert lead("The ferry left. Nobody came! Why?") == "The ferry left."
-    assert lead("The ferry left. Nobody came! Why?", 2) == "The ferry left. Nobody came!"
-    assert lead(" no end") == "no end"
+    assert lead_sentences("The ferry left. Nobody came! Why?") == "The ferry left."
+    assert lead_sentences("The ferry left. Nobody came! Why?", 2) == "The ferry left. Nobody came!"
+    assert lead_sentences(" no end") == "no end"
 
 
 def test_the_constant_text_is_the_most_typical():

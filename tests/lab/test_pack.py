@@ -22,7 +22,7 @@ from boustro.encoders.lm import LMEncoder
 from boustro.encoders.spec import load_encoder
 from boustro.given import as_sentences
 from boustro.lab.pretrain.run import read_embeddings
-from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack
+from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack_tensors
 from boustro.models.products import INT8, works
 from boustro.store import write_manifest
 from boustro.text.alignment import guess_spaces
@@ -55,7 +55,7 @@ def of_codes(kind: str, blocks: int = 400) -> torch.Tensor:
 
 
 def stored(tmp_path: Path, weights: dict[str, torch.Tensor], bits: int) -> StoredWeights:
-    tensors, facts = pack(weights, bits)
+    tensors, facts = pack_tensors(weights, bits)
     tmp_path.mkdir(exist_ok=True)
     save_file(tensors, tmp_path / PACKED_FILE, facts)
     return StoredWeights(tmp_path)
@@ -80,7 +80,7 @@ def test_other_values_have_less_error_than_from_lowest_to_highest(tmp_path):
     plain = (((x - low) / step).round() * step + low - x).square().mean().sqrt().item()
     assert errors[4] < 0.95 * plain and errors[8] < errors[4] / 14
     with pytest.raises(ValueError, match="w has values beyond the range of float16"):
-        pack({"w": given * 1e6}, 4)
+        pack_tensors({"w": given * 1e6}, 4)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -91,7 +91,7 @@ def test_small_values_have_the_error_of_others_and_leave_scales_of_sixteen_bits_
     rows[3] *= 1e-7
     beside = 0.5 + given * 1e-7  # a large minimum with a small range: what float16 rounds of the former is more
     weights = {name: given * size for name, size in sizes.items()} | {"one row": rows, "nothing": given * 0}
-    tensors, _ = pack(weights | {"beside": beside}, bits)
+    tensors, _ = pack_tensors(weights | {"beside": beside}, bits)
     packed = stored(tmp_path, weights, bits)
     for name, weight in weights.items():
         for one, back in zip(weight.double(), packed.read(name).double(), strict=True):

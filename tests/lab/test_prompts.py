@@ -14,7 +14,7 @@ from boustro.lab.generation.templates import PromptPieces, known_templates, open
 from boustro.lab.judges import CausalJudge, MaskedJudge
 from boustro.lab.prompting import PromptClassifier
 from boustro.text.files import DataFile
-from boustro.text.patterns import fill, text_of
+from boustro.text.patterns import fill, pattern_text
 from boustro.text.tokenizers import load_tokenizer
 from generators import write_masked_lm
 from pretraining import replacing
@@ -42,7 +42,7 @@ def test_patterns_lead_into_records():
     record = {"context": "Ada left.", "answers": [{"text": "May"}], "a.b": "dotted"}
     assert fill("{answers.0.text} of: {context}", record, "x") == "May of: Ada left."
     assert fill("{question|a.b}!", record, "x") == "dotted!"
-    assert text_of("context", record, "x") == "Ada left."
+    assert pattern_text("context", record, "x") == "Ada left."
     for pattern, said in (
         ("{answers.1.text}", "'answers.1.text'"),
         ("{context.0}", "'context.0'"),
@@ -51,7 +51,7 @@ def test_patterns_lead_into_records():
         with pytest.raises(ValueError, match=said):
             fill(pattern, record, "x:1")
     with pytest.raises(ValueError, match=r"x:1: no text under the key 'q'; name it with --prompt-key \(found: list\)"):
-        text_of("q", [], "x:1", "--prompt-key")
+        pattern_text("q", [], "x:1", "--prompt-key")
 
 
 def test_every_template_of_the_package_is_sound():

@@ -66,52 +66,52 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(n * step, 10) for n in range(first, max(last, first + 1) + 1)]
 
 
-def number(value: float) -> str:
+def pixels(value: float) -> str:
     """A pixel position, with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
-def text(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
+def text_line(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
     """A line of text; `style` is m (muted) or b (bold)."""
     where = "" if anchor == "start" else f' text-anchor="{anchor}"'
     kind = f' class="{style}"' if style else ""
-    return f'<text x="{number(x)}" y="{number(y)}"{where}{kind}>{html.escape(words)}</text>'
+    return f'<text x="{pixels(x)}" y="{pixels(y)}"{where}{kind}>{html.escape(words)}</text>'
 
 
 def path(points: Sequence[tuple[float, float]], style: str) -> str:
     """A line through points; empty for none."""
     if not points:
         return ""
-    return f'<path class="{style}" d="M{"L".join(f"{number(x)} {number(y)}" for x, y in points)}"/>'
+    return f'<path class="{style}" d="M{"L".join(f"{pixels(x)} {pixels(y)}" for x, y in points)}"/>'
 
 
 def dots(points: Sequence[tuple[float, float]], style: str, size: float = 5) -> str:
     """Many dots as one path: lines of length 0 with round ends."""
-    drawn = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
-    return f'<path class="p {style}" stroke-width="{number(size)}" d="{drawn}"/>' if points else ""
+    drawn = "".join(f"M{pixels(x)} {pixels(y)}h0" for x, y in points)
+    return f'<path class="p {style}" stroke-width="{pixels(size)}" d="{drawn}"/>' if points else ""
 
 
 def box(x: float, y: float, width: float, height: float, style: str, title: str = "") -> str:
     """A filled rectangle; `title` is shown when the pointer is on it."""
     inner = f"><title>{html.escape(title)}</title></rect>" if title else "/>"
-    place = f'x="{number(x)}" y="{number(y)}" width="{number(max(width, 0))}" height="{number(max(height, 0))}"'
+    place = f'x="{pixels(x)}" y="{pixels(y)}" width="{pixels(max(width, 0))}" height="{pixels(max(height, 0))}"'
     return f'<rect class="{style}" {place}{inner}'
 
 
 def boxes(places: Sequence[tuple[float, float, float, float]], style: str) -> str:
     """Many rectangles (x, y, width, height) as one path."""
-    drawn = "".join(f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h{number(-w)}z" for x, y, w, h in places)
+    drawn = "".join(f"M{pixels(x)} {pixels(y)}h{pixels(w)}v{pixels(h)}h{pixels(-w)}z" for x, y, w, h in places)
     return f'<path class="{style}" d="{drawn}"/>'
 
 
-def shorten(words: str, most: int) -> str:
+def shorten_name(words: str, most: int) -> str:
     """The beginning and the end of a long name."""
     return words if len(words) <= most else f"{words[: most // 2]}…{words[len(words) - (most - most // 2 - 1) :]}"
 
 
 def picture(width: float, height: float, title: str, *parts: str) -> str:
     """The parts as one picture, with a title for screen readers."""
-    size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
+    size = f'width="{pixels(width)}" height="{pixels(height)}" viewBox="0 0 {pixels(width)} {pixels(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
         f"<title>{html.escape(title)}</title>{''.join(parts)}</svg>"
@@ -142,7 +142,7 @@ class Panel:
         parts = []
         for mark in marks:
             y = self.scale(mark)
-            parts += [path([(self.left, y), (self.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
+            parts += [path([(self.left, y), (self.right, y)], "g"), text_line(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
         return parts
 
 
@@ -163,13 +163,13 @@ def frame_rows(
     for mark in marks:
         for top in (height * i for i in range(len(named))):
             parts.append(path([(scale(mark), top + NAME), (scale(mark), top + NAME + strip)], "g"))
-        parts.append(text(scale(mark), bottom + 14, f"{mark:g}", "middle", "m"))
+        parts.append(text_line(scale(mark), bottom + 14, f"{mark:g}", "middle", "m"))
     for index, (name, value) in enumerate(named):
         top = height * index
         room = int((WIDTH - len(value) * LETTER) / LETTER) - 2
-        parts += [text(0, top + 14, shorten(name, room)), text(WIDTH, top + 14, value, "end", "m")]
+        parts += [text_line(0, top + 14, shorten_name(name, room)), text_line(WIDTH, top + 14, value, "end", "m")]
         parts.append(draw(index, top + NAME + strip / 2, scale))
-    parts.append(text(WIDTH / 2, bottom + 30, axis, "middle", "m"))
+    parts.append(text_line(WIDTH / 2, bottom + 30, axis, "middle", "m"))
     return _legend(key) + picture(WIDTH, bottom + 36, title, *parts)
 
 
@@ -187,7 +187,7 @@ def frame_panels(
     panels = []
     for index, name in enumerate(names):
         panel = Panel(AXIS, HEAD, width, HEAD + height, marks)
-        parts = [text(panel.left, HEAD - 8, shorten(name, int((width - AXIS) / BOLD_LETTER)), style="b")]
+        parts = [text_line(panel.left, HEAD - 8, shorten_name(name, int((width - AXIS) / BOLD_LETTER)), style="b")]
         parts += panel.grid(marks)
         panels.append(picture(width, HEAD + height + foot, f"{title}: {name}", *parts, draw(index, panel)))
     return f'{_legend(key)}<div class=panels style="--w:{width:g}px">{"".join(panels)}</div>'

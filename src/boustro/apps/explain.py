@@ -102,14 +102,14 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
             explained.setdefault("streams", []).append({"stream": name} | model.to_record(answer))
     parts = [part for answer in answers for part, _ in answer.parts]
     if parts and all(model.without_each(part.example) is not None for part in parts):
-        refuse_long(parts, model)
+        refuse_many_words(parts, model)
         own_effects = iter(effects(model, [part.example for part in parts]))
         for explained, answer in zip(explanations, answers, strict=True):
             explained["words"] = [word for part, _ in answer.parts for word in _placed(model, part, next(own_effects))]
     return explanations
 
 
-def refuse_long(parts: Sequence[InputPart], model: Task[Any, Any], place: str = "the input") -> None:
+def refuse_many_words(parts: Sequence[InputPart], model: Task[Any, Any], place: str = "the input") -> None:
     """`ValueError` for an example with more words than are left out one by one, where the task needs that."""
     longest = max((len(part.example) for part in parts), default=0)
     if longest > LONGEST_EXPLAINED and any(model.without_each(part.example) is not None for part in parts):

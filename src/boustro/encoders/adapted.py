@@ -66,7 +66,7 @@ def load_causal(
     common |= {"direction": adaptation.direction, **({"blocks": adaptation.blocks} if unmasked else {})}
     with naming(f"{path} adapts {adaptation.base}"):
         encoder = kind(base, reading, revision=revision, whole=True, **common)
-    now = facts_of(encoder, adaptation.base)
+    now = adaptation_facts(encoder, adaptation.base)
     if (now.weights, now.vocabulary) != (adaptation.weights, adaptation.vocabulary):
         raise ValueError(
             f"{path}: its LM, {adaptation.base}, has changed since it was adapted; adapt it anew with boustro lab adapt"
@@ -128,7 +128,7 @@ def named_by_adaptation(path: str) -> list[str]:
     return [named] if named else []
 
 
-def facts_of(encoder: LMEncoder, exact_base: str) -> Adaptation:
+def adaptation_facts(encoder: LMEncoder, exact_base: str) -> Adaptation:
     """The record of the LM for the folder of its adaptation; `exact_base` is the LM's exact spec."""
     return Adaptation(
         base=exact_base,

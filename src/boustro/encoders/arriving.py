@@ -206,7 +206,7 @@ class WordBuffer:
         return list(zip([row.first, *cuts], [*cuts, row.stop], strict=True))
 
 
-def as_text(words: Sequence[Word]) -> Sentence:
+def as_one_text(words: Sequence[Word]) -> Sentence:
     """Words that an encoder reads as one text."""
     return Sentence(tuple(w.text for w in words), spaces=tuple(w.space for w in words))
 
@@ -288,7 +288,7 @@ class RowSource:
         return None
 
     def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
-        texts = [as_text(self._words.between(row.first, row.stop)) for row in rows]
+        texts = [as_one_text(self._words.between(row.first, row.stop)) for row in rows]
         return list(self._encoder.read_all(texts).streams)
 
     def drop(self, before: int) -> None:
@@ -309,7 +309,7 @@ class WindowSource(RowSource):
             if self._by_sentence:
                 while self._words.sentence(first) != self._words.sentence(row.first):
                     first += 1
-            texts.append(as_text(self._words.between(first, row.stop)))
+            texts.append(as_one_text(self._words.between(first, row.stop)))
             end += row.stop - first
             kept.append(np.arange(end - len(row), end))
         chosen = np.concatenate(kept)

@@ -156,7 +156,7 @@ class PooledEncoder(ExtendedEncoder):
         earlier = join_means(memories, words) if memories else repeat(None)
         at_hand = self.learned.find(words) < 0 if self.learned and self.learned.training else None
         for stream, means in zip(features.streams, earlier, strict=False):
-            yield pool_mean(stream[:, -1], kinds, means, at_hand)[:, None]
+            yield mean_by_kind(stream[:, -1], kinds, means, at_hand)[:, None]
 
 
 def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
@@ -182,7 +182,7 @@ def number_mentions(sentences: Iterable[Sentence], within: Context = "document")
     return [word for _, word in numbers], kinds
 
 
-def pool_mean(
+def mean_by_kind(
     vectors: np.ndarray,
     kinds: np.ndarray,
     earlier: tuple[np.ndarray, np.ndarray] | None = None,

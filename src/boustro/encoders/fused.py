@@ -53,7 +53,7 @@ class FusedEncoder(ConcatEncoder):
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
             pair = open_encoder("+".join(specs), reading, device=device, whole=True)
         forward, backward = lms_of(pair)
-        if facts_of(forward, backward, config["trained"]) != config["towers"]:
+        if fusion_facts(forward, backward, config["trained"]) != config["towers"]:
             raise ValueError(
                 f"{path}: its LMs, {config['forward']} and {config['backward']}, have changed since it was trained; "
                 f"train it anew with boustro lab fuse"
@@ -104,7 +104,7 @@ class FusionEncoder(StateEncoder):
     def identity(self) -> Identity:
         starts, ends = list(self._towers.starts), [[end_of_text_id(self.tokenizer)]] * 2
         begun = {"starts": starts} if starts != ends else {}
-        towers, dtypes = facts_of(*self._lms)["weights"], [lm.identity().rest["dtype"] for lm in self._lms]
+        towers, dtypes = fusion_facts(*self._lms)["weights"], [lm.identity().rest["dtype"] for lm in self._lms]
         return super().identity().with_facts(**begun, towers=towers, dtype=dtypes)
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
@@ -146,7 +146,7 @@ def tower_window(forward: LMEncoder, backward: LMEncoder) -> int:
     return min(lm.max_pieces - max(1, len(lm.start)) for lm in (forward, backward))
 
 
-def facts_of(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
+def fusion_facts(forward: LMEncoder, backward: LMEncoder, trained: Sequence[str] = ()) -> dict[str, Any]:
     """The vocabulary and weights that a fusion depends on, without the LMs that were `trained` with it."""
     lms = {"forward": forward, "backward": backward}
     weights = [None if side in trained else lm.weights() for side, lm in lms.items()]

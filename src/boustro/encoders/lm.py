@@ -37,7 +37,7 @@ from boustro.encoders.reading import pad_rows
 from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_mask
 from boustro.models.blocks import parse_blocks, remove_mask
 from boustro.models.packed import refuse_cut
-from boustro.models.pretrained import architecture_kind, causal_class, describe, refuse_no_causal_lm
+from boustro.models.pretrained import architecture_kind, causal_class, describe_architecture, refuse_no_causal_lm
 from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
 
@@ -65,7 +65,9 @@ class LMEncoder(TransformerEncoder):
 
     def _refuse_other_kind(self, path: str, config: Any) -> None:
         if architecture_kind(config) == "masked":
-            raise ValueError(f"{path} is {describe(config)}, which reads both ways already; name it masked:{path}")
+            raise ValueError(
+                f"{path} is {describe_architecture(config)}, which reads both ways already; name it masked:{path}"
+            )
         refuse_no_causal_lm(path, config)
 
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
@@ -247,9 +249,11 @@ class MaskedEncoder(TransformerEncoder):
     def _refuse_other_kind(self, path: str, config: Any) -> None:
         kind = architecture_kind(config)
         if kind == "causal":
-            raise ValueError(f"{path} is {describe(config)}; name it without masked:")
+            raise ValueError(f"{path} is {describe_architecture(config)}; name it without masked:")
         if kind is None:
-            raise ValueError(f"{path} is {describe(config)}, not a masked LM; name a masked LM such as bert-base-cased")
+            raise ValueError(
+                f"{path} is {describe_architecture(config)}, not a masked LM; name a masked LM such as bert-base-cased"
+            )
 
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         if self.tokenizer.mask_token_id is None:

@@ -71,7 +71,7 @@ def load_config(name_or_path: str, revision: str | None):
         raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
 
 
-def check_model(name_or_path: str, revision: str | None) -> None:
+def check_config(name_or_path: str, revision: str | None) -> None:
     """Raise what `load_config` would; for a folder of ours without transformers, whose import takes seconds."""
     path = Path(name_or_path)
     if not (path / MANIFEST).is_file() or "config.json" not in open_folder(path, "model")["files"]:

@@ -46,7 +46,7 @@ from boustro.given import chunk_by_size
 from boustro.hardware import find_device, is_spread
 from boustro.models.body import Found, TransformersBody, find_own
 from boustro.models.placing import load_placed
-from boustro.models.pretrained import architecture_kind, describe, first_position
+from boustro.models.pretrained import architecture_kind, describe_architecture, first_position
 from boustro.models.products import INT8
 from boustro.names import MODULES
 from boustro.store import fingerprint, hash_file, read_json
@@ -476,7 +476,8 @@ def open_sentences(
         return TextVectors(folder, own, reading, spec, device)
     if kind is None:
         raise ValueError(
-            f"{path}: its Transformer is {describe(config)}, whose words are not read; it gives texts a vector"
+            f"{path}: its Transformer is {describe_architecture(config)}, whose words are not read; "
+            "it gives texts a vector"
         )
     make = MaskedEncoder if kind == "masked" else LMEncoder
     how: dict[str, Any] = {"device": device, "tokenizer": tokenizer, "revision": revision, "found": found}

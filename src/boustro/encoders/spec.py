@@ -40,7 +40,7 @@ import numpy as np
 from boustro.choose import lazy, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder, default_cache
-from boustro.encoders.loading import check_model, weights_fingerprint
+from boustro.encoders.loading import check_config, weights_fingerprint
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Reads, Spacing
 from boustro.errors import require_torch
 from boustro.names import (
@@ -272,9 +272,9 @@ class Spec:
                 part.kind.elsewhere(place)
             elif part.kind is KINDS[SENTENCES]:
                 modules = lazy("boustro.encoders.sentences:read_modules")(place, part.revision)
-                check_model(modules.body, part.revision)
+                check_config(modules.body, part.revision)
             elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
-                check_model(place, part.revision)
+                check_config(place, part.revision)
 
     def fingerprint(self) -> list[Any]:
         """For every part its kind and the fingerprints of its weights and of the LMs that its folder names."""

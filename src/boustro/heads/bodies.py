@@ -28,7 +28,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from boustro.heads.layout import by_length, pad, restore, time_major, unpad
+from boustro.heads.layout import by_length, in_batch_order, pad, time_major, unpad
 from boustro.heads.options import HiddenOptions, TrainedOptions
 
 
@@ -48,7 +48,7 @@ def _(x: Tensor, weights: list[Tensor]) -> Tensor:
     return x.new_empty(x.shape[0], 2 * weights[1].shape[1])
 
 
-def weights_of(*lstms: nn.LSTM) -> list[Tensor]:
+def lstm_weights(*lstms: nn.LSTM) -> list[Tensor]:
     """The weights of both directions, of one `nn.LSTM` that has both or of one for each."""
     names = [name for name, _ in nn.LSTM(1, 1, bidirectional=len(lstms) == 1).named_parameters()]
     return [getattr(lstm, name) for lstm in lstms for name in names]
@@ -166,7 +166,7 @@ class Block(nn.Module):
         x = self.enter(x)
         groups = by_length(lengths.to(x.device), x.shape[0], GROUP_SENTENCES)
         projected = self.queries_keys_values(x)
-        gathered = restore([self._attend(projected[group.rows], group.lengths) for group in groups], groups)
+        gathered = in_batch_order([self._attend(projected[group.rows], group.lengths) for group in groups], groups)
         x = self.attended_norm(x + self.attended(gathered))
         return self.leave(self.norm(x + self.feed_forward(x)))
 
@@ -199,7 +199,7 @@ class BiLSTM(nn.Module):
     def states(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "N h"]:
         """The states of both directions, joined; a graph that is exported reads one sentence."""
         if torch.compiler.is_exporting():
-            return both_ways(x, weights_of(self.lstm))
+            return both_ways(x, lstm_weights(self.lstm))
         (group,) = by_length(lengths.to(x.device), len(x), max(1, len(lengths)))
         if not len(x):
             return x.new_zeros(0, 2 * self.lstm.hidden_size)  # nn.LSTM refuses an empty batch

@@ -101,7 +101,7 @@ class CentroidPool(Head):
         counts = member.sum(0)
         means = member.T @ pooled / counts.clamp_min(1)[:, None]
         self.body.centre.zero_()
-        self.body.weight.copy_(unit(means) / TEMPERATURE)
+        self.body.weight.copy_(unit_rows(means) / TEMPERATURE)
         self.body.bias.fill_(-LIKELY / TEMPERATURE if self.several else 0)
         self.body.bias[counts == 0] = WITHOUT_TEXT
         self.body.behind.fill_(BEHIND if self.several else torch.inf)
@@ -147,12 +147,12 @@ def move_names(
     """p and m of the module, of the vectors of names, 0 for a label without one, and of texts without labels."""
     known = names.any(1)
     common = names[known].mean(0) if known.sum() > 1 else 0  # a label alone would be nothing beside itself
-    own = unit(torch.where(known[:, None], names - common, 0))
+    own = unit_rows(torch.where(known[:, None], names - common, 0))
     absent, centre = torch.where(known, 0.0, WITHOUT_TEXT), texts.mean(0)
-    read, moved = unit(texts - centre), own
+    read, moved = unit_rows(texts - centre), own
     for _ in range(PASSES):
         shares = (read @ moved.T / TEMPERATURE + absent).softmax(1)
-        moved = unit(NAME_COUNT * own + shares.T @ read)
+        moved = unit_rows(NAME_COUNT * own + shares.T @ read)
     return torch.where(known[:, None], moved, 0), centre
 
 
@@ -161,6 +161,6 @@ def adapted_temperature(count: int) -> float:
     return ADAPTED / max(count, 1) ** FALL
 
 
-def unit(x: Float[Tensor, "S d"]) -> Float[Tensor, "S d"]:
+def unit_rows(x: Float[Tensor, "S d"]) -> Float[Tensor, "S d"]:
     """Rows of length 1, and those of length 0 as they are."""
     return nn.functional.normalize(x, dim=1)

@@ -69,7 +69,7 @@ def by_length(lengths: Int[Tensor, " S"], num_words: Any, max_sentences: int) ->
     return groups
 
 
-def restore(parts: list[Tensor], groups: list[LengthGroup]) -> Shaped[Tensor, "N k"]:
+def in_batch_order(parts: list[Tensor], groups: list[LengthGroup]) -> Shaped[Tensor, "N k"]:
     """Rows that were computed group by group, in the order of the batch."""
     joined = torch.cat(parts)
     if torch.compiler.is_exporting():

@@ -33,7 +33,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.centroid_pool import FEWEST_TEXTS, TEMPERATURE, adapted_temperature, move_names, unit
+from boustro.heads.centroid_pool import FEWEST_TEXTS, TEMPERATURE, adapted_temperature, move_names, unit_rows
 from boustro.heads.closed_form import LabelledWords, lda
 from boustro.heads.inputs import Kinship
 from boustro.heads.layout import check_lengths
@@ -220,7 +220,7 @@ class PooledLDA(Head):
 
         names = torch.zeros(len(self.labels), int(whole.sum()))
         if named is not None:
-            names[torch.from_numpy(named[1])] = unit(vectors(named[0]))
+            names[torch.from_numpy(named[1])] = unit_rows(vectors(named[0]))
         if unlabelled is None or len(unlabelled) < FEWEST_TEXTS or not names.any():
             return NamedStart(names.numpy(), np.zeros(names.shape[1], np.float32), 1.0, TEMPERATURE)
         texts = vectors(unlabelled)

@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.bodies import Dropout, both_ways, weights_of
+from boustro.heads.bodies import Dropout, both_ways, lstm_weights
 from boustro.heads.decoding import ContextSpans, read_scores
 from boustro.heads.layout import check_lengths, pad, texts_of, unpad
 from boustro.heads.options import SpanOptions
@@ -45,7 +45,7 @@ class BothWays(nn.Module):
     def forward(self, x: Float[Tensor, "n e"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "n k"]:
         """The states of both directions, joined; a graph that is exported reads one sequence."""
         if torch.compiler.is_exporting():
-            return both_ways(x, weights_of(self.there, self.back))
+            return both_ways(x, lstm_weights(self.there, self.back))
         padded, mask = pad(x, lengths)
         steps = torch.arange(mask.shape[1], device=x.device).expand_as(mask)
         flipped = (lengths[:, None] - 1 - steps).where(mask, steps)[..., None]

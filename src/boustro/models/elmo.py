@@ -146,7 +146,7 @@ class ElmoLM(nn.Module):
         return (ahead + back) / 2
 
 
-def spell(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], int]:
+def spell_bytes(words: Sequence[str], max_letters: int) -> tuple[Int[Tensor, "N C"], int]:
     """Words as bytes between `BEGIN` and `WORD_END`, padded, after the sentinel's row; and how many were cut.
 
     `["Ada"]` → `[[256, 258, 257, 259, 259], [256, 65, 100, 97, 257]]`
@@ -172,7 +172,7 @@ class SpeltTexts(NamedTuple):
 def spell_texts(texts: Sequence[Sequence[str]], max_letters: int) -> SpeltTexts:
     """The input of an `Elmo`, and how many different words were cut."""
     numbers = {word: row for row, word in enumerate(dict.fromkeys(word for text in texts for word in text), 1)}
-    spelt, num_cut = spell(list(numbers), max_letters)
+    spelt, num_cut = spell_bytes(list(numbers), max_letters)
     longest = max(map(len, texts))
     rows = [[numbers[word] for word in text] + [0] * (longest - len(text)) for text in texts]
     return SpeltTexts(spelt, torch.tensor(rows), torch.tensor([len(text) for text in texts]), num_cut)

@@ -33,7 +33,7 @@ SHRUNK = (1.0, 0.93, 0.86)
 """Shares of a block's range that a trial begins with; what lies outside is given the nearest code."""
 
 
-def pack(
+def pack_tensors(
     weights: Mapping[str, Tensor], bits: int, before: "StoredWeights | None" = None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file, and its metadata; with 16 bits nothing is coded.
@@ -51,7 +51,7 @@ def pack(
         elif bits == 16 or weight.ndim < 2:
             tensors[name] = narrowed(weight)
         else:
-            tensors[name + CODES_ENDING], tensors[name + SCALES_ENDING] = encode(name, weight, bits)
+            tensors[name + CODES_ENDING], tensors[name + SCALES_ENDING] = encode_matrix(name, weight, bits)
             layout[name] = [bits, *weight.shape]
     return tensors, {"format": "pt"} | ({LAYOUT: json.dumps(layout)} if layout else {})
 
@@ -64,7 +64,7 @@ def narrowed(weight: Tensor) -> Tensor:
     return min(narrow, key=lambda other: (other.to(weight.dtype) - weight).abs().max().nan_to_num(torch.inf).item())
 
 
-def encode(name: str, weight: Tensor, bits: int) -> tuple[UInt8[Tensor, "B _"], Float[Tensor, "B 2"]]:
+def encode_matrix(name: str, weight: Tensor, bits: int) -> tuple[UInt8[Tensor, "B _"], Float[Tensor, "B 2"]]:
     """Codes and scales of a matrix."""
     values = weight.detach().float().flatten()
     if not values.isfinite().all() or values.abs().max() > torch.finfo(torch.float16).max:

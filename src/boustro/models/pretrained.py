@@ -77,7 +77,7 @@ def _reads_pictures(config: "PretrainedConfig") -> bool:
     )
 
 
-def describe(config: "PretrainedConfig") -> str:
+def describe_architecture(config: "PretrainedConfig") -> str:
     """Name an architecture for messages: "a causal LM (llama)", "an encoder-decoder (t5)", "a vit"."""
     kind, name = architecture_kind(config), config.model_type
     if kind is None:
@@ -88,7 +88,7 @@ def describe(config: "PretrainedConfig") -> str:
 def refuse_no_causal_lm(name: str, config: "PretrainedConfig") -> None:
     """`ValueError` for an architecture of another kind; `name` is the model's, for the message."""
     if architecture_kind(config) != "causal":
-        raise ValueError(f"{name} is {describe(config)}, not a causal LM; name a causal LM such as gpt2")
+        raise ValueError(f"{name} is {describe_architecture(config)}, not a causal LM; name a causal LM such as gpt2")
 
 
 def first_position(config: Any) -> int:

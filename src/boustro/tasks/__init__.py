@@ -154,7 +154,7 @@ TASKS = {
         help="a label per pair of texts",
         reads="JSON lines, CSV or TSV with two texts and a label",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=lazy(f"{DATA}.pairs:suits_labels"),
+        suits=lazy(f"{DATA}.pairs:suits_labelled_pairs"),
         num_texts=2,
     ),
     "similarity": Entry(
@@ -171,7 +171,7 @@ TASKS = {
         help="a score per pair",
         reads="JSON lines, CSV or TSV with two texts and a score",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=lazy(f"{DATA}.pairs:suits_scores"),
+        suits=lazy(f"{DATA}.pairs:suits_scored_pairs"),
     ),
     "regress": Entry(
         "boustro.tasks.classifier",

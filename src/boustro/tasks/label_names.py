@@ -151,7 +151,7 @@ def from_labels(
     device: str | None = None,
 ) -> OwnClassifier:
     """Make a classifier of a class; for the arguments and for errors see `Classifier.from_labels`."""
-    from boustro.tasks.fitting.training import fit
+    from boustro.tasks.fitting.training import fit_head
 
     means = given_labels(labels)
     given = [texts] if isinstance(texts, str) else as_list(texts, "texts")
@@ -167,7 +167,7 @@ def from_labels(
     made = kind.of(plan)
     told = [(text, getattr(name, "value", name)) for name, text in spoken(means).items()]
     named = made.read([(text, [label] if several else label) for text, label in told])
-    fitted = fit(plan, Examples(train=named), seed=1)
+    fitted = fit_head(plan, Examples(train=named), seed=1)
     head = fitted.head
     assert isinstance(head, CentroidPool)
     asked = [part.example for text in dict.fromkeys(given) for part in made.split(text, "text")]

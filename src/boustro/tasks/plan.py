@@ -6,7 +6,7 @@
     Fitted          the labels, the trained head, the record; the plan as training completed it
     Beside          what stands beside a head: a memory, words, a temperature, a promise of recall
 
-`fitting.training.fit` makes the last of the first and of `Examples`.
+`fitting.training.fit_head` makes the last of the first and of `Examples`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

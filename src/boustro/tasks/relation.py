@@ -17,7 +17,7 @@ from boustro.tasks.config import RelationConfig
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.relations import OFFSETS, PLACES, RELATION_KEYS, MarkedText, mark_text, read_relations
 from boustro.tasks.plan import Companion
-from boustro.tasks.render import as_html, as_terminal, as_text
+from boustro.tasks.render import as_html, as_terminal, in_brackets
 from boustro.text.rows import parse_record
 from boustro.types import Entity, Sentence
 
@@ -119,4 +119,4 @@ class RelationClassifier(Task[GivenPair, Label]):
             return f"<p dir=auto>{label} {as_html(example.text, marked)}</p>"
         if colour:
             return as_terminal(example.text, marked).append(f"  {relation.label}", style="bold")
-        return f"{relation.label}\t{relation.score:.2f}\t{as_text(example.text, marked)}"
+        return f"{relation.label}\t{relation.score:.2f}\t{in_brackets(example.text, marked)}"

@@ -99,7 +99,7 @@ class Bracket:
         return self.end == self.entity.end
 
 
-def as_text(text: str, entities: Sequence[Entity]) -> str:
+def in_brackets(text: str, entities: Sequence[Entity]) -> str:
     """Plain text with entities in brackets."""
 
     opening, closing = (lambda b: "[" + "…" * (not b.begins)), (lambda b: f" {b.entity.label}{'…' * (not b.ends)}]")

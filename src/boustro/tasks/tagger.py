@@ -322,11 +322,11 @@ class Tagger(Task[str, Entities]):
         shown = result.text, result.marked
         if form in TOOLS:
             return TOOLS[form].suggest(shown[0], entities=shown[1])
-        from boustro.tasks.render import as_html, as_terminal, as_text
+        from boustro.tasks.render import as_html, as_terminal, in_brackets
 
         if form == "html":
             return f"<p dir=auto>{as_html(*shown)}</p>"
-        return (as_terminal if colour else as_text)(*shown)
+        return (as_terminal if colour else in_brackets)(*shown)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def read_lines(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[in
 def read_arriving(path: Path, notes: list[Note] | None = None) -> Iterator[tuple[int, str] | None]:
     """Yield numbered lines, as `read_lines`, and `None` whenever the next has not arrived yet (pipes, terminals); `-`
     is standard input."""
-    return (item and (item[0], decode_line(path, *item, notes)) for item in read_raw(path))
+    return (item and (item[0], decode_line(path, *item, notes)) for item in read_raw_lines(path))
 
 
 def decode_line(path: Path, number: int, line: bytes, notes: list[Note] | None = None) -> str:
@@ -173,7 +173,7 @@ def _fault_of(path: Path, size: int, written: int) -> str | None:
     return f", nor, by its letters, Windows-1252; {OTHER}" if 3 * foreign > letters else None
 
 
-def read_raw(path: Path) -> Iterator[tuple[int, bytes] | None]:
+def read_raw_lines(path: Path) -> Iterator[tuple[int, bytes] | None]:
     """Yield numbered lines as bytes with their ends, as `read_arriving`.
 
     Raises `ValueError`, with what it is, for a file that is not plain text.
@@ -190,14 +190,14 @@ class LineSource:
 
     def __init__(self, path: Path) -> None:
         self.path, self.kind = path, ""
-        self._stream = None if path.is_file() else read_raw(path)
+        self._stream = None if path.is_file() else read_raw_lines(path)
         self._held: list[tuple[int, bytes] | None] = []
         self._first: list[tuple[int, bytes]] | None = None
 
     def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
         if self._stream is None:
             self._first = None  # whoever reads the file knows by now what it is
-            return read_raw(self.path)
+            return read_raw_lines(self.path)
         held, self._held = self._held, []
         return chain(held, self._stream)
 
@@ -250,7 +250,7 @@ class EndedLine(NamedTuple):
 def read_ended(path: Path, notes: list[Note] | None, keep_going: bool = False) -> Iterator[EndedLine]:
     """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last. With
     `keep_going` one that cannot be read is empty and has its `problem`."""
-    for item in read_raw(path):
+    for item in read_raw_lines(path):
         if item is not None:
             try:
                 line = ended_line(path, *item, notes)

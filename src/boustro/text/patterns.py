@@ -16,7 +16,7 @@ from typing import Any
 FIELD = re.compile(r"\{([^{}\s]+)\}")
 
 
-def text_of(key: str, record: Any, place: str, option: str = "") -> str:
+def pattern_text(key: str, record: Any, place: str, option: str = "") -> str:
     """The text of a key or, where it has fields, of a pattern. Raises as `fill`; `option` chooses other keys."""
     if FIELD.search(key):
         return fill(key, record, place, option)

@@ -222,17 +222,17 @@ def read_value(option: Option, given: Any, where: str = "") -> Any:
             named = Path in bare_types(option.item) or any(isinstance(note, Place) for note in notes_of(option.hint))
             if named and not word:
                 raise OptionError(f"{where}{shown} is empty: {_first_sentence(option.help)}")
-            if problem := problem_of(option.item, convert(option.item, word)):
+            if problem := problem_of(option.item, convert_word(option.item, word)):
                 near = "" if option.positional else suggestion(word, map(str, option.choices))
                 raise OptionError(f"{where}{shown} must be {problem}, not {shorten(word)}{near}")
-        several = tuple(convert(option.item, word) for word in words)
+        several = tuple(convert_word(option.item, word) for word in words)
         value = several if option.takes_several or len(several) != 1 else several[0]
     if problem := problem_of(option.hint, value):
         raise OptionError(f"{where}{option.flag} must be {problem}, not {shorten(value)}")
     return value
 
 
-def convert(hint: Any, word: str) -> Any:
+def convert_word(hint: Any, word: str) -> Any:
     """A word as the first type of a hint that it can be; the word itself where it can be none: it is then refused."""
     for kind in bare_types(hint):
         if get_origin(kind) is Literal:

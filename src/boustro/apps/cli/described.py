@@ -45,7 +45,7 @@ class FirstWords(NamedTuple):
     sink: float
 
 
-def describe(encoder: Encoder) -> Iterator[dict[str, str]]:
+def describe_encoder(encoder: Encoder) -> Iterator[dict[str, str]]:
     """For each LM of an encoder how it is read, what that costs, and what it says about start pieces."""
     words = PARAGRAPH.split()
     for part in base_parts(encoder):

@@ -49,11 +49,11 @@ def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | N
 
 
 def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
-    from boustro.apps.cli.described import advice, describe
+    from boustro.apps.cli.described import advice, describe_encoder
     from boustro.encoders.spec import load_encoder
 
     opened = load_encoder(spec, start_piece=start_piece, device=device, reads="both")
-    for facts in describe(opened):
+    for facts in describe_encoder(opened):
         _print_table(facts)
     for sentence in advice(opened):
         print(sentence)

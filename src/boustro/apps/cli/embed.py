@@ -95,14 +95,14 @@ def similarity(
     """
     if query == "-" and str(corpus) == "-":
         raise OptionError("standard input cannot be both the corpus and the queries; name a file of texts")
-    from boustro.tasks.embed.data import read_rows
+    from boustro.tasks.embed.data import read_texts_in_order
 
     with only_errors(run.quiet):
         check_output(json)
         texts, made = _open(corpus, text_column, encoder, model, fit, embedding, run)
         from boustro.tasks.embed.task import nearest_texts
 
-        queries = list(read_rows(query)) if query == "-" else [query]
+        queries = list(read_texts_in_order(query)) if query == "-" else [query]
         results = nearest_texts(made, texts, queries, top)
         print_notices(made.notices())
         give([result.to_dict() for result in results], json, lambda: print("\n\n".join(map(str, results))), indent=1)
@@ -120,13 +120,13 @@ def _open(
     """The texts of a file, and what embeds them: a folder, or statistics of `fit` or of the texts themselves."""
     from itertools import islice
 
-    from boustro.tasks.embed.data import read_rows
+    from boustro.tasks.embed.data import read_texts_in_order
 
     if model is not None and (options != DEFAULT_VECTORS or fit is not None):
         raise OptionError("a --model has its own options and statistics; remove the others, or --model")
     notes: list[Note] = []
     kept = kept_columns(model).get("text_column", ()) if model else ()
-    if not (texts := list(read_rows(file, column, notes, kept))):  # said before torch is imported
+    if not (texts := list(read_texts_in_order(file, column, notes, kept))):  # said before torch is imported
         raise ValueError(f"{file}: there is no text in this file")
     print_notices(Counter(note.what for note in notes))
     from boustro.encoders.spec import Spec
@@ -139,5 +139,5 @@ def _open(
     options = options.for_vectors(Spec.parse(encoder).gives_vectors)
     made = SentenceEncoder(encoder, "statistics", cache=False, device=run.device, **vars(options))
     if options.needs_texts:
-        made.fit(texts if fit is None else islice(read_rows(fit, column, notes), FIT_TEXTS))
+        made.fit(texts if fit is None else islice(read_texts_in_order(fit, column, notes), FIT_TEXTS))
     return texts, made

@@ -17,7 +17,7 @@ from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.text.files import KEYS, DataFile, Item
-from boustro.text.patterns import FIELD, fill, text_of
+from boustro.text.patterns import FIELD, fill, pattern_text
 from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
 
@@ -113,7 +113,7 @@ def _run(
         writer, number = open_writer(), 0
         run = method(writer)
         for records in _records(source, keys):
-            given = [tuple(text_of(key, record, place) for key in keys) for place, record in records]
+            given = [tuple(pattern_text(key, record, place) for key in keys) for place, record in records]
             inputs = given if len(keys) > 1 else [one for (one,) in given]
             results = run(inputs, number, [place for place, _ in records])
             for (_, record), result in zip(records, results, strict=True):
@@ -182,13 +182,13 @@ class _Row(NamedTuple):
 
 def _scores(rows: Sequence[_Row], constant: str | None) -> dict[str, dict[str, float]]:
     """Scores of texts and of their controls."""
-    from boustro.lab.generation.metrics import lead, score_texts
+    from boustro.lab.generation.metrics import lead_sentences, score_texts
 
     targets = [row.targets for row in rows]
     scores = {"texts": score_texts([row.text for row in rows], targets)}
     prompts = [row.prompt for row in rows if row.prompt is not None]
     if len(prompts) == len(rows):
-        scores["lead-1"] = score_texts([lead(prompt) for prompt in prompts], targets)
+        scores["lead-1"] = score_texts([lead_sentences(prompt) for prompt in prompts], targets)
     if constant is not None:
         scores["constant"] = score_texts([constant] * len(rows), targets)
     return {name: score.to_dict() for name, score in scores.items()}

@@ -21,7 +21,7 @@ COLUMN = 26
 MOST_COLUMNS = 100  # longer lines are hard to follow on a wide terminal
 
 
-def filled(text: str, task: str | None = None) -> str:
+def filled_docstring(text: str, task: str | None = None) -> str:
     """A docstring with its placeholders filled: for all tasks, or for one."""
     forms: dict[str, list[str]] = {}
     for name, entry in TASKS.items():
@@ -41,7 +41,7 @@ def help_of(name: str, command: Known, table: OptionTable, everything: bool) -> 
     data."""
     name = called(name)
     task = None if everything else table.task
-    options = [replace(option, help=filled(option.help, task)) for option in table.options]
+    options = [replace(option, help=filled_docstring(option.help, task)) for option in table.options]
     values = [option for option in options if option.positional]
     named = [option for option in options if not option.positional]
     needed = [option for option in named if option.required]
@@ -51,7 +51,7 @@ def help_of(name: str, command: Known, table: OptionTable, everything: bool) -> 
     parts = [
         "\n".join(f"  boustro {example}" for example in command.examples),
         usage,
-        _told(filled(inspect.getdoc(table.command) or "", task)),
+        _told(filled_docstring(inspect.getdoc(table.command) or "", task)),
     ]
     parts += ["\n".join(_entries([*values, *needed, *used]))]
     for section in dict.fromkeys(option.section for option in others) if everything else ():

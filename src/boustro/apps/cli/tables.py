@@ -37,7 +37,7 @@ boustro fit --config ner --seed 2 --out again
 ```"""
 
 
-def page() -> str:
+def options_page() -> str:
     """The page: each option once, in the table of the dataclass that has it, with those that inherit from it."""
     users: dict[type, list[str]] = {}
     for name, task in TASKS.items():
@@ -68,12 +68,12 @@ def _sections(shown: list[type], users: Mapping[type, list[str]], many: str) -> 
     titles: dict[type, str] = {}
 
     def add(group: type) -> None:
-        above = [base for base in group.__mro__[1:] if base in known and rows(base)]
+        above = [base for base in group.__mro__[1:] if base in known and option_rows(base)]
         for base in reversed(above):
             if base not in titles:
                 add(base)
-        nearest = {name: row for base in reversed(above) for name, row in rows(base).items()}
-        new = [row for name, row in rows(group).items() if row != nearest.get(name)]
+        nearest = {name: row for base in reversed(above) for name, row in option_rows(base).items()}
+        new = [row for name, row in option_rows(group).items() if row != nearest.get(name)]
         heads = f"Heads: {', '.join(group.heads())}." if issubclass(group, TaskConfig) and group.labellings else ""
         if new or heads:
             titles[group] = _title(group, users.get(group, []), many)
@@ -100,7 +100,7 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def rows(options: type) -> dict[str, str]:
+def option_rows(options: type) -> dict[str, str]:
     """The row of each field of a dataclass, by its name."""
     table = {}
     for name, hint, default, help in list_fields(options):

@@ -164,7 +164,7 @@ SURPLUS = "entities listed more often than they stand in their text, left out"
 TAKEN = "places of listed entities that overlap another one, left out"
 
 
-def locate(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], Counter[str]]:
+def locate_entities(text: str, listed: Sequence[Any], where: str) -> tuple[list[Entity], Counter[str]]:
     """The entities over the characters of the text, in order, and what was left out, counted.
 
     Raises `ValueError`, with the place, for an item without `text` and `label`.
@@ -302,6 +302,6 @@ def _listed(files: tuple[str, ...], text_key: str, counts: Counter[str]) -> Iter
                 raise ValueError(
                     f"{where}: no {text_key!r} with a list of 'entities'; for other texts give --gazetteer FILE"
                 )
-            entities, left_out = locate(text, listed, where)
+            entities, left_out = locate_entities(text, listed, where)
             counts.update(left_out)
             yield text, entities

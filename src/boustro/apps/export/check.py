@@ -101,7 +101,7 @@ def _known(task: Task[Any, Any]) -> list[Any]:
         return []
 
 
-def compare(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any]) -> Agreement:
+def compare_answers(model: Task[Any, Any], other: Task[Any, Any], examples: Sequence[Any]) -> Agreement:
     """How far two models of one task agree on examples."""
     answers, others = model.answer(examples), other.answer(examples)
     if answers == others:

@@ -18,7 +18,7 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from boustro.apps.export.check import check_examples, compare, refuse_neighbours
+from boustro.apps.export.check import check_examples, compare_answers, refuse_neighbours
 from boustro.apps.export.command import MODULE, ExportOptions, refuse_ungraphed
 from boustro.apps.export.onnx import write_graph
 from boustro.apps.export.page import html_page, write_module
@@ -98,7 +98,7 @@ def export_folder(
         write_export(model.fitted, parts, staging, options.precision)
         write_manifest(staging, EXPORT)
         exported = load(staging)
-        checked = compare(model, exported, examples)
+        checked = compare_answers(model, exported, examples)
         if not checked.reaches(options.least):
             raise ValueError(
                 f"{folder}: the export answers otherwise, so it was not written: the same are {checked}, of "
@@ -107,7 +107,7 @@ def export_folder(
         refuse_neighbours(exported, examples)
         config = read_json(staging / CONFIG)
         write_file(staging / CONFIG, json.dumps({**config, "checked": checked.to_dict()}, indent=1, ensure_ascii=False))
-        write_card(staging, out.resolve().name)
+        write_export_card(staging, out.resolve().name)
         size = sum(file.stat().st_size for file in staging.rglob("*") if file.is_file())
     facts = {"precision": options.precision, "bytes": size, "checked": checked.to_dict()}
     return {**facts, "agreement": str(checked)}
@@ -437,7 +437,7 @@ def _write_head(fitted: Fitted, parts: ExportParts, rows: list[int], path: Path,
     return tuple(names)
 
 
-def write_card(folder: Path, name: str) -> None:
+def write_export_card(folder: Path, name: str) -> None:
     """Write README.md into an exported folder that is complete otherwise."""
     config = read_json(folder / CONFIG)
     entry, checked = TASKS[config["task"]], dict(config["checked"])

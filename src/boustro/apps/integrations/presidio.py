@@ -28,7 +28,7 @@ except ImportError as error:
     ) from error
 
 from boustro.apps.live.masks import NAME_KINDS, Region, name_parts
-from boustro.apps.live.redactor import check_labels
+from boustro.apps.live.redactor import check_masked
 from boustro.apps.live.stream import Live
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
@@ -75,9 +75,9 @@ class BoustroRecognizer(EntityRecognizer):
         if not isinstance(tagger, Tagger):
             tagger = Tagger.from_pretrained(tagger, encoder=encoder, device=device)
         if labels:
-            check_labels(labels, tagger)
+            check_masked(labels, tagger)
         self.tagger = tagger if recall is None else tagger.with_recall(recall)
-        by_default = (label for label in tagger.types if label in check_labels(None, tagger))
+        by_default = (label for label in tagger.types if label in check_masked(None, tagger))
         names = {label: STANDARD.get(label.upper(), label) for label in by_default} | dict(labels or {})
         if not labels and not any(label.upper() in STANDARD for label in tagger.types):
             known, first = ", ".join(tagger.types), next(iter(tagger.types), "LABEL")

@@ -28,11 +28,11 @@ from boustro.apps.label.taggers import (
     FinishedTagger,
     Point,
     TrainingAnswers,
-    finish,
+    finish_training,
     is_due,
     make_classifier,
     make_tagger,
-    measure,
+    measure_tagger,
     retrace,
 )
 from boustro.apps.label.texts import holds_documents
@@ -330,7 +330,7 @@ class Background:
             live = session.tagger.snapshot()
             answers = {n: a for n, a in session.answers.items() if n in live.learned}
         if answers:
-            point = measure(live, answers, self._given(answers))
+            point = measure_tagger(live, answers, self._given(answers))
             with session.lock:  # whoever sees the point sees its scales
                 self.points.append(point)
                 session.tagger.scales = live.scales
@@ -346,7 +346,9 @@ class Background:
                 live, types = live and live.snapshot(), unseen_types(self.session)
             if live is None:
                 raise ValueError("the texts are not ready yet")
-            self.finished = finish(self.source.to_finish(self.context, types), answers, live, self._given(answers))
+            self.finished = finish_training(
+                self.source.to_finish(self.context, types), answers, live, self._given(answers)
+            )
         except Exception as error:
             self.finish_problem = str(error) if isinstance(error, ValueError) else reason(error)
             if not isinstance(error, (ValueError, OSError)):
@@ -372,7 +374,7 @@ def allows_nested(head: str) -> bool:
     return labelling_class(head_kind(head).labelling).nested
 
 
-def make_source(
+def choose_source(
     encoder: str | None,
     options: LabellingOptions,
     run: RunOptions,
@@ -447,7 +449,7 @@ def unseen_types(session: LabellingSession) -> list[str]:
     return [label for label in session.labels if not counts[label]] if session.manner.whole else []
 
 
-def next_command(
+def training_command(
     texts: Path, options: LabellingOptions, reading: DataOptions, session: LabellingSession, work: Background
 ) -> str:
     """The command that trains on the answers as the session read them; `reading` is how the texts were read."""

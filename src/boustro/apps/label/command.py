@@ -133,7 +133,7 @@ def _serve(
     examples = manner.examples(options.train, reading) if options.train else ()
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     file.read()
-    from boustro.apps.label.background import Background, allows_nested, make_source, offered_labels, starting_labels
+    from boustro.apps.label.background import Background, allows_nested, choose_source, offered_labels, starting_labels
     from boustro.apps.label.session import LabellingSession
     from boustro.names import is_shipped
     from boustro.tasks.label_names import cut_names, parse_labels
@@ -145,7 +145,7 @@ def _serve(
     noticed: dict[str, int] = {}
     if manner.whole and encoder is None:
         encoder, noticed = sentence_encoder(text.written for text in loaded)
-    source = make_source(encoder, options, run, manner, examples, means)
+    source = choose_source(encoder, options, run, manner, examples, means)
     labels = starting_labels(means or options.labels, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)
@@ -169,7 +169,7 @@ def _run_page(
 ) -> None:
     """Serve the page until it ends; then print how far it came, and how to go on."""
     from boustro.apps.label.app import LabellingApp, new_token
-    from boustro.apps.label.background import next_command
+    from boustro.apps.label.background import training_command
     from boustro.apps.serve import http
 
     session, token = work.session, new_token()
@@ -185,7 +185,7 @@ def _run_page(
         done = work.finished
         if done and done.sentences == len(session.answers):
             print(f"on the page: {session.manner.metric} {done.f1}", file=sys.stderr)
-        print(f"next: {next_command(texts, options, reading, session, work)}", file=sys.stderr)
+        print(f"next: {training_command(texts, options, reading, session, work)}", file=sys.stderr)
 
 
 def _save(work: Any, folder: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from boustro.apps.drawing import AXIS, WIDTH, Panel, Scale, dots, path, picture, text
+from boustro.apps.drawing import AXIS, WIDTH, Panel, Scale, dots, path, picture, text_line
 from boustro.apps.label.answers import Annotation
 from boustro.apps.label.incremental import LiveTagger, LiveTopics
 from boustro.apps.label.texts import whole_sentence
@@ -110,7 +110,9 @@ class TrainingAnswers:
         return parts
 
 
-def measure(tagger: LiveTagger, answers: Mapping[int, Annotation], given: TrainingAnswers | None = None) -> Point:
+def measure_tagger(
+    tagger: LiveTagger, answers: Mapping[int, Annotation], given: TrainingAnswers | None = None
+) -> Point:
     """The point of a tagger that has learned these answers, perhaps besides other sentences. Sets its scales.
 
     `given` is how they are read; by default each by itself.
@@ -139,7 +141,7 @@ def retrace(
         so_far[number], words = answer, words + len(answer.sentence)
         again.learn(number, tagger.learned[number].words, answer.entities, tagger.learned[number].prior)
         if is_due(points, words, len(so_far)):
-            points.append(measure(again, so_far, given(so_far)))
+            points.append(measure_tagger(again, so_far, given(so_far)))
             yield points[-1]
 
 
@@ -153,8 +155,8 @@ def session_curve(points: Sequence[Point]) -> str:
     last = points[-1]
     parts = [*panel.grid([0, 50, 100]), path(line, "l s0"), dots(line, "s0", 4)]
     parts += [
-        text(panel.left, 126, "0", "start", "m"),
-        text(panel.right, 126, f"{last.words:,} words read", "end", "m"),
+        text_line(panel.left, 126, "0", "start", "m"),
+        text_line(panel.right, 126, f"{last.words:,} words read", "end", "m"),
     ]
     title = f"F1 by words read: {last.f1:.1f} after {last.words:,} words"
     return picture(WIDTH, 132, title, *parts)
@@ -247,7 +249,7 @@ class FinishedTagger:
         return self.f1 > self.live_f1
 
 
-def finish(
+def finish_training(
     model: Task[Any, Any],
     answers: Mapping[int, Annotation],
     live: LiveTagger,

@@ -39,7 +39,7 @@ from boustro.apps.live.structured import (
     plain,
     record,
     schema,
-    text,
+    text_or_null,
     texts,
 )
 
@@ -55,14 +55,16 @@ def content(value: Any, reading: BodyTexts, place: str) -> Any:
     return CONTENT_PARTS(value, reading, place)
 
 
-def unread(value: Any, reading: BodyTexts, place: str) -> Any:
+def kept_field(value: Any, reading: BodyTexts, place: str) -> Any:
     """Return a field that LiteLLM keeps for itself, such as metadata, as it is."""
     return value
 
 
 _PART: dict[str, Rule] = {"type": plain, "cache_control": plain}
 CONTENT_PARTS = listed(
-    by_type({"text": record(_PART | {"text": text}), "refusal": record(_PART | {"refusal": text})}, "a part")
+    by_type(
+        {"text": record(_PART | {"text": text_or_null}), "refusal": record(_PART | {"refusal": text_or_null})}, "a part"
+    )
 )
 CALLED = record({"name": plain, "arguments": json_text})
 CALL: dict[str, Rule] = {"id": plain, "index": plain, "type": plain, "function": CALLED}
@@ -70,15 +72,15 @@ CALLS = listed(record(CALL | {"custom": record({"name": plain, "input": content}
 SPOKEN: dict[str, Rule] = {
     "role": plain,
     "content": content,
-    "refusal": text,
-    "reasoning_content": text,
+    "refusal": text_or_null,
+    "reasoning_content": text_or_null,
     "tool_calls": CALLS,
     "function_call": CALLED,
     "audio": nothing,
     "images": nothing,
 }
-MESSAGE = record(SPOKEN | {"name": text, "tool_call_id": plain, "cache_control": plain})
-_NAMED: dict[str, Rule] = {"name": plain, "description": text}
+MESSAGE = record(SPOKEN | {"name": text_or_null, "tool_call_id": plain, "cache_control": plain})
+_NAMED: dict[str, Rule] = {"name": plain, "description": text_or_null}
 FUNCTION = record(_NAMED | {"parameters": schema, "strict": plain})
 TOOLS = by_type(
     {
@@ -95,8 +97,8 @@ PLAINLY = (
 ASKED: dict[str, Rule] = {
     **dict.fromkeys(PLAINLY.split(), plain),
     **dict.fromkeys(("logprobs", "top_logprobs", "prompt_logprobs"), nothing),
-    **dict.fromkeys(("metadata", "litellm_metadata"), unread),
-    **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), text),
+    **dict.fromkeys(("metadata", "litellm_metadata"), kept_field),
+    **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), text_or_null),
     "stop": texts,
     "tools": listed(TOOLS),
     "functions": listed(FUNCTION),

@@ -122,7 +122,7 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
             if key not in _opened:
                 _opened[key] = Tagger.from_pretrained(folder)
             tagger = _opened[key]
-    labels = check_labels(labels, tagger)
+    labels = check_masked(labels, tagger)
     promises = getattr(tagger, "recall", None) is not None
     if threshold is None and (promises or not getattr(tagger, "has_likely_words", False)):
         return tagger
@@ -168,7 +168,7 @@ class Redactor:
     ) -> None:
         tagger = open_tagger(tagger, labels, threshold)
         self.counted = WordCount()
-        self.labels = check_labels(labels, tagger)
+        self.labels = check_masked(labels, tagger)
         self.masks = masks or Masks(tagger.types)
         self.write: Written = write
         self._live = (live or lazy("boustro.apps.live.stream:Live"))(tagger, delay)
@@ -303,7 +303,7 @@ def whole_characters(text: str, last: bool) -> tuple[str, str]:
     return whole, half
 
 
-def check_labels(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
+def check_masked(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
     """The labels, by default those of the tagger, but `ON_REQUEST` of that of the package; `OptionError` for none, and
     for an unknown one."""
     known = tagger.types

@@ -28,7 +28,7 @@ from boustro.apps.live.redactor import (
     Redactor,
     WordCount,
     Written,
-    check_labels,
+    check_masked,
     open_tagger,
     rewrite,
     whole_characters,
@@ -215,7 +215,7 @@ def numbers(value: Any, reading: BodyTexts, place: str) -> Any:
     return value if isinstance(value, (int, float)) else None
 
 
-def text(value: Any, reading: BodyTexts, place: str) -> Any:
+def text_or_null(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text, or null."""
     if value is not None and not isinstance(value, str):
         raise Unchecked(place, "is not a text")
@@ -231,7 +231,9 @@ def json_text(value: Any, reading: BodyTexts, place: str) -> Any:
 
 def texts(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text or a list of texts."""
-    return listed(text)(value, reading, place) if isinstance(value, list) else text(value, reading, place)
+    return (
+        listed(text_or_null)(value, reading, place) if isinstance(value, list) else text_or_null(value, reading, place)
+    )
 
 
 def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
@@ -359,7 +361,7 @@ class Checker:
         """What reads numbers: many that are nobody's may be in a name, and one that is masked is no number any more."""
         self.counted = WordCount()
         self.write: Written = write
-        self.labels = check_labels(labels, self.tagger)
+        self.labels = check_masked(labels, self.tagger)
         self._secret = os.urandom(32)
         self._known: OrderedDict[bytes, list[Region]] = OrderedDict()
 
@@ -414,7 +416,7 @@ class Checker:
         """Return the text that the tagger is shown of each slot, and the places of its letters."""
         texts = (HALF.sub("\ufffd", slot.text) for slot in slots)
         named = zip(slots, texts, strict=True)
-        return [unescaped(f"{slot.key.replace('_', ' ')}: {text}" if slot.key else text) for slot, text in named]
+        return [unescaped(f"{slot.key.replace('_', ' ')}: {shown}" if slot.key else shown) for slot, shown in named]
 
     def _find(self, slots: Sequence[Slot], read: Sequence[tuple[str, list[int]]]) -> list[list[Region]]:
         """The entities of slots as the tagger is shown them, with those that overlap together."""

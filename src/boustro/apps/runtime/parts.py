@@ -26,7 +26,7 @@ from boustro.heads.decoding import LikelyWords, TagDecoder, read_scores
 from boustro.heads.factored import mean_vectors, read_runs
 from boustro.heads.inputs import HeadInputs, length_blocks
 from boustro.heads.options import SequenceOptions
-from boustro.heads.span.decoding import FLOOR, read_spans
+from boustro.heads.span.decoding import FLOOR, decode_spans
 
 CHAIN = ("crf.starts", "crf.transitions", "crf.ends")
 THRESHOLD = "threshold"
@@ -111,7 +111,7 @@ class GraphHead:
 
     def read_spans(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
         """(N, L, 1 + C) probabilities of spans."""
-        return read_spans(scores, lengths, FLOOR if candidates else self.threshold)
+        return decode_spans(scores, lengths, FLOOR if candidates else self.threshold)
 
     def read_answers(self, scores: np.ndarray, lengths: np.ndarray, candidates: bool) -> list[Any]:
         """(words of the context · L + 1,) scores of spans and of no answer."""

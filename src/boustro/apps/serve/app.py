@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from boustro.apps.serve.documentation import MADE_UP, ServedExample, documentation, example_of
 from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
-from boustro.apps.serve.live import LiveStreams, read_words, refuse_other_media
+from boustro.apps.serve.live import LiveStreams, read_delays, refuse_other_media
 from boustro.apps.serve.middleware import Bounds, RequestMonitor, ServiceMetrics
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
 from boustro.tasks import TASKS
@@ -249,7 +249,9 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         model = service.find(asked.model)
         model = with_options(model, asked)
         outputs = await within(service, request, service.answer(model, asked.inputs))
-        return answered(request, {"model": model.name, "task": model.task, "outputs": above(outputs, asked.min_score)})
+        return answered(
+            request, {"model": model.name, "task": model.task, "outputs": above_score(outputs, asked.min_score)}
+        )
 
     @app.post("/v1/embed", responses=ERRORS, response_model=EmbedAnswer)
     async def embed(request: Request, asked: EmbedRequest) -> Any:
@@ -278,7 +280,7 @@ def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
         """
         refuse_other_media(request)
         streams.find(model)
-        read_words(request.query_params)
+        read_delays(request.query_params)
         streams.check()
         return LineResponse(streams.answer_post(request), media_type="text/event-stream")
 
@@ -339,7 +341,7 @@ def with_options(model: Served, asked: PredictRequest) -> Served:
         raise Refused(400, "no_explanation", str(error)) from None
 
 
-def above(outputs: Sequence[Any], min_score: float | None) -> list[Any]:
+def above_score(outputs: Sequence[Any], min_score: float | None) -> list[Any]:
     """The outputs with the entities of at least this probability."""
     if min_score is None:
         return list(outputs)

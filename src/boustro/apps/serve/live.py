@@ -76,7 +76,7 @@ class LiveStreams:
     ) -> AsyncIterator[dict[str, Any]]:
         """A message for each part of a text, and one for its end; `Refused` for what cannot be answered."""
         limits, length = self.service.limits, 0
-        live = await self._compute(model.live, *read_words(given))
+        live = await self._compute(model.live, *read_delays(given))
         async for part in parts:
             length += len(part)
             if length > limits.stream_characters:
@@ -100,7 +100,7 @@ class LiveStreams:
 
         async def told() -> AsyncIterator[bytes]:
             served = self.find(request.query_params.get("model"))
-            texts = decoded(self._in_time(request.stream()))
+            texts = decoded_text(self._in_time(request.stream()))
             async for message in self.answer(served, request.query_params, texts):
                 for event in message.pop("events"):
                     yield sent(event["kind"], event)
@@ -146,7 +146,7 @@ class Left(Exception):
     """The client went away."""
 
 
-def read_words(given: Mapping[str, str]) -> tuple[int | None, int]:
+def read_delays(given: Mapping[str, str]) -> tuple[int | None, int]:
     """`delay` and `wait` as an address has them, see `Live`; the delay `all` waits for the end.
 
     Raises `Refused` for what is no number.
@@ -171,7 +171,7 @@ def sent(kind: str, value: Any) -> bytes:
     return f"event: {kind}\ndata: {as_json(value)}\n\n".encode()
 
 
-async def decoded(parts: AsyncIterator[bytes]) -> AsyncIterator[str]:
+async def decoded_text(parts: AsyncIterator[bytes]) -> AsyncIterator[str]:
     """Text in UTF-8, in parts that cut no character; `Refused` for other bytes."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     try:

@@ -65,9 +65,9 @@ class Served:
         """The input that a JSON value stands for; `ValueError`, with the place, for what is none."""
         given = self._answering.parse(value, place)
         if self.explains:
-            from boustro.apps.explain import refuse_long
+            from boustro.apps.explain import refuse_many_words
 
-            refuse_long(list(self.model.split(given, place)), self.model, place)
+            refuse_many_words(list(self.model.split(given, place)), self.model, place)
         return given
 
     @property

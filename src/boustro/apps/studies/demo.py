@@ -14,7 +14,7 @@ from boustro.options import Count, check_options, command_line
 from boustro.output import RunOptions, console
 from boustro.store import write_file
 from boustro.tasks.data import read_data
-from boustro.tasks.render import as_terminal, as_text
+from boustro.tasks.render import as_terminal, in_brackets
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")
 TEXTS = (
@@ -73,7 +73,7 @@ def demo(
     tagged = list(zip(TEXTS, tagger.predict(TEXTS), strict=True))
     terminal = console(wrap=False)
     for text, entities in tagged:
-        terminal.print(as_terminal(text, entities) if terminal.is_terminal else as_text(text, entities))
+        terminal.print(as_terminal(text, entities) if terminal.is_terminal else in_brackets(text, entities))
     shown = Section("raw", "Raw text, tagged both ways", [EntityText(text, entities) for text, entities in tagged])
     report = write_file(out / "report.html", grid.report.html(results, [shown]))
     print(f"\nreport: {report}")

@@ -63,7 +63,7 @@ def log_partition(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chai
 @torch.no_grad()
 def expectations(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Expected:
     """The log partition and its derivatives."""
-    ahead, back = messages(scores, lengths, chain)
+    ahead, back = log_messages(scores, lengths, chain)
     tags = (ahead + back - scores).softmax(-1)
     at = edges(lengths, len(scores))
     left, right = scaled(ahead[at.followed]), scaled(back[at.followed + 1])
@@ -97,7 +97,7 @@ def scaled(message: Float[Tensor, "n C"]) -> Float[Tensor, "n C"]:
     return (message - message.amax(-1, keepdim=True)).exp()
 
 
-def messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "2 N C"]:
+def log_messages(scores: Float[Tensor, "N C"], lengths: Int[Tensor, " S"], chain: Chain) -> Float[Tensor, "2 N C"]:
     """Log of the sums over all paths to a tag at a word, from either end; both include the word's own score."""
     edge = torch.stack([chain.starts, chain.ends])[:, None]
     links = torch.stack([chain.transitions, chain.transitions.T]).exp()
@@ -241,7 +241,7 @@ class CRF(nn.Module):
 
     def _chain(self) -> Chain:
         valid = Transitions(self.valid_starts, self.valid_pairs, self.valid_ends)
-        return make_chain(valid, self.starts, self.transitions, self.ends)
+        return make_chains(valid, self.starts, self.transitions, self.ends)
 
     def _first_fault(self, tags: Tensor, lengths: Tensor, at: Edges, parts: tuple[Tensor, Tensor, Tensor]) -> str:
         """The first error in gold tags: `parts` are the scores of beginnings, of pairs and of endings, some -∞."""
@@ -263,7 +263,7 @@ def valid_tensors(tags: Sequence[str]) -> Transitions:
     return Transitions(*map(torch.from_numpy, valid_transitions(tags)))
 
 
-def make_chain(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
+def make_chains(valid: Transitions, starts: Tensor, transitions: Tensor, ends: Tensor) -> Chain:
     """The scores where they are valid, -∞ elsewhere, in float64; of many heads if there is a first axis of heads."""
     parts = zip(map(exact, (starts, transitions, ends)), valid, strict=True)
     return Chain(*(part.masked_fill(~allowed.to(part.device), -torch.inf) for part, allowed in parts))

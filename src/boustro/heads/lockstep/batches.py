@@ -105,7 +105,7 @@ class JointBatch(NamedTuple):
     lengths: list[np.ndarray]  # of the sentences of each head
 
 
-def join(parts: Sequence[GroupBatch], num_heads: Sequence[int], tags: np.ndarray) -> JointBatch:
+def join_batches(parts: Sequence[GroupBatch], num_heads: Sequence[int], tags: np.ndarray) -> JointBatch:
     """The batches of groups with so many heads each; `tags` are those of all words."""
     num_words = [len(rows) for rows, _ in parts]
     per_head = np.repeat(num_words, num_heads)

@@ -47,9 +47,9 @@ from boustro.heads import adamw
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord, draw_kept, kept_scale
 from boustro.heads.crf.decode import TINY, Chain
-from boustro.heads.crf.layer import exact, make_chain, scaled, valid_tensors
+from boustro.heads.crf.layer import exact, make_chains, scaled, valid_tensors
 from boustro.heads.layout import by_length, edges, time_major
-from boustro.heads.lockstep.batches import BatchGroup, JointBatch, Member, TrainingWords, join
+from boustro.heads.lockstep.batches import BatchGroup, JointBatch, Member, TrainingWords, join_batches
 from boustro.heads.options import TrainedOptions
 from boustro.heads.tagging import TaggingHead
 from boustro.progress import Progress
@@ -80,7 +80,7 @@ class CRFGradient:
         num_heads, num_tags = len(batch.lengths), scores.shape[1]
         lengths = torch.from_numpy(np.concatenate(batch.lengths))
         heads = torch.from_numpy(np.repeat(np.arange(num_heads), [len(head_lengths) for head_lengths in batch.lengths]))
-        chains = make_chain(self._valid, *(parameter[:num_heads] for parameter in self._parameters))
+        chains = make_chains(self._valid, *(parameter[:num_heads] for parameter in self._parameters))
         expected, counts = expected_counts(exact(scores), lengths, heads, chains)
 
         at = edges(lengths, len(scores))
@@ -308,7 +308,7 @@ def _train_in_lockstep(groups: Sequence[BatchGroup], words: TrainingWords, advan
     num_heads = [*map(len, groups)]
     for step in range(groups[0].steps):
         active = sum(group.steps > step for group in groups)
-        write_gradients(join([next(feed) for feed in feeds[:active]], num_heads[:active], words.tags))
+        write_gradients(join_batches([next(feed) for feed in feeds[:active]], num_heads[:active], words.tags))
         optimizer.step(active)
         advance(sum(num_heads[:active]))
     optimizer.write_back()

@@ -56,7 +56,7 @@ def resolve(spans: Sequence[FoundSpan], conflict: Callable[[FoundSpan, FoundSpan
     return sorted(taken)
 
 
-def read_spans(probabilities: np.ndarray, lengths: np.ndarray, threshold: float) -> list[list[FoundSpan]]:
+def decode_spans(probabilities: np.ndarray, lengths: np.ndarray, threshold: float) -> list[list[FoundSpan]]:
     """The spans of each sentence (S,), from probabilities (N, L, 1 + C) of null and of the labels.
 
     Those of [i, i + w) are at i, w - 1. A span gets its best label, and is kept if that has at least the probability

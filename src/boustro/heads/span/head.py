@@ -24,7 +24,7 @@ from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import FLOOR, FoundSpan, GoldSpans, choose_threshold, read_spans
+from boustro.heads.span.decoding import FLOOR, FoundSpan, GoldSpans, choose_threshold, decode_spans
 
 PRIOR = 0.01  # share of spans that are entities, before training
 
@@ -163,7 +163,7 @@ class SpanScorer(nn.Module):
             block = x[begin : begin + self.max_words + self.max_span - 1]  # and the words that its last spans reach
             blocks.append(self(block)[: self.max_words].softmax(-1).cpu().numpy())
         self.train(was_training)
-        return read_spans(np.concatenate(blocks), lengths.cpu().numpy(), threshold)
+        return decode_spans(np.concatenate(blocks), lengths.cpu().numpy(), threshold)
 
 
 def inside_sentence(lengths: Int[Tensor, " S"], max_span: int) -> Bool[Tensor, "N L"]:

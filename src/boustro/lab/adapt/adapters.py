@@ -41,14 +41,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from boustro.encoders.adapted import facts_of
+from boustro.encoders.adapted import adaptation_facts
 from boustro.encoders.lm import LMEncoder, RepeatedEncoder, UnmaskedEncoder
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import InputRow
 from boustro.encoders.spec import Spec, SpecPart
 from boustro.heads.options import SequenceOptions
 from boustro.lab.adapt.options import AdaptConfig, TextAdaptOptions
-from boustro.lab.adapt.training import WordReader, finish, make_batches, open_segments, row_tensors, train
+from boustro.lab.adapt.training import WordReader, make_batches, open_segments, row_tensors, train, write_run
 from boustro.lab.masked import at
 from boustro.lab.objectives.examples import IGNORED, collate, keyed_generator
 from boustro.lab.objectives.masked_next import MaskedNext, masked_next
@@ -95,7 +95,7 @@ class TextObjective(NamedTuple):
     """Whether the loss has one."""
 
 
-def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
+def open_unmasked(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]:
     """The LM of `config`, without its mask in the chosen blocks, and what the folder says; `ValueError` if unfit."""
     (part, *others) = Spec.parse(config.lm).parts
     if others or part.prefix not in ("", "backward:"):
@@ -109,7 +109,7 @@ def open_lm(config: AdaptConfig, **options: Any) -> tuple[LMEncoder, Adaptation]
         encoder = UnmaskedEncoder(
             part.place, reading, blocks=None if config.blocks == "all" else config.blocks, **given
         )
-    facts = facts_of(encoder, part.exact(encoder.weights()).removeprefix(part.prefix))
+    facts = adaptation_facts(encoder, part.exact(encoder.weights()).removeprefix(part.prefix))
     return encoder, replace(facts, start_piece=config.start_piece)
 
 
@@ -145,7 +145,7 @@ def train_adapter(
     say(f"{what} trained in {len(batches):,} steps")
     result = train(config, facts, weights, loss_of, batches, held_out, step_size=step_size, perplexity=perplexity)
     result |= {"num_parameters": num_parameters, **describe()}
-    return finish(config, ADAPTATION, result, lambda folder: save_adaptation(folder, adapted, base))
+    return write_run(config, ADAPTATION, result, lambda folder: save_adaptation(folder, adapted, base))
 
 
 MOST_DEVIATION, HUBER_DELTA = (
@@ -209,7 +209,7 @@ ADAPTER_FACTS = ("tokens", "segment_length", "batch_segments", "mask_rate", "mas
 
 def adapt_to_text(config: AdaptConfig) -> dict[str, Any]:
     """Train an adapter on running text; returns `training.json`. `ValueError` for what does not fit."""
-    encoder, base = open_lm(config)
+    encoder, base = open_unmasked(config)
     options = config.text
     assert options.shards is not None
     room = encoder.max_pieces - len(encoder.before)
@@ -286,7 +286,7 @@ def adapt_to_labels(config: AdaptConfig) -> dict[str, Any]:
     if {tag for sentence in train for tag in sentence.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(train)}: no word is labelled with an entity, so there is nothing to learn")
     context = options.context if any(sentence.document for sentence in train) else "sentence"
-    encoder, base = open_lm(config, context=context)
+    encoder, base = open_unmasked(config, context=context)
     labelling = make_labelling("linear", train, SequenceOptions())
     rows, tags = encoder.rows(train), tag_ids(labelling, train)
     dev_rows, dev_tags = encoder.rows(dev), tag_ids(labelling, dev)

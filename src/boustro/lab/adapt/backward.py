@@ -34,7 +34,7 @@ from boustro.lab.adapt.options import BackwardConfig
 from boustro.lab.pretrain.config import PretrainConfig
 from boustro.lab.pretrain.distributed import say
 from boustro.lab.pretrain.progress import PROBE_STEPS, DryRun
-from boustro.lab.pretrain.run import MODEL_KIND, pretrain
+from boustro.lab.pretrain.run import MODEL_KIND, run_pretraining
 from boustro.lab.pretrain.shards import Shards, write_shards
 from boustro.locks import lock, sweep
 from boustro.models.pretrained import refuse_no_causal_lm
@@ -91,7 +91,7 @@ def measure(config: PretrainConfig) -> Measured | None:
     """Take some steps of a training; None where its text is too short for that."""
     began, tokens = time.monotonic(), PROBE_STEPS * config.segment_length * config.batch_segments
     try:
-        pretrain(replace(config, tokens=tokens, dry_run=True))
+        run_pretraining(replace(config, tokens=tokens, dry_run=True))
     except DryRun as run:
         if run.step_seconds is not None:
             return Measured(run.step_seconds, max(0.0, time.monotonic() - began - PROBE_STEPS * run.step_seconds))
@@ -219,7 +219,7 @@ def _train(config: BackwardConfig, plan: BackwardPlan, work: Path) -> dict[str, 
     steps = min(plan.steps, config.passes * Shards.open(shards).config["num_pieces"] // step)
     how = {"overwrite": True} if config.overwrite else {"resume": True}
     options = _options(config, shards, config.out, steps * step, validation=work / HELD_OUT, **how)
-    return pretrain(options, lambda result: _card(config, result), {MADE_BY: plan.key})
+    return run_pretraining(options, lambda result: _card(config, result), {MADE_BY: plan.key})
 
 
 def _write(config: BackwardConfig, folder: Path, *, held_out: bool, most: int = sys.maxsize) -> int:

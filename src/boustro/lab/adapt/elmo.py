@@ -14,7 +14,7 @@ from torch import Tensor
 from boustro.hardware import best_device, uses_bf16
 from boustro.lab.adapt.memory import read_sentences
 from boustro.lab.adapt.options import CorpusOptions, ElmoConfig
-from boustro.lab.adapt.training import finish, make_batches, steps_for, train
+from boustro.lab.adapt.training import make_batches, steps_for, train, write_run
 from boustro.lab.pretrain.batches import Batches
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
@@ -72,7 +72,7 @@ def train_elmo(
     result = train(config, facts, module, module.forward, data, validation, **how)
     unknown = 1 - sum(counts[word] for word in targets) / total
     result |= {"num_parameters": num_parameters, "share_of_unknown_targets": unknown}
-    return finish(config, ELMO, result, lambda folder: save_elmo(folder, module.elmo))
+    return write_run(config, ELMO, result, lambda folder: save_elmo(folder, module.elmo))
 
 
 def make_tensors(texts: Sequence[Sequence[str]], numbers: dict[str, int], max_letters: int) -> dict[str, Tensor]:

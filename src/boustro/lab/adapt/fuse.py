@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from boustro.encoders.fused import SIDES, facts_of, lms_of, tower_window, towers_of
+from boustro.encoders.fused import SIDES, fusion_facts, lms_of, tower_window, towers_of
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.hardware import best_device, uses_bf16
 from boustro.lab.adapt.options import FuseConfig
-from boustro.lab.adapt.training import finish, open_segments, train
+from boustro.lab.adapt.training import open_segments, train, write_run
 from boustro.lab.pretrain.batches import Batches, HeldOut, stack
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
@@ -44,7 +44,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
         "backward": Spec.parse(config.backward).exact(backward.identity()),
         "trained": sides,
         "start_piece": config.start_piece,
-        "towers": facts_of(forward, backward, sides),
+        "towers": fusion_facts(forward, backward, sides),
         "starts": list(towers_of(forward, backward).starts),
     }
     whose = (forward.vocabulary(), "the two LMs", "the forward one")
@@ -87,7 +87,7 @@ def train_fusion(config: FuseConfig) -> dict[str, Any]:
             lm.save_pretrained(folder / side)
             forward.tokenizer.save_pretrained(folder / side)
 
-    return finish(config, FUSION_KIND, result, save, shards=fingerprint)
+    return write_run(config, FUSION_KIND, result, save, shards=fingerprint)
 
 
 def _make_loss(towers: Towers, cloze: Cloze, lms: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:

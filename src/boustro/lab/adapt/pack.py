@@ -30,9 +30,15 @@ from boustro.encoders.transformer import plain_sentences
 from boustro.lab.adapt.options import PackConfig
 from boustro.models.bert import BLOCK_MAPS
 from boustro.models.llama import BLOCK_PARTS
-from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack, packed_weights, told_change
+from boustro.models.packed import PACKED_FILE, PLAIN_FILE, StoredWeights, pack_tensors, packed_weights, told_change
 from boustro.models.placing import shortened
-from boustro.models.pretrained import architecture_kind, causal_class, describe, final_norm, load_pretrained
+from boustro.models.pretrained import (
+    architecture_kind,
+    causal_class,
+    describe_architecture,
+    final_norm,
+    load_pretrained,
+)
 from boustro.models.products import load_channels, typical_inputs
 from boustro.names import CHANNELS_FILE, MODULES
 from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
@@ -92,7 +98,9 @@ def pack_model(config: PackConfig) -> Packed:
     path, revision = locate(config.model)
     known = load_config(path, revision)
     if architecture_kind(known) is None:
-        raise ValueError(f"{config.model} is {describe(known)}; name a causal LM, or a masked one such as MiniLM")
+        raise ValueError(
+            f"{config.model} is {describe_architecture(known)}; name a causal LM, or a masked one such as MiniLM"
+        )
     if getattr(known, "quantization_config", None) and not path.endswith(".gguf"):
         raise ValueError(f"{config.model}: its weights are quantised already; pack those that are not")
     tokenizer = load_tokenizer(path, revision)
@@ -104,7 +112,7 @@ def pack_model(config: PackConfig) -> Packed:
             tokenizer, ids, letters = cut
             _renumber(made, model, ids, letters)
         weights = _weights(model)
-        tensors, facts = pack(weights, config.bits, packed_weights(path))
+        tensors, facts = pack_tensors(weights, config.bits, packed_weights(path))
         with write_folder(config.out, "model") as folder:
             file = folder / (PLAIN_FILE if config.bits == 16 else PACKED_FILE)
             save_file(tensors, file, facts)
@@ -129,7 +137,9 @@ def _cut(
 ) -> tuple[Any, list[int], float]:
     """The tokenizer that some text needs, the ids of its pieces in the whole one, and letters a piece of the text."""
     if architecture_kind(known) != "masked":
-        raise ValueError(f"{config.model} is {describe(known)}, which predicts all its pieces; remove --texts")
+        raise ValueError(
+            f"{config.model} is {describe_architecture(known)}, which predicts all its pieces; remove --texts"
+        )
     modules = read_modules(path, revision) if find_file(path, MODULES, revision) else None
     prompt, aligner, used, counts = modules.prompt if modules else "", Aligner(tokenizer), set[int](), Counter[str]()
     for text in read_documents(config.texts, split="line"):
@@ -183,8 +193,8 @@ def _load(config: PackConfig, path: str, revision: str | None, known: Any) -> tu
     short = shortened(known, blocks)
     if blocks < depth and short is None:
         raise ValueError(
-            f"{config.model} is {describe(known)}, of which it is not known whether its first blocks compute the same "
-            "without the others; remove --blocks, which packs all of it"
+            f"{config.model} is {describe_architecture(known)}, of which it is not known whether its first blocks "
+            "compute the same without the others; remove --blocks, which packs all of it"
         )
     is_causal, names = architecture_kind(known) == "causal", getattr(known, "architectures", None) or []
     make: Any = transformers.AutoModel

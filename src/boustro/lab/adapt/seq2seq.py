@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from boustro.choose import unknown
 from boustro.hardware import mixed_precision, uses_bf16
 from boustro.lab.adapt.options import MixtureOptions, Seq2SeqConfig
-from boustro.lab.adapt.training import finish, train
+from boustro.lab.adapt.training import train, write_run
 from boustro.lab.generation.models import CausalLM, LengthHead, MaskedLM, OpenedLM, open_lm
 from boustro.lab.generation.templates import TEMPLATE_FILE, PromptPieces, Template, open_template
 from boustro.lab.masked import at, encode, prediction_head
@@ -51,7 +51,7 @@ from boustro.models.loss import find_finish, lm_loss
 from boustro.output import as_json
 from boustro.store import check_file, fingerprint, write_file
 from boustro.text.files import DataFile
-from boustro.text.patterns import FIELD, text_of
+from boustro.text.patterns import FIELD, pattern_text
 from boustro.text.tokenizers import end_of_text_id
 
 HELD_IN, HELD_OUT = "held-in", "held-out"
@@ -116,7 +116,7 @@ class PairReader:
     def _plain(self, record: Any, place: str) -> PromptPair:
         config, model, most = self.config, self.model, self.config.prompt_pieces
         texts = [
-            text_of(key, _first(record, key), place, option)
+            pattern_text(key, _first(record, key), place, option)
             for key, option in ((config.prompt_key, "--prompt-key"), (config.target_key, "--target-key"))
         ]
         prompt, target = (model.pieces(text) for text in texts)
@@ -316,7 +316,7 @@ def train_seq2seq(config: Seq2SeqConfig) -> dict[str, Any]:
         if trained.length is not None:
             trained.length.save(folder)
 
-    return finish(config, MODEL_KIND, result | {"pairs": len(pairs)}, save)
+    return write_run(config, MODEL_KIND, result | {"pairs": len(pairs)}, save)
 
 
 def measured_batches(model: MaskedLM | CausalLM, pairs: Sequence[PromptPair], size: int) -> Batches:

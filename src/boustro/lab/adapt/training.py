@@ -86,7 +86,7 @@ def train(
     return result
 
 
-def finish(
+def write_run(
     config: RunConfig, kind: str, result: dict[str, Any], save: Callable[[Path], None], **made_by: Any
 ) -> dict[str, Any]:
     """Write a run's folder, with what `save` writes into it, and remove the checkpoints; returns the result."""

@@ -64,8 +64,8 @@ def score_texts(predicted: Sequence[str], references: Sequence[str | Sequence[st
         *(100 * float(value) for value in np.mean(rouge, axis=0)),
         bleu=_bleu(predicted, golds),
         meteor=100 * float(np.mean([_best_meteor(text_words, g) for text_words, g in zip(words, golds, strict=True)])),
-        distinct1=distinct(words, 1),
-        distinct2=distinct(words, 2),
+        distinct1=distinct_runs(words, 1),
+        distinct2=distinct_runs(words, 2),
         repetition=repetition(words),
         words=float(np.mean([len(text_words) for text_words in words])),
     )
@@ -76,7 +76,7 @@ def split_words(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def distinct(texts: Sequence[Sequence[Any]], size: int) -> float:
+def distinct_runs(texts: Sequence[Sequence[Any]], size: int) -> float:
     """Different runs of `size` words among all of them, percent; 0 where there is none."""
     runs = [tuple(words[start : start + size]) for words in texts for start in range(len(words) - size + 1)]
     return 100 * len(set(runs)) / max(1, len(runs))
@@ -116,7 +116,7 @@ def align(predicted: Sequence[str], reference: Sequence[str]) -> tuple[int, int]
     return len(pairs), breaks + bool(pairs)
 
 
-def lead(source: str, sentences: int = 1) -> str:
+def lead_sentences(source: str, sentences: int = 1) -> str:
     """The control lead-N: the first sentences of a source."""
     return " ".join(SENTENCE_END.split(source.strip())[:sentences])
 

@@ -31,7 +31,13 @@ from boustro.hardware import find_device
 from boustro.lab.masked import prediction_head
 from boustro.lab.objectives.masking import special_pieces
 from boustro.models.packed import refuse_cut
-from boustro.models.pretrained import architecture_kind, causal_class, describe, first_position, load_pretrained
+from boustro.models.pretrained import (
+    architecture_kind,
+    causal_class,
+    describe_architecture,
+    first_position,
+    load_pretrained,
+)
 from boustro.names import JOINED
 from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
@@ -186,7 +192,7 @@ def open_lm(
     config = load_config(path, revision)
     kind, tokenizer = architecture_kind(config), load_tokenizer(path, revision)
     if kind is None:
-        raise ValueError(f"{spec} is {describe(config)}, neither a causal nor a masked LM")
+        raise ValueError(f"{spec} is {describe_architecture(config)}, neither a causal nor a masked LM")
     if getattr(config, "direction", "forward") == "backward":
         raise ValueError(f"{spec} is a backward LM, which cannot continue a text; name a forward or a masked LM")
     refuse_cut(spec, config)

@@ -44,7 +44,7 @@ def duel(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws
     return _revealed(read, gold, blank, lambda log_probs, gold: log_probs.amax(-1))
 
 
-def left_to_right(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
+def left_to_right_score(read: SuffixReader, gold: Gold, blank: Gold, config: ScoreConfig, draws: Draws) -> Total:
     """The likelihood of writing from left to right."""
     return _revealed(read, gold, blank, lambda log_probs, gold: torch.zeros_like(log_probs[..., 0]))
 
@@ -120,7 +120,7 @@ def _log_probs_of(log_probs: Float[Tensor, "B K V"], gold: Int[Tensor, "B K"]) -
 
 MASKED_SCORES: dict[str, Callable[..., Total]] = {
     "duel": duel,
-    "left-to-right": left_to_right,
+    "left-to-right": left_to_right_score,
     "one-shot": one_shot,
     "gold-order": gold_order,
     "pseudo-log-likelihood": pseudo_log_likelihood,

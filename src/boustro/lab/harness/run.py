@@ -69,7 +69,7 @@ def open_task(name: str, data: Path, limit: int | None = None) -> ConfigurableTa
         raise ValueError(f"{name}: no file of JSON lines under dataset_kwargs, data_files, {SPLIT}") from None
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file, which the task {name} reads; name its folder with --data")
-    rows = read_rows(path, config, limit)
+    rows = usable_rows(path, config, limit)
     config |= {"dataset_kwargs": None, "test_split": SPLIT, "metadata": {"version": 1.0}}
     config["custom_dataset"] = lambda **_: datasets.DatasetDict({SPLIT: datasets.Dataset.from_list(rows)})
     try:
@@ -91,7 +91,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def read_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[dict[str, Any]]:
+def usable_rows(path: Path, config: dict[str, Any], limit: int | None) -> list[dict[str, Any]]:
     """The rows that the templates can use; `ValueError`, with file:line, for others and for a file without any."""
     needed = set().union(*(_names(config[template]) for template in TEMPLATES))
     rows: list[dict[str, Any]] = []

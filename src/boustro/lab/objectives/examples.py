@@ -43,7 +43,7 @@ def document_ids(pieces: Int[np.ndarray, " T"], end_id: int) -> Int[np.ndarray, 
     return np.cumsum(ends) - ends
 
 
-def pad(array: np.ndarray, length: int, value: int) -> np.ndarray:
+def pad_right(array: np.ndarray, length: int, value: int) -> np.ndarray:
     """`array` (n,) padded on the right with `value` to `length`."""
     padded = np.full(length, value, array.dtype)
     padded[: len(array)] = array

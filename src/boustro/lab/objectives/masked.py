@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from boustro.lab.objectives.examples import IGNORED, document_ids, pad
+from boustro.lab.objectives.examples import IGNORED, document_ids, pad_right
 from boustro.lab.objectives.masking import Masking, choose_words
 
 
@@ -36,8 +36,8 @@ def masked(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Mas
     room = masking.num_predictions(len(pieces))
     return Masked(
         input_ids=masking.hide(pieces, chosen, rng),
-        positions=pad(chosen, room, 0),
-        targets=pad(pieces[chosen], room, IGNORED),
+        positions=pad_right(chosen, room, 0),
+        targets=pad_right(pieces[chosen], room, IGNORED),
         documents=document_ids(pieces, masking.end_id),
     )
 

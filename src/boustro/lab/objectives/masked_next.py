@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from boustro.lab.objectives.examples import IGNORED, pad
+from boustro.lab.objectives.examples import IGNORED, pad_right
 from boustro.lab.objectives.masked import choose_pieces
 from boustro.lab.objectives.masking import Masking
 from boustro.types import Direction
@@ -51,6 +51,6 @@ def masked_next(
     room = masking.num_predictions(len(rest))
     return MaskedNext(
         input_ids=np.concatenate([first, masking.hide(rest, chosen, rng)]),
-        positions=pad(chosen + len(first) - 1, room, 0),  # one before the hidden piece
-        targets=pad(rest[chosen], room, IGNORED),
+        positions=pad_right(chosen + len(first) - 1, room, 0),  # one before the hidden piece
+        targets=pad_right(rest[chosen], room, IGNORED),
     )

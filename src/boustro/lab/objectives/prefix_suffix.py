@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from boustro.lab.objectives.examples import IGNORED, document_ids, pad
+from boustro.lab.objectives.examples import IGNORED, document_ids, pad_right
 from boustro.lab.objectives.masking import Masking
 from boustro.lab.objectives.split import LONGEST_SPAN, PREFIX_RATE, PREFIX_RATE_DROP, SPLIT_MARGIN, PrefixSuffixOptions
 
@@ -51,8 +51,8 @@ def prefix_suffix(
     hidden[positions] = masking.mask_id
     return PrefixSuffix(
         input_ids=hidden,
-        positions=pad(positions, len(pieces), 0),
-        targets=pad(pieces[positions], len(pieces), IGNORED),
+        positions=pad_right(positions, len(pieces), 0),
+        targets=pad_right(pieces[positions], len(pieces), IGNORED),
         documents=documents,
         suffix=suffix,
     )

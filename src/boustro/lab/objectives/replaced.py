@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from boustro.lab.objectives.examples import IGNORED, document_ids, pad
+from boustro.lab.objectives.examples import IGNORED, document_ids, pad_right
 from boustro.lab.objectives.masked import choose_pieces
 from boustro.lab.objectives.masking import Masking
 
@@ -36,8 +36,8 @@ def replaced(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: M
     hidden[chosen] = masking.mask_id
     return Replaced(
         input_ids=hidden,
-        positions=pad(chosen, room, 0),
-        targets=pad(pieces[chosen], room, IGNORED),
+        positions=pad_right(chosen, room, 0),
+        targets=pad_right(pieces[chosen], room, IGNORED),
         draws=rng.random(room, np.float32),
         documents=document_ids(pieces, masking.end_id),
     )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from boustro.lab.objectives.examples import PADDING, pad
+from boustro.lab.objectives.examples import PADDING, pad_right
 from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.masking import Masking
 from boustro.lab.objectives.words import word_bounds
@@ -82,14 +82,14 @@ def sentence_pair(
     room = int(rng.integers(2, frame.room + 1)) if rng.random() < frame.short_share else frame.room
     first, second = truncate(first, second, room, rng)
     framed = np.concatenate([[frame.cls_id], first, [frame.sep_id], second, [frame.sep_id]]).astype(np.int64)
-    hidden = masked(pad(framed, frame.length, frame.pad_id), rng, masking)
+    hidden = masked(pad_right(framed, frame.length, frame.pad_id), rng, masking)
     segment_ids = np.repeat([0, 1], [len(first) + 2, len(second) + 1])
     return SentencePair(
         input_ids=hidden.input_ids,
-        segment_ids=pad(segment_ids, frame.length, 0),
+        segment_ids=pad_right(segment_ids, frame.length, 0),
         positions=hidden.positions,
         targets=hidden.targets,
-        documents=pad(np.zeros(len(framed), np.int64), frame.length, PADDING),
+        documents=pad_right(np.zeros(len(framed), np.int64), frame.length, PADDING),
         is_random=np.array(is_random, np.int64),
     )
 

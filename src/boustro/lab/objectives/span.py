@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from boustro.lab.objectives.examples import IGNORED, document_ids, pad
+from boustro.lab.objectives.examples import IGNORED, document_ids, pad_right
 from boustro.lab.objectives.masking import Masking
 from boustro.lab.objectives.words import word_bounds
 
@@ -61,11 +61,11 @@ def span(pieces: Int[np.ndarray, " T"], rng: np.random.Generator, masking: Maski
     room = masking.num_predictions(len(pieces))
     return SpanMasked(
         input_ids=masking.hide(pieces, chosen, rng, groups),
-        positions=pad(chosen, room, 0),
-        targets=pad(pieces[chosen], room, IGNORED),
-        left=pad(starts - 1, room, 0),
-        right=pad(np.repeat(spans[:, 1], sizes), room, 0),
-        places=pad(places, room, 0),
+        positions=pad_right(chosen, room, 0),
+        targets=pad_right(pieces[chosen], room, IGNORED),
+        left=pad_right(starts - 1, room, 0),
+        right=pad_right(np.repeat(spans[:, 1], sizes), room, 0),
+        places=pad_right(places, room, 0),
         documents=documents,
     )
 

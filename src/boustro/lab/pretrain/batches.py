@@ -149,7 +149,7 @@ class Pairs:
         return self.shards.read(int(self._owner[chunk.document]), start + chunk.start, start + chunk.stop)
 
 
-def read_pairs(shards: Shards, config: PretrainConfig, seed: int | None) -> Pairs:
+def read_shard_pairs(shards: Shards, config: PretrainConfig, seed: int | None) -> Pairs:
     """The pairs of some shards; None is seed 0, so validation pairs are the same whatever the run's seed."""
     if config.segment_length < NUM_FRAME_PIECES + 2:
         raise ValueError(

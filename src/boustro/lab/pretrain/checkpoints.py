@@ -25,7 +25,15 @@ from torch.distributed.tensor import DTensor
 from transformers import TrainerState
 
 from boustro.lab.pretrain.config import RunConfig
-from boustro.lab.pretrain.distributed import broadcast_from_rank0, distinct, is_rank0, like, say, whole, whole_state
+from boustro.lab.pretrain.distributed import (
+    broadcast_from_rank0,
+    distinct_tensors,
+    is_rank0,
+    say,
+    sharded_like,
+    whole,
+    whole_state,
+)
 from boustro.lab.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, refuse_not_finite
 from boustro.store import open_folder, read_folder, read_json, reading, refuse_foreign, remove_folder, write_folder
 
@@ -39,7 +47,7 @@ def write_checkpoint(
     folder: Path, module: nn.Module, optimizer: Any, scheduler: Any, state: TrainerState, made_by: dict, **so_far: Any
 ) -> None:
     """Write a checkpoint and keep the newest two; all processes call it. `load_steps` returns `so_far`."""
-    weights, optimizer_state = distinct(whole_state(module)), optimizer.state_dict()
+    weights, optimizer_state = distinct_tensors(whole_state(module)), optimizer.state_dict()
     tensors = {
         f"{index}.{name}": whole(tensor).contiguous()
         for index, values in optimizer_state["state"].items()
@@ -62,11 +70,11 @@ def write_checkpoint(
 @torch.no_grad()
 def load_weights(folder: str | Path, module: nn.Module) -> None:
     """The weights of a checkpoint, into a module that may be sharded. `ValueError` for those of another module."""
-    saved, state = load_file(Path(folder) / WEIGHTS_FILE), distinct(module.state_dict(keep_vars=True))
+    saved, state = load_file(Path(folder) / WEIGHTS_FILE), distinct_tensors(module.state_dict(keep_vars=True))
     if {name: tensor.shape for name, tensor in saved.items()} != {name: tensor.shape for name, tensor in state.items()}:
         raise ValueError("its weights are those of another model")
     for name, tensor in state.items():
-        tensor.copy_(like(saved[name], tensor))
+        tensor.copy_(sharded_like(saved[name], tensor))
 
 
 def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, Any]:
@@ -90,7 +98,7 @@ def load_steps(folder: str | Path, optimizer: Any, scheduler: Any) -> dict[str, 
     for parameter, values in optimizer.state.items():
         for name, tensor in values.items():
             if isinstance(parameter, DTensor) and tensor.shape == parameter.shape:
-                values[name] = like(tensor, parameter)
+                values[name] = sharded_like(tensor, parameter)
     scheduler.load_state_dict(rest.pop("schedule"))
     return rest
 

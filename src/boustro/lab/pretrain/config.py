@@ -153,7 +153,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Train a language model on token shards and write a model folder."""
     from boustro.lab.pretrain import run
 
-    return run.pretrain(config)
+    return run.run_pretraining(config)
 
 
 def run_facts(config: RunConfig, options: tuple[str, ...], **more: Any) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def like(tensor: Tensor, parameter: Tensor) -> Tensor:
+def sharded_like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """A whole tensor, sharded as `parameter` is."""
     if not isinstance(parameter, DTensor):
         return tensor
@@ -114,7 +114,7 @@ def whole_state(module: nn.Module) -> dict[str, Tensor]:
     return {name: gathered[id(tensor)] for name, tensor in state.items()}
 
 
-def distinct(state: dict[str, Tensor]) -> dict[str, Tensor]:
+def distinct_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Each tensor under the first of its names only."""
     first: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in state.items():

@@ -33,7 +33,7 @@ from boustro.lab.pretrain.batches import (
     masked_batch,
     pair_batch,
     prefix_suffix_batch,
-    read_pairs,
+    read_shard_pairs,
     read_splits,
     run_masking,
 )
@@ -131,7 +131,7 @@ RECIPES: dict[str, Recipe] = {
         model=AutoModelForPreTraining,
         with_loss=PairLMWithLoss,
         make_batch=pair_batch,
-        read=read_pairs,
+        read=read_shard_pairs,
     ),
     "prefix-suffix": _hiding(
         units=("piece",),

@@ -44,7 +44,9 @@ PRETRAIN_FACTS += ("segment_length", "batch_segments", "schedule", "split", "emb
 """Options that decide the weights, besides those of every run."""
 
 
-def pretrain(config: PretrainConfig, card: Card | None = None, made_by: dict[str, Any] | None = None) -> dict[str, Any]:
+def run_pretraining(
+    config: PretrainConfig, card: Card | None = None, made_by: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Train a model on token shards; returns its `training.json`. Every process calls it. `ValueError` if unfit.
 
     `card` makes the folder's README.md of `training.json`; the manifest says `made_by`.

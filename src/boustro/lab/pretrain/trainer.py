@@ -46,10 +46,10 @@ from boustro.lab.pretrain.distributed import (
     all_reduce_max,
     all_reduce_sum,
     is_rank0,
-    like,
     num_processes,
     process_index,
     say,
+    sharded_like,
     whole,
 )
 from boustro.lab.pretrain.output import START_AGAIN, refuse_not_finite
@@ -348,7 +348,7 @@ class Muon(torch.optim.Optimizer):
                 step_size = group["lr"] * 0.2 * max(shape) ** 0.5
                 for parameter, direction in zip(parameters, directions, strict=True):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(like(direction, parameter), alpha=-step_size)
+                    parameter.add_(sharded_like(direction, parameter), alpha=-step_size)
 
     def _nesterov(self, parameter: nn.Parameter, momentum: float) -> Tensor:
         state, gradient = self.state[parameter], parameter.grad

@@ -5,7 +5,7 @@
     read_data([(["Ada", "left"], ["B-PER", "O"])])           words and tags; also dicts, Sentences, a data frame
 
 Each format has a reader in its own file, which returns `RawData` and is imported when the format is met;
-`reading.label` converts the tags to BIO.
+`reading.label_words` converts the tags to BIO.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from boustro.tasks.data.reading import (
     Lines,
     Loaded,
     RawData,
-    label,
+    label_words,
     missing_file,
     named_of,
     refuse_delimiter,
@@ -92,7 +92,7 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledDat
     """Read labelled sentences, also those without labels, with the scheme that was detected and all notes."""
     refuse_text_options(options)
     try:
-        return label(read_raw(data, options), options.scheme)
+        return label_words(read_raw(data, options), options.scheme)
     except ValueError as error:
         if "the sentence of a word" in str(error) or "expected a word and a tag, and" in str(error):
             raise
@@ -135,7 +135,7 @@ def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = Map
                     known[name] = value
     if scheme is not None and not isinstance(data, Iterator):
         with suppress(OSError, ValueError, ImportError):
-            label(read_raw(data, DataOptions(**{**known, **named_of(given), "scheme": scheme})), scheme)
+            label_words(read_raw(data, DataOptions(**{**known, **named_of(given), "scheme": scheme})), scheme)
             known["scheme"] = scheme
     return known
 

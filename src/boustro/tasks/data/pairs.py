@@ -71,12 +71,12 @@ class TextPair:
         return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
 
 
-def suits_labels(record: Mapping[str, Any]) -> bool:
+def suits_labelled_pairs(record: Mapping[str, Any]) -> bool:
     """Whether this is a pair of texts with a label."""
     return suits_texts(record) and any(key in record for key in LABEL_KEYS)
 
 
-def suits_scores(record: Mapping[str, Any]) -> bool:
+def suits_scored_pairs(record: Mapping[str, Any]) -> bool:
     """Whether this is a pair of texts with a number."""
     return suits_texts(record) and SCORE_KEY in record
 

@@ -265,7 +265,7 @@ def warn_of(notes: Sequence[Note], name: str) -> None:
         warnings.warn(f"{name}: {count:,} {what}; the first: {first}", stacklevel=3)
 
 
-def label(raw: RawData, scheme: Scheme = "auto") -> LabelledData:
+def label_words(raw: RawData, scheme: Scheme = "auto") -> LabelledData:
     """Convert to BIO; sentences without labels stay as they are.
 
     Raises `ValueError`, with the place, for data without any labels and for tags outside every scheme.

@@ -39,10 +39,10 @@ from boustro.tasks.data.units import (
     Span,
     as_rows,
     convert,
-    distinct,
+    distinct_entities,
     find_unit,
     is_edge,
-    join_sentences,
+    join_shared,
     parse_spans,
     read_spans,
     to_words,
@@ -154,7 +154,7 @@ def _sentences(
     if any(map(_is_named, given)):
         given = [(start, end, label) for label, start, end in _places(text, given, where)]
     spans = convert(parse_spans(given, where), text, unit, where, notes)
-    parts = join_sentences(parts, spans, where, notes)
+    parts = join_shared(parts, spans, where, notes)
     entities = to_words(spans, [place for part in parts for place in part.places], text, where, notes)
     sentences, begin = [], 0
     for part in parts:
@@ -182,7 +182,7 @@ def _words_sentence(
         return replace(sentence, tags=tuple(record[key]))
     if text is None or places is None:
         spans = read_spans(record[key], len(words), where)
-        return replace(sentence, entities=distinct(spans, where, notes))
+        return replace(sentence, entities=distinct_entities(spans, where, notes))
     spans = convert(parse_spans(record[key], where), text, unit, where, notes)
     return replace(sentence, entities=to_words(spans, places, text, where, notes))
 

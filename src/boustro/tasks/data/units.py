@@ -228,7 +228,7 @@ def as_rows(given: Any) -> Any:
     return [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
 
 
-def join_sentences(parts: Sequence[Placed], spans: Sequence[Span], where: str, notes: list[Note]) -> list[Placed]:
+def join_shared(parts: Sequence[Placed], spans: Sequence[Span], where: str, notes: list[Note]) -> list[Placed]:
     """Sentences of one text, with those that share an entity joined."""
     joined: list[Placed] = []
     for part in parts:
@@ -261,10 +261,10 @@ def to_words(
         elif given != read:
             notes.append(Note(TRIMMED, where, f"{span.label} {given!r} read as {read!r}"))
         entities.append(Entity(span.label, first, last))
-    return distinct(entities, where, notes)
+    return distinct_entities(entities, where, notes)
 
 
-def distinct(entities: Sequence[Entity], where: str, notes: list[Note]) -> tuple[Entity, ...]:
+def distinct_entities(entities: Sequence[Entity], where: str, notes: list[Note]) -> tuple[Entity, ...]:
     """Entities in order, each once."""
     once = tuple(sorted(set(entities)))
     notes += [Note(REPEATED, where)] * (len(entities) - len(once))

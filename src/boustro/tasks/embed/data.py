@@ -57,7 +57,7 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
     """
     name = str(data) if isinstance(data, (str, Path)) else ""
     if name.startswith(NEIGHBOURS):
-        return neighbours(read_rows(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
+        return neighbours(read_texts_in_order(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
     if name and not name.startswith(PREFIX) and (rows := _open(Path(name), notes)).form == "text":
         return [alone(text, place) for place, text in rows]
     reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
@@ -80,7 +80,7 @@ def _example(record: Any, where: str) -> TextPair:
     return replace(pair, score=as_score(record[SCORE_KEY], where))
 
 
-def read_rows(
+def read_texts_in_order(
     file: str | Path, column: str | None = None, notes: list[Note] | None = None, kept: Sequence[str] = ()
 ) -> Iterator[str]:
     """The texts of a file in their order, empty ones too: lines, or the texts of JSON lines or of rows of a table.

@@ -17,7 +17,7 @@ from boustro.heads.registry import head_class, head_kind
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import AUTO
 from boustro.tasks.fitting.estimate import BY_NAMES, CHOICE, FEWEST, KEY, PARTS, answers_left_out, estimate
-from boustro.tasks.fitting.training import begin, fit, with_head
+from boustro.tasks.fitting.training import begin_training, fit_head, with_head
 from boustro.tasks.folds import num_different
 from boustro.tasks.plan import Examples, Fitted, Plan
 
@@ -34,7 +34,7 @@ def fit_best(plan: Plan[Any], head: str | None, given: Examples, seed: int, seco
     plans = plans_to_choose(plan, head)
     choice = choose_head(plans, given, seed)
     then = [partial(estimate, seconds=seconds, heads=choice.heads)] if seconds else []
-    fitted = fit(choice.plan, given, seed, then)
+    fitted = fit_head(choice.plan, given, seed, then)
     fitted = replace(fitted, record=fitted.record | {CHOICE: choice.told}) if choice.told else fitted
     return fitted if len(plans) < 2 or given.dev or given.weak else _by_names(fitted, given, choice.score)
 
@@ -85,7 +85,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
         return HeadChoice(_solved_at_once(plans, given, seed) if different < FEWEST else plans[0])
     answered: dict[str, list[Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()
-    begun, data = begin(plans[0], given, seed)
+    begun, data = begin_training(plans[0], given, seed)
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
     knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
@@ -130,7 +130,7 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
 
 def _solved_at_once(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> Plan[Any]:
     """The first plan whose head is solved at once and suits the examples; else the first."""
-    begun, data = begin(plans[0], given, seed)
+    begun, data = begin_training(plans[0], given, seed)
     for plan in plans:
         with suppress(ValueError):
             if head_class(plan.head_kind).closed_form and with_head(begun, plan, data):

@@ -56,7 +56,7 @@ FROM_TEXTS = "texts without a label, which say what texts are like"
 UNREAD = "sentences without labels, not read, because no labelled sentence is read with them"
 
 
-def fit(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
+def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] = ()) -> Fitted:
     """A head that learned from examples, see `Task.fit`; what is asked of it `then` is in its record."""
     plan = _settled(plan, given)
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
@@ -130,7 +130,7 @@ def fit_many(
     if any(other.learns_left_out for settled, _, _ in asked for other in settled.companions) or any(
         split.dev or split.weak for split in given
     ):
-        return [fit(*each) for each in asked]
+        return [fit_head(*each) for each in asked]
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
     kept: list[_Begun] = []
 
@@ -161,7 +161,7 @@ def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     return plan.task.resolve_options(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
 
 
-def begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:
+def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:
     """An untrained head, and the features that it would learn from, without weak examples or a development set."""
     begun, data = _begin(plan, given, seed)
     return begun.fitted, data
@@ -322,7 +322,7 @@ def _fit_without(
     plan: Plan[Any], given: Examples, seed: int, tried: Mapping[str, float], then: Sequence[Then]
 ) -> Fitted:
     """Weak examples that count nothing teach no label and no word either: the fit is as if there were none."""
-    fitted = fit(plan, replace(given, weak=(), weight=None), seed, then)
+    fitted = fit_head(plan, replace(given, weak=(), weight=None), seed, then)
     return replace(fitted, record=fitted.record | weak_facts(given.weak, 0.0, tried))
 
 
@@ -333,8 +333,8 @@ def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -
 
 def _shared(plan: Plan[Any], train: Sequence[Any], weak: Sequence[Any]) -> dict[str, int]:
     parts = plan.task.parts
-    known = {text_of(parts, example) for example in train} if weak else set()
-    count = sum(text_of(parts, example) in known for example in weak)
+    known = {letters_of(parts, example) for example in train} if weak else set()
+    count = sum(letters_of(parts, example) in known for example in weak)
     return {SHARED: count} if count else {}
 
 
@@ -442,8 +442,8 @@ def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Fitted
     Weak examples with the text of a gold one that is not kept are left out.
     """
     parts = fitted.plan.task.parts
-    hidden = {text_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
-    weak = np.array([n for n in data.weak_numbers if text_of(parts, data.examples[n]) not in hidden], np.int64)
+    hidden = {letters_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
+    weak = np.array([n for n in data.weak_numbers if letters_of(parts, data.examples[n]) not in hidden], np.int64)
     like = _like(fitted, [data.examples[n] for n in (*kept, *weak)])
     return replace(like, head=train_stages(like, data, kept, weak).head)
 
@@ -475,7 +475,7 @@ def _like(fitted: Fitted, examples: Sequence[Any]) -> Fitted:
     return replace(fitted, labelling=labelling, head=head)
 
 
-def text_of(parts: Parts, example: Any) -> tuple[str, ...]:
+def letters_of(parts: Parts, example: Any) -> tuple[str, ...]:
     """Return the letters of a text, which examples with the same text share, however it is split into words."""
     return tuple("".join(part.words) for part in parts(example))
 

@@ -80,7 +80,7 @@ def stem_weights(contexts: Iterable[Sequence[str]]) -> dict[str, float]:
 
 
 @lru_cache(maxsize=64)
-def read_words(words: tuple[str, ...]) -> TextFacts:
+def read_contexts_once(words: tuple[str, ...]) -> TextFacts:
     """A context is read once for all its questions."""
     lower = [word.lower() for word in words]
     first = [i == 0 or words[i - 1] in ENDERS for i in range(len(words))]
@@ -112,7 +112,7 @@ def question_kind(lower: Sequence[str]) -> int:
 
 def match_features(question: tuple[str, ...], context: tuple[str, ...], weights: Mapping[str, float]) -> np.ndarray:
     """(k + n, F) float32: the words of the question, then those of the context. `weights` are of `stem_weights`."""
-    asked, told = read_words(question), read_words(context)
+    asked, told = read_contexts_once(question), read_contexts_once(context)
     kind = question_kind(asked.lower)
     kinds = np.zeros((len(question) + len(context), OTHER + 1), np.float32)
     kinds[:, kind] = 1

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from boustro.apps.explain import effects
 from boustro.apps.studies.compare.examples import SHOWN_WORDS, surest_mistakes
-from boustro.apps.studies.compare.report import REPORT, score_table
+from boustro.apps.studies.compare.report import REPORT, printed_scores
 from boustro.apps.studies.compare.results import summarise
 from boustro.apps.studies.core.cells import Cell
 from boustro.apps.studies.core.grid import Grid
@@ -248,7 +248,7 @@ class Comparison(Grid):
         return summarise(self, cells)
 
     def table(self, results: Mapping[str, Any], width: int) -> tuple[Table, str]:
-        table, note = score_table(results, width)
+        table, note = printed_scores(results, width)
         return table, "\n".join(filter(None, (note, REPORT.summary(results))))
 
 

@@ -8,7 +8,7 @@ import math
 from statistics import fmean
 from typing import Any
 
-from boustro.apps.drawing import WIDTH, Panel, Scale, dots, frame_panels, path, text, ticks
+from boustro.apps.drawing import WIDTH, Panel, Scale, dots, frame_panels, path, text_line, ticks
 from boustro.apps.studies.report import StudyResults, charts, numbers
 from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlock, Section, Table, TableCell
 from boustro.apps.studies.report.charts import Colours, colour_names, colour_systems, layer_names
@@ -52,7 +52,7 @@ def curves(results: StudyResults) -> Section | None:
     return Section("curves", "Learning curves", [*figures, Details("As a table", [table])])
 
 
-def calibration(results: StudyResults) -> Section | None:
+def reliability_section(results: StudyResults) -> Section | None:
     """Whether answers with a score of 0.9 are right nine times in ten."""
     if not results["task"]["has_scores"]:
         return None
@@ -139,7 +139,9 @@ def by_examples(results: StudyResults, points: Points) -> Section:
     columns, lines = _shots(points), _lines(points)
     what = "by the number of training examples (logarithmic): one dot per draw, lines at the means"
     figures = [Figure(curve_figure(points, measure), f"{measure} {what}.")] if len(columns) > 1 else []
-    rows = [[x, *(numbers.spread(line[k]["score"]) if k in line else "" for k in columns)] for x, line in lines.items()]
+    rows = [
+        [x, *(numbers.spread_text(line[k]["score"]) if k in line else "" for k in columns)] for x, line in lines.items()
+    ]
     best = {i for i, line in enumerate(lines.values()) if any(p["to_best"]["name"] == p["name"] for p in line.values())}
     rules = " at entity level by conlleval's rules" if results["task"]["has_spans"] else ""
     caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
@@ -158,8 +160,8 @@ def curve_figure(points: Points, measure: str) -> str:
         across = Scale(math.log(least), math.log(max(most, least * 2)), panel.left + 22, panel.right - 22)
         parts = []
         for shots, size in sorted({p["shots"]: fmean(p["sentences"]) for p in reversed(panel_points)}.items()):
-            parts.append(text(across(math.log(size)), panel.bottom + 16, f"{size:.0f}", "middle", "m"))
-            parts.append(text(across(math.log(size)), panel.bottom + 31, f"K = {shots}", "middle", "m"))
+            parts.append(text_line(across(math.log(size)), panel.bottom + 16, f"{size:.0f}", "middle", "m"))
+            parts.append(text_line(across(math.log(size)), panel.bottom + 31, f"K = {shots}", "middle", "m"))
         for name, style in colours.items():
             line = [p for p in panel_points if p["name"] == name]
             means = [(across(math.log(fmean(p["sentences"]))), panel.scale(p["score"]["mean"])) for p in line]

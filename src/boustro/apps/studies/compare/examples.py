@@ -55,7 +55,7 @@ def differing(
     ]
 
 
-def confident_mistakes(units: Units, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
+def confident_answers(units: Units, examples: Sequence[Any], name: str, answers: Answers) -> list[dict[str, Any]]:
     """The wrong answers of one system with the highest scores; of numbers the worst."""
     chosen = surest_mistakes(units, answers.values, answers.scores)
     return [show(units, examples[i], i, {name: answers}, "wrong") for i in chosen]

@@ -133,7 +133,7 @@ def where(results: StudyResults) -> Section | None:
     left_out = ("position",) if results["task"]["has_spans"] else ("position", "length")
     for name, dimension in DIMENSIONS.items():
         if name not in left_out:
-            rows = [[s["name"], *(numbers.f1(c) for c in s["buckets"][name].values())] for s in systems]
+            rows = [[s["name"], *(numbers.f1_text(c) for c in s["buckets"][name].values())] for s in systems]
             title = _in_units(dimension.title, results)
             caption = f"{title}: F1 with precision / recall; in brackets the number of {results['task']['units']}"
             table = Table(caption, ["system", *_sizes(systems[0], name)], rows)
@@ -156,7 +156,7 @@ def _direction_test(results: StudyResults) -> list[ReportBlock]:
         if sum(start[:2]) and sum(rest[:2]):
             gap = numbers.signed(SpanCounts(*start).f1 - SpanCounts(*rest).f1)
             testable.append(s)
-        rows.append([s["name"], numbers.f1(start), numbers.f1(rest), gap])
+        rows.append([s["name"], numbers.f1_text(start), numbers.f1_text(rest), gap])
     units = results["task"]["units"]
     caption = f"Direction test: F1 with precision / recall; in brackets the number of {units} in the reference"
     heads = ["system", *_sizes(systems[0], "position"), "start minus elsewhere"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich import table as terminal
 
-from boustro.apps.studies.compare.curves import by_examples, calibration, curves, layers
+from boustro.apps.studies.compare.curves import by_examples, curves, layers, reliability_section
 from boustro.apps.studies.compare.mistakes import confident, confusions, mistakes, sentences, where
 from boustro.apps.studies.report import StudyReport, StudyResults, data_blocks, made, numbers
 from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlock, Section, Table, TableCell
@@ -41,7 +41,7 @@ MEASURED = (
 )
 
 
-def score_table(results: StudyResults, width: int) -> tuple[terminal.Table, str]:
+def printed_scores(results: StudyResults, width: int) -> tuple[terminal.Table, str]:
     """The table on standard output with as many columns of labels as fit, the largest first, and a note on the rest."""
     sizes = {label: figures["num_entities"] for s in results["systems"] for label, figures in s["per_type"].items()}
     labels = sorted(sizes, key=lambda label: (-sizes[label], label))
@@ -59,7 +59,7 @@ def _score_table(results: StudyResults, labels: Sequence[str]) -> terminal.Table
     for name in ("system", *(f"{n} {metric}" for n in _sets(results)), *labels, "LMs", "trained", "time"):
         table.add_column(name, justify="left" if name == "system" else "right", no_wrap=True)
     for s in systems:
-        spreads = [numbers.spread(s[name]) for name in _sets(results)]
+        spreads = [numbers.spread_text(s[name]) for name in _sets(results)]
         table.add_row(
             _name_with_seeds(s, results),
             *(f"{cell.text} {cell.note}".strip() for cell in spreads),
@@ -113,7 +113,7 @@ def summary(results: StudyResults) -> str:
         smaller = f", and {used['name']} is smaller" if _parameters(used) < _parameters(other) else ""
         return told(used["name"], what, f"{other['name']} is as good{smaller}")
     gap = rival["to_best"]
-    rest = lead(gap["points"], rival["name"], gap["reliable"])
+    rest = leading(gap["points"], rival["name"], gap["reliable"])
     if gap["num_seeds"] == 1:
         rest = f"one seed cannot tell whether its lead over {rival['name']} is real"
     return told(best["name"], what, rest)
@@ -146,15 +146,15 @@ def verdict(results: StudyResults) -> str:
     gap = second["to_best"]
     far = f"{abs(gap['points']):.1f} points {'below' if gap['points'] < 0 else 'above'} {second['name']}"
     if gap["num_seeds"] == 1:
-        return f"{opening}, {far} ({numbers.interval(gap)}: no statement about reliability)."
+        return f"{opening}, {far} ({numbers.shown_interval(gap)}: no statement about reliability)."
     if level:
         more = f" or {len(level) - 1} more" if len(level) > 1 else ""
-        points = f"{numbers.signed(gap['points']).removeprefix('+')} points, {numbers.interval(gap)}"
+        points = f"{numbers.signed(gap['points']).removeprefix('+')} points, {numbers.shown_interval(gap)}"
         return f"{opening}; no reliable difference to {second['name']}{more} ({points})."
-    return f"{opening}, {far} ({numbers.interval(gap)})."
+    return f"{opening}, {far} ({numbers.shown_interval(gap)})."
 
 
-def compared(results: StudyResults) -> Section:
+def comparison_section(results: StudyResults) -> Section:
     """Make the section that says what was compared, on which data, and by which command."""
     judged, systems = results["judged_on"], results["systems"]
     there = [s["num_seeds"] for s in systems]
@@ -195,9 +195,9 @@ def scores(results: StudyResults) -> Section:
     rows = []
     for s in systems:
         sizes = [numbers.millions(s[f"{part}_parameters"]) for part in ("encoder", "head")]
-        spreads = [numbers.spread(s[name]) for name in _sets(results)]
+        spreads = [numbers.spread_text(s[name]) for name in _sets(results)]
         spreads += [TableCell(f"{s['figures'][name]['mean']:.1f}") for name in figures]
-        rows.append([_name_with_seeds(s, results), *spreads, numbers.gap(s["to_reference"]), *sizes])
+        rows.append([_name_with_seeds(s, results), *spreads, numbers.gap_text(s["to_reference"]), *sizes])
     best = frozenset(i for i, s in enumerate(systems) if s["name"] == results["best"])
     how = f"; at entity level, by conlleval's rules. P and R: precision and recall on {judged}" if spans else ""
     caption = (
@@ -241,7 +241,7 @@ def types(results: StudyResults) -> Section | None:
     rows = []
     for label in labels:
         size = max(s["per_type"].get(label, {"num_entities": 0})["num_entities"] for s in pair)
-        gaps = [numbers.gap(results["pair_by_type"].get(label))] if len(pair) > 1 else []
+        gaps = [numbers.gap_text(results["pair_by_type"].get(label))] if len(pair) > 1 else []
         rows.append([label, f"{size:,.0f}", *(_label_cell(s, label, 1) for s in pair), *gaps])
     heads = [label_name, results["task"]["units"], *dict.fromkeys(results["pair_short"])]
     heads += ["difference"] if len(pair) > 1 else []
@@ -276,7 +276,7 @@ def cost(results: StudyResults) -> Section:
     gpu = any(c["gpu_peak_bytes"] for c in results["cost"].values())
     for s in results["systems"]:
         c = results["cost"][s["name"]]
-        training = TableCell(numbers.seconds(c["train_seconds"]["mean"]), numbers.spread(c["train_seconds"]).note)
+        training = TableCell(numbers.seconds(c["train_seconds"]["mean"]), numbers.spread_text(c["train_seconds"]).note)
         row = [s["name"], numbers.millions(s["encoder_parameters"])]
         row += [TableCell(numbers.millions(s["head_parameters"]), numbers.size(s["head_bytes"]))]
         row += [numbers.size(s["feature_bytes"]), training, f"{c['words_per_second']:,.0f}"]
@@ -290,8 +290,8 @@ REPORT = StudyReport(
     summary,
     verdict,
     (
-        *(compared, scores, shots, types, mistakes, confusions, where, sentences, confident),
-        *(layers, curves, calibration, cost, made),
+        *(comparison_section, scores, shots, types, mistakes, confusions, where, sentences, confident),
+        *(layers, curves, reliability_section, cost, made),
     ),
 )
 
@@ -313,7 +313,7 @@ def does(figures: Mapping[str, Any], score: float, task: Mapping[str, Any], tota
     return f"reaches {score:.1f} {task['metric']}"
 
 
-def lead(points: float, rival: str, reliable: bool) -> str:
+def leading(points: float, rival: str, reliable: bool) -> str:
     """Say what a tested difference means; `points` below 0 is behind."""
     if reliable:
         return f"its lead over {rival} is probably real" if points > 0 else f"it is probably worse than {rival}"

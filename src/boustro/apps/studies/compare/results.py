@@ -263,7 +263,7 @@ def _compare_pair(
         mistakes = cases.confident_mistakes(data, names[1], pair[1][0])
     elif shared:
         groups = examples.differing(units, data, *pair, beside, names, f"all {grid.facts['examples']}")
-        mistakes = examples.confident_mistakes(units, data, names[1], pair[1][0])
+        mistakes = examples.confident_answers(units, data, names[1], pair[1][0])
     return {
         "pair": list(names),
         "pair_short": [" · ".join(p[i] for p in parts if p[0] != p[1]) or names[0] for i in (0, 1)],

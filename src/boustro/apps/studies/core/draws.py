@@ -42,7 +42,7 @@ def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: i
     """For every K the paper's set; there is only one, for all draws."""
     drawn: dict[int, list[np.ndarray]] = {}
     for k in _checked(shots):
-        left = dict.fromkeys(entity_types(sentences), k)
+        left = dict.fromkeys(types_of(sentences), k)
         taken = []
         for index, sentence in enumerate(sentences):
             types = sentence_types(sentence)
@@ -55,7 +55,7 @@ def paper_draw(sentences: Sequence[Sentence], shots: Iterable[int], num_draws: i
     return drawn
 
 
-def entity_types(sentences: Sequence[Sentence]) -> list[str]:
+def types_of(sentences: Sequence[Sentence]) -> list[str]:
     """The types of tagged sentences, sorted."""
     return sorted(set().union(*map(sentence_types, sentences)))
 
@@ -70,7 +70,7 @@ def sentence_types(sentence: Sentence) -> set[str]:
 def short_types(sentences: Sequence[Sentence], chosen: np.ndarray, shots: int) -> dict[str, int]:
     """Types that fewer than `shots` of the chosen sentences contain, with the number that do."""
     counts = Counter(label for index in chosen for label in sentence_types(sentences[index]))
-    return {label: counts[label] for label in entity_types(sentences) if counts[label] < shots}
+    return {label: counts[label] for label in types_of(sentences) if counts[label] < shots}
 
 
 def draw_in_all(examples: Sequence[Any], shots: Iterable[int], num_draws: int) -> dict[int, list[np.ndarray]]:

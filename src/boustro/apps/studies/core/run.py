@@ -36,7 +36,7 @@ def run_study(study: Grid, run: StudyRun) -> dict[str, Any] | None:
     out = run.out
     with only_errors(run.quiet):
         if run.dry_run:
-            plan = make_plan(study, out)
+            plan = plan_cells(study, out)
             give(plan, run.json, lambda: print(describe_plan(plan)))
             return None
         check_reports(out, REPORTS)
@@ -111,7 +111,7 @@ def print_table(study: Grid, results: dict[str, Any]) -> None:
         print(f"incomplete: {results['stamp']}")
 
 
-def make_plan(study: Grid, out: Path) -> dict[str, Any]:
+def plan_cells(study: Grid, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
     data = [distinct_sentences(examples, study.task.parts)[0] for examples in study.encoded()]
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boustro.apps.drawing import NUM_SERIES, Scale, number, picture
+from boustro.apps.drawing import NUM_SERIES, Scale, picture, pixels
 from boustro.apps.studies.report.page import stylesheet
 from boustro.features.reader import distinct_sentences
 from boustro.heads.transforms import TRANSFORMS
@@ -44,7 +44,7 @@ def draw_map(encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Pa
     x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(asked), -1) for s in features.streams], axis=1)
     points = project(TRANSFORMS[transform].fit(x).apply(x))
     labels = [(o.keys or ("unknown sense",))[0] for o in asked]
-    write_file(out, page(f"{word}: {len(asked)} occurrences", points, labels, list(map(in_context, asked))))
+    write_file(out, map_page(f"{word}: {len(asked)} occurrences", points, labels, list(map(in_context, asked))))
 
 
 def project(vectors: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def in_context(occurrence: Occurrence) -> str:
     return " ".join(f"[{word}]" if n == place else word for n, word in enumerate(occurrence.words))
 
 
-def page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Sequence[str]) -> str:
+def map_page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Sequence[str]) -> str:
     """The HTML page; the most frequent labels have a colour each, the rest share one."""
     ranked = sorted(Counter(labels).items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [label for label, _ in ranked[: NUM_SERIES if len(ranked) <= NUM_SERIES else NUM_SERIES - 1]]
@@ -68,7 +68,7 @@ def page(title: str, points: np.ndarray, labels: Sequence[str], sentences: Seque
     (left, low), (right, high) = points.min(0), points.max(0)
     across, up = Scale(left, right, MARGIN, SIZE - MARGIN), Scale(low, high, SIZE - MARGIN, MARGIN)
     marks = [
-        f'<circle class="{style[label]}" cx="{number(across(x))}" cy="{number(up(y))}" r="{RADIUS}" fill-opacity=".65">'
+        f'<circle class="{style[label]}" cx="{pixels(across(x))}" cy="{pixels(up(y))}" r="{RADIUS}" fill-opacity=".65">'
         f"<title>{html.escape(f'{label}: {sentence}')}</title></circle>"
         for (x, y), label, sentence in zip(points.tolist(), labels, sentences, strict=True)
     ]

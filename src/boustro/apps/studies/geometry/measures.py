@@ -50,7 +50,7 @@ class Geometry:
     intra_sentence: float
 
 
-def measure(vectors: np.ndarray, words: Sequence[str], lengths: Sequence[int]) -> Geometry:
+def measure_vectors(vectors: np.ndarray, words: Sequence[str], lengths: Sequence[int]) -> Geometry:
     """The measures of `vectors` (n, d) of `words`, which are those of sentences with these lengths, end to end.
 
     Words with fewer than `LEAST_OCCURRENCES` are left out of the self-similarity, which is `nan` where none remains.
@@ -103,8 +103,8 @@ def measure_layers(encoder: Encoder, data: Path, most: int) -> list[dict[str, An
     for stream, array in zip(encoder.streams, features.streams, strict=True):
         for layer in range(stream.num_layers):
             x = np.asarray(array[:, layer], np.float32)
-            figures = asdict(measure(x, words, lengths))
-            standardised = measure(Standardised.fit(x).apply(x), words, lengths).anisotropy
+            figures = asdict(measure_vectors(x, words, lengths))
+            standardised = measure_vectors(Standardised.fit(x).apply(x), words, lengths).anisotropy
             rows.append({"stream": stream.name, "layer": layer, **figures, "anisotropy_standardised": standardised})
     return rows
 

@@ -37,7 +37,7 @@ from boustro.lab.adapt.memory import write_memory
 from boustro.lab.adapt.options import MemoryConfig
 from boustro.lab.pretrain.checkpoints import remove_checkpoints
 from boustro.lab.pretrain.config import PretrainConfig
-from boustro.lab.pretrain.run import pretrain
+from boustro.lab.pretrain.run import run_pretraining
 from boustro.lab.pretrain.shards import Shards, tokenize
 from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
@@ -225,7 +225,7 @@ class Build:
 
     def _pretrain(self, direction: Direction, plan: LanguagePlan, overwrite: bool) -> None:
         started = {} if direction == "forward" else {"init_from": str(self.out / "forward")}
-        pretrain(self._config(direction, plan.tokens, **started, **self._again(overwrite)))
+        run_pretraining(self._config(direction, plan.tokens, **started, **self._again(overwrite)))
 
     def _remember(self, plan: LanguagePlan, overwrite: bool) -> None:
         where = {"encoder": self.pair, "out": self.out / "memory", **self._again(overwrite)}

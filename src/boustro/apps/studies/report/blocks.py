@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from boustro.metrics.spans import entity_keys
-from boustro.tasks.render import as_html, as_text, css_class, word_entities
+from boustro.tasks.render import as_html, css_class, in_brackets, word_entities
 from boustro.types import Entity
 
 UNKNOWN = "–"
@@ -187,7 +187,7 @@ def to_markdown(block: ReportBlock) -> str:
         case Figure():
             return ""
         case EntityText():
-            return as_text(block.text, block.entities) + "\n"
+            return in_brackets(block.text, block.entities) + "\n"
         case Details():
             return "\n".join([f"**{block.summary}**\n", *(t for b in block.blocks if (t := to_markdown(b)))])
         case Table():
@@ -201,12 +201,12 @@ def to_markdown(block: ReportBlock) -> str:
         case ExampleSentence():
             answers = [("reference", block.gold), *block.answers]
             width = max(len(who) for who, _ in answers)
-            lines = [f"    {who:{width}}  {as_text(*_placed(block, e))}" for who, e in answers]
+            lines = [f"    {who:{width}}  {in_brackets(*_placed(block, e))}" for who, e in answers]
             return "\n".join([f"{block.heading}\n", *lines]) + "\n"
         case ExampleAnswers():
             width = max(len(who) for who, *_ in block.lines)
             lines = [f"    {who:{width}}  {what} {sure}".rstrip() for who, what, sure in block.lines]
-            text = as_text(*_placed(block, block.marked))
+            text = in_brackets(*_placed(block, block.marked))
             return "\n".join([f"{block.heading}\n", f"    {text}", *lines]) + "\n"
 
 

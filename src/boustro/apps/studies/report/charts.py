@@ -18,11 +18,11 @@ from boustro.apps.drawing import (
     frame_panels,
     frame_rows,
     path,
-    text,
+    text_line,
     ticks,
 )
 from boustro.apps.studies.report.buckets import MISTAKES
-from boustro.apps.studies.report.numbers import spread
+from boustro.apps.studies.report.numbers import spread_text
 from boustro.encoders.options import DEEP
 from boustro.metrics.spans import SpanCounts
 
@@ -39,7 +39,7 @@ def score_dots(
     def draw(index: int, y: float, scale: Scale) -> str:
         return spread_dots(scale, y, systems[index][judged], styles[systems[index]["name"]])
 
-    cells = [spread(s[judged]) for s in systems]
+    cells = [spread_text(s[judged]) for s in systems]
     named = [(s["name"], f"{c.text} {c.note}".rstrip()) for s, c in zip(systems, cells, strict=True)]
     title = f"{judged} {metric}: " + ", ".join(f"{s['name']} {s[judged]['mean']:.1f}" for s in systems)
     return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} {metric}, one dot per seed")
@@ -97,7 +97,7 @@ def context_lines(systems: Sequence[Mapping[str, Any]], dimensions: Mapping[str,
         name = list(dimensions)[index]
         buckets = list(systems[0]["buckets"][name])
         across = Scale(0, len(buckets) - 1, panel.left + 18, panel.right - 18)
-        parts = [text(across(i), panel.bottom + 16, b, "middle", "m") for i, b in enumerate(buckets)]
+        parts = [text_line(across(i), panel.bottom + 16, b, "middle", "m") for i, b in enumerate(buckets)]
         for style, each in zip(key.values(), series, strict=True):
             points = [(across(i), panel.scale(v)) for i, v in enumerate(each[name]) if v is not None]
             parts += [path(points, f"l {style}"), dots(points, style, 6)]
@@ -117,7 +117,7 @@ def learning_curves(systems: Sequence[Mapping[str, Any]], colours: Colours) -> s
         columns = [[c[epoch] for c in curves if epoch < len(c)] for epoch in range(max(map(len, curves), default=0))]
         line = [(across(e), panel.scale(sum(vs) / len(vs))) for e, vs in enumerate(columns, 1)]
         every = [(across(e), panel.scale(v)) for e, vs in enumerate(columns, 1) for v in vs]
-        parts = [text(across(e), panel.bottom + 16, str(e), "middle", "m") for e in sorted({1, longest})]
+        parts = [text_line(across(e), panel.bottom + 16, str(e), "middle", "m") for e in sorted({1, longest})]
         style = colours[systems[index]["name"]]
         return "".join([*parts, path(line, f"l {style}"), dots(every, style, 3.4)])
 
@@ -137,7 +137,7 @@ def layer_bars(systems: Sequence[Mapping[str, Any]], colours: Colours) -> str:
         labels = layer_names(systems[index]["layers"], most)
         parts = []
         for i in range(0, most, -(-most // 14)):
-            parts.append(text(panel.left + 4 + step * (i + 0.5), panel.bottom + 16, labels[i], "middle", "m"))
+            parts.append(text_line(panel.left + 4 + step * (i + 0.5), panel.bottom + 16, labels[i], "middle", "m"))
         equal = panel.scale(1 / most)
         parts.append(path([(panel.left, equal), (panel.right, equal)], "d"))
         for number, (name, seeds) in enumerate(streams.items()):
@@ -169,7 +169,7 @@ def reliability_panels(systems: Sequence[Mapping[str, Any]], colours: Colours) -
         points = [(across(score), panel.scale(100 * right)) for _, _, count, score, right in bins if count]
         style = colours[systems[index]["name"]]
         parts += [path(points, f"l {style}"), dots(points, style, 6)]
-        parts += [text(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]
+        parts += [text_line(across(v), panel.bottom + 16, str(v), "middle", "m") for v in (0, 0.5, 1)]
         return "".join(parts)
 
     return frame_panels("Share of right answers by score", [s["name"] for s in systems], [0, 50, 100], draw)

@@ -8,12 +8,12 @@ from boustro.metrics.significance import interval_text, signed
 from boustro.metrics.spans import SpanCounts
 
 
-def spread(values: Mapping[str, Any]) -> TableCell:
+def spread_text(values: Mapping[str, Any]) -> TableCell:
     """Mean and standard deviation; none where there is one seed, or where every seed gives the same."""
     return TableCell(f"{values['mean']:.2f}", f"± {values['sd']:.2f}" if len({*values["values"]}) > 1 else "")
 
 
-def gap(difference: Mapping[str, Any] | None) -> TableCell:
+def gap_text(difference: Mapping[str, Any] | None) -> TableCell:
     """A difference in points with its 95% interval and p, coloured only where it is reliable; a dash for None."""
     if difference is None:
         return TableCell("–")
@@ -26,10 +26,10 @@ def gap(difference: Mapping[str, Any] | None) -> TableCell:
 
 def points(difference: Mapping[str, Any]) -> str:
     """3.2 points of F1 (95% interval 2.4 to 4.0, p = 0.002)."""
-    return f"{signed(difference['points']).removeprefix('+')} points of F1 ({interval(difference)})"
+    return f"{signed(difference['points']).removeprefix('+')} points of F1 ({shown_interval(difference)})"
 
 
-def interval(difference: Mapping[str, Any]) -> str:
+def shown_interval(difference: Mapping[str, Any]) -> str:
     """95% interval −0.3 to 1.2, p = 0.38; with one seed: 95% interval over examples only 2.4 to 4.0, one seed."""
     only = " over examples only" if difference["p_holm"] is None else ""
     return f"{interval_text(difference['low'], difference['high'], f'95% interval{only}')}, {chance(difference)}"
@@ -46,7 +46,7 @@ def seeds(there: int, asked: int) -> str:
     return f"{there} of {asked} seeds" if there != asked else "one seed" if there == 1 else f"{there} seeds"
 
 
-def f1(counts: Sequence[int]) -> TableCell:
+def f1_text(counts: Sequence[int]) -> TableCell:
     """F1 of (reference, predicted, both), with precision / recall; a dash where both sides are empty."""
     if not sum(counts):
         return TableCell("–")

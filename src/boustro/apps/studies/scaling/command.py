@@ -99,20 +99,20 @@ def scaling(
     check_options(scaling, locals())
     from boustro.apps.studies.core.cells import compute_cells, find_cells
     from boustro.apps.studies.core.run import check_reports
-    from boustro.apps.studies.scaling.study import ScalingStudy, describe_plan, make_plan, summarise
+    from boustro.apps.studies.scaling.study import ScalingStudy, describe_grid, plan_grid, summarise_runs
 
     out, study = training.out, ScalingStudy(training)
     check_output(json)
     with only_errors(quiet):
         if dry_run:
-            plan = make_plan(study, out)
-            give(plan, json, lambda: print(describe_plan(plan)))
+            plan = plan_grid(study, out)
+            give(plan, json, lambda: print(describe_grid(plan)))
             return
         check_reports(out)
         cells = find_cells(study, out) if report_only else compute_cells(study, out)
         if not cells:
             raise ValueError(f"{out}: no cell of this study is complete yet; run it without --report-only first")
-        results = summarise(study, cells)
+        results = summarise_runs(study, cells)
         write_file(out / "results.json", as_json(results, 1))
         drawn = {name: objective for name, objective in results["objectives"].items() if objective["runs"]}
 
@@ -129,14 +129,14 @@ def print_tables(objectives: Mapping[str, Results]) -> None:
     """On standard output."""
     for objective, results in objectives.items():
         table = Table(*COLUMN_HEADS, title=objective)
-        for row in rows(results):
+        for row in run_rows(results):
             table.add_row(*row)
         console(width=100).print(table)
-        print(describe(results))
+        print(describe_curve(results))
     print(NOTE)
 
 
-def rows(results: Results) -> list[list[str]]:
+def run_rows(results: Results) -> list[list[str]]:
     """The runs of an objective as text, from the smallest model and budget to the largest."""
     curve, lines = curve_of(results), []
     for run in sorted(results["runs"], key=lambda run: (run["num_parameters"], run["pieces_seen"], run["seed"])):
@@ -146,7 +146,7 @@ def rows(results: Results) -> list[list[str]]:
     return lines
 
 
-def describe(results: Results) -> str:
+def describe_curve(results: Results) -> str:
     """The curve in one line, or why there is none."""
     curve = curve_of(results)
     if curve is None:

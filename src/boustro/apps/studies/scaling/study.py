@@ -85,11 +85,11 @@ class ScalingStudy(Cells):
         )
 
     def compute(self, cell: Cell, folder: Path) -> dict[str, Any]:
-        from boustro.lab.pretrain.run import pretrain
+        from boustro.lab.pretrain.run import run_pretraining
 
         print(f"{cell.name}:", file=sys.stderr)
         config = self.config(cell)
-        result = pretrain(config)
+        result = run_pretraining(config)
         remove_folder(config.out)
         kept = ("num_parameters", "pieces_seen", "validation_loss", "validation_perplexity", "seconds")
         return {**cell.system._asdict(), **{name: result[name] for name in kept}}
@@ -98,7 +98,7 @@ class ScalingStudy(Cells):
         return float(cell.scores["validation_loss"])
 
 
-def make_plan(study: ScalingStudy, out: Path) -> dict[str, Any]:
+def plan_grid(study: ScalingStudy, out: Path) -> dict[str, Any]:
     """Cells known and missing, the pieces that are to be read by size, and the seconds that known cells tell of."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in study.cells(out):
@@ -113,7 +113,7 @@ def make_plan(study: ScalingStudy, out: Path) -> dict[str, Any]:
     return {"runs": list(rows.values())}
 
 
-def describe_plan(plan: dict[str, Any]) -> str:
+def describe_grid(plan: dict[str, Any]) -> str:
     """The plan as text."""
     known, missing = (sum(row[name] for row in plan["runs"]) for name in ("known", "missing"))
     lines = [f"{known + missing} cells: {known} known, {missing} to compute"]
@@ -127,7 +127,7 @@ def describe_plan(plan: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def summarise(study: ScalingStudy, cells: Sequence[Cell]) -> dict[str, Any]:
+def summarise_runs(study: ScalingStudy, cells: Sequence[Cell]) -> dict[str, Any]:
     """The runs of each objective, and its curve, or why there is none."""
     wanted = study.cells(study.options.out)
     objectives = {}
