@@ -21,7 +21,7 @@ import tyro
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.labeller import OpenedFolder
 from boustro.apps.batch.predict import predict_files
-from boustro.apps.drawing import WIDTH, Scale, dots, path, picture, standalone, text, ticks
+from boustro.apps.drawing import WIDTH, Scale, dots, path, picture, standalone, text_line, ticks
 from boustro.lab.pretrain.progress import PeakMemory
 from boustro.output import RunOptions, give
 from boustro.store import write_file
@@ -99,17 +99,17 @@ def draw(rows: list[dict[str, Any]]) -> str:
         top = TOP + number * (HEIGHT + BETWEEN)
         marks = ticks(0, max(*values, 1e-9), 4)
         up = Scale(0, marks[-1], top + HEIGHT, top)
-        parts.append(text(LEFT, top - 10, name, style="b"))
+        parts.append(text_line(LEFT, top - 10, name, style="b"))
         for mark in marks:
             parts.append(path([(LEFT, up(mark)), (WIDTH - 8, up(mark))], "g"))
-            parts.append(text(LEFT - 6, up(mark) + 4, f"{mark:,g}", "end", "m"))
+            parts.append(text_line(LEFT - 6, up(mark) + 4, f"{mark:,g}", "end", "m"))
         if number == 0:
             parts.append(path([(across(0), up(0)), (across(words[-1]), up(values[-1]))], "d"))
         points = [(across(w), up(v)) for w, v in zip(words, values, strict=True)]
         parts += [path(points, f"l {style}"), dots(points, style, 7)]
         for mark in ticks(0, max(words), 3)[:-1]:
-            parts.append(text(across(mark), top + HEIGHT + 16, f"{mark:,.0f}", "middle", "m"))
-        parts.append(text((LEFT + WIDTH) / 2, top + HEIGHT + 34, "words", "middle", "m"))
+            parts.append(text_line(across(mark), top + HEIGHT + 16, f"{mark:,.0f}", "middle", "m"))
+        parts.append(text_line((LEFT + WIDTH) / 2, top + HEIGHT + 34, "words", "middle", "m"))
     title = f"Time and memory of boustro predict for up to {max(words):,} words"
     return standalone(picture(WIDTH, TOP + 2 * (HEIGHT + BETWEEN) - 24, title, *parts))
 

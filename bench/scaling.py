@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 import tyro
 
-from boustro.apps.drawing import AXIS, NUM_SERIES, Panel, Scale, dots, path, picture, standalone, text, ticks
+from boustro.apps.drawing import AXIS, NUM_SERIES, Panel, Scale, dots, path, picture, standalone, text_line, ticks
 from boustro.apps.studies.scaling.command import COLUMN_HEADS, NOTE, Results, curve_of, describe_curve, run_rows
 from boustro.store import write_file
 
@@ -58,12 +58,12 @@ def draw(objective: str, results: Results) -> str:
     losses = [run["validation_loss"] for run in runs]
     panel = Panel(AXIS, TOP, WIDTH - ROOM, TOP + HEIGHT, ticks(min(losses), max(losses)))
     across = Scale(min(pieces), max(pieces) or 1, panel.left + 10, panel.right - 10)
-    parts = [text(panel.left, 16, f"{objective}: validation loss (nats) by pieces read", style="b")]
+    parts = [text_line(panel.left, 16, f"{objective}: validation loss (nats) by pieces read", style="b")]
     for mark in ticks(min(losses), max(losses)):
         y = panel.scale(mark)
-        parts += [path([(panel.left, y), (panel.right, y)], "g"), text(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
+        parts += [path([(panel.left, y), (panel.right, y)], "g"), text_line(AXIS - 6, y + 4, f"{mark:g}", "end", "m")]
     for budget in sorted({run["pieces_seen"] for run in runs}):
-        parts.append(text(across(log10(budget)), panel.bottom + 18, _short(budget), "middle", "m"))
+        parts.append(text_line(across(log10(budget)), panel.bottom + 18, _short(budget), "middle", "m"))
     ends: list[tuple[float, str]] = []
     for number, size in enumerate(sizes):
         style, mine = f"s{number % NUM_SERIES}", [run for run in runs if run["size"] == size]
@@ -79,7 +79,7 @@ def draw(objective: str, results: Results) -> str:
     below = 0.0
     for y, name in sorted(ends):  # one below the other where the curves end close together
         below = max(y, below + 14)
-        parts.append(text(panel.right + 4, below, name))
+        parts.append(text_line(panel.right + 4, below, name))
     return standalone(picture(WIDTH, TOP + HEIGHT + 30, f"Loss curves of {objective}", *parts))
 
 

@@ -25,8 +25,8 @@ from unittest.mock import patch
 import numpy as np
 import torch
 import tyro
-from boustro.drawing import svg
 
+from boustro.apps import drawing as svg
 from boustro.encoders.base import Identity
 from boustro.encoders.lm import RepeatedEncoder
 from boustro.encoders.loading import load_config
@@ -198,28 +198,28 @@ def drawing(cells: dict[str, Any], chosen: str) -> str:
     shown = [row for row in ROWS if any(row in point[2] for own in found.values() for point in own)]
     letters, parts = {row: chr(ord("a") + n) for n, row in enumerate(shown)}, list[str]()
     for x, style, when in ((LEFT, "s0", "after the start piece"), (LEFT + 160, "s1", "after the run-up too")):
-        parts += [svg.dots([(x + 6, 8)], style, 7), svg.text(x + 14, 12, when)]
+        parts += [svg.dots([(x + 6, 8)], style, 7), svg.text_line(x + 14, 12, when)]
     for number, (name, own) in enumerate(found.items()):
         top, taken = TOP + number * (HEIGHT + BETWEEN), list[tuple[float, float]]()
         height = svg.Scale(up[0], up[-1], top + HEIGHT, top)
-        parts.append(svg.text(LEFT, top - 8, name, style="b"))
+        parts.append(svg.text_line(LEFT, top - 8, name, style="b"))
         for mark in up:
             parts.append(svg.path([(LEFT, height(mark)), (svg.WIDTH, height(mark))], "g"))
-            parts.append(svg.text(LEFT - 6, height(mark) + 4, f"{mark:g}", "end", "m"))
+            parts.append(svg.text_line(LEFT - 6, height(mark) + 4, f"{mark:g}", "end", "m"))
         for mark in svg.ticks(1, max(costs), 5)[:-1]:
-            parts.append(svg.text(across(mark), top + HEIGHT + 16, f"{mark:g}", "middle", "m"))
-        parts.append(svg.text((LEFT + svg.WIDTH) / 2, top + HEIGHT + 32, "pieces computed a word", "middle", "m"))
+            parts.append(svg.text_line(across(mark), top + HEIGHT + 16, f"{mark:g}", "middle", "m"))
+        parts.append(svg.text_line((LEFT + svg.WIDTH) / 2, top + HEIGHT + 32, "pieces computed a word", "middle", "m"))
         places = {row: (across(cost), height(gain)) for cost, gain, row in own}
         for row, (x, y) in places.items():
             sides = [(x + right, y + down) for right, down in SIDES]
             others = [*places.values(), *taken]
             free = [(a, b) for a, b in sides if all(abs(a - c) > 8 or abs(b - d) > 8 for c, d in others)]
             taken.append((free or sides)[0])
-            letter = svg.text(taken[-1][0], taken[-1][1] + 4, letters[row.removesuffix(PREPARED)], "middle")
+            letter = svg.text_line(taken[-1][0], taken[-1][1] + 4, letters[row.removesuffix(PREPARED)], "middle")
             parts += [svg.dots([(x, y)], f"s{int(row.endswith(PREPARED))}", 7), letter]
     below = TOP + len(found) * (HEIGHT + BETWEEN)
     for number, (row, letter) in enumerate(letters.items()):
-        parts.append(svg.text(LEFT + 160 * (number % 2), below + LINE * (number // 2), f"{letter}  {row}"))
+        parts.append(svg.text_line(LEFT + 160 * (number % 2), below + LINE * (number // 2), f"{letter}  {row}"))
     title = f"F1 gained on {chosen}, by pieces computed a word"
     return svg.picture(svg.WIDTH, below + LINE * (len(letters) + 1) // 2, title, *parts)
 

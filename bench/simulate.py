@@ -36,7 +36,7 @@ from boustro.apps.drawing import (
     picture,
     shorten_name,
     standalone,
-    text,
+    text_line,
     ticks,
 )
 from boustro.apps.label.incremental import LiveTagger
@@ -293,18 +293,18 @@ def simulation_curves(results: Mapping[str, Any]) -> str:
     marks = ticks(min(values), max(*values, results["goal"]), 5)
     parts, x = [], 0.0
     for order in orders:
-        parts += [dots([(x + 5, 12)], styles[order], 8), text(x + 13, 16, order)]
+        parts += [dots([(x + 5, 12)], styles[order], 8), text_line(x + 13, 16, order)]
         x += 30 + BOLD_LETTER * len(order)
     for row, encoder in enumerate(encoders):
         top = KEY + HEAD + row * (HEIGHT + HEAD + FOOT)
         panel = Panel(AXIS, top, WIDTH - 8, top + HEIGHT, marks)
         across = LogScale(min(words), max(words), panel.left + 6, panel.right - 6)
-        parts += [text(panel.left, top - 8, shorten_name(encoder, 44), style="b"), *panel.grid(marks)]
+        parts += [text_line(panel.left, top - 8, shorten_name(encoder, 44), style="b"), *panel.grid(marks)]
         goal = panel.scale(results["goal"])
         parts.append(path([(panel.left, goal), (panel.right, goal)], "d"))
         for mark in _marks(min(words), max(words)):
-            parts.append(text(across(mark), panel.bottom + 16, f"{mark:,}", "middle", "m"))
-        parts.append(text((panel.left + panel.right) / 2, panel.bottom + 32, "words read", "middle", "m"))
+            parts.append(text_line(across(mark), panel.bottom + 16, f"{mark:,}", "middle", "m"))
+        parts.append(text_line((panel.left + panel.right) / 2, panel.bottom + 32, "words read", "middle", "m"))
         for run in results["runs"]:
             if run["encoder"] == encoder:
                 every = [(across(p["words"]), panel.scale(p["f1"])) for curve in run["curves"] for p in curve]
