@@ -49,7 +49,9 @@ def test_from_raw_text_to_a_report_and_on_after_a_stop(language, tmp_path, capsy
 
     with monkeypatch.context() as patch:  # stopped before the second LM
         original = steps.run_pretraining
-        patch.setattr(steps, "pretrain", lambda config: original(config) if config.direction == "forward" else 1 / 0)
+        patch.setattr(
+            steps, "run_pretraining", lambda config: original(config) if config.direction == "forward" else 1 / 0
+        )
         assert main(command) == 101
     assert Path("made/forward/manifest.json").is_file() and not Path("made/backward").exists()
     capsys.readouterr()

@@ -66,7 +66,7 @@ def test_a_stopped_run_goes_on_with_its_plan(command, capsys, monkeypatch):
     assert "begun with other files or options" in capsys.readouterr().err
     monkeypatch.setattr(steps, "measure", lambda *given: pytest.fail("measured again"))
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "pretrain", lambda *given: 1 / 0)
+        patch.setattr(steps, "run_pretraining", lambda *given: 1 / 0)
         assert command() == 101
     shards = Path("made.work/shards/pieces-00000.bin").stat().st_mtime_ns
     original = steps.run_pretraining
@@ -76,7 +76,7 @@ def test_a_stopped_run_goes_on_with_its_plan(command, capsys, monkeypatch):
         assert Path("made.work/shards/pieces-00000.bin").stat().st_mtime_ns == shards
         return original(*given)
 
-    monkeypatch.setattr(steps, "pretrain", checked)
+    monkeypatch.setattr(steps, "run_pretraining", checked)
     assert command("--minutes", "9") == 0
 
 
