@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import tomllib
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -181,6 +182,17 @@ def test_spacy_says_which_tagger_is_missing(nlp):
     assert nlp.pipe_labels["other"] == []
     with pytest.raises(FileNotFoundError, match="nothing: no such folder; a tagger folder is expected here"):
         nlp("Ada")
+
+
+def test_spacy_says_once_that_its_tagger_reads_another_language():
+    nlp = pytest.importorskip("spacy").blank("de")
+    nlp.add_pipe("boustro", config={"tagger": "names"})
+    text = "Angela Merkel traf Barack Obama gestern in Berlin, und wir haben nichts davon gehört."
+    with pytest.warns(UserWarning, match="German"):
+        nlp(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp(text)
 
 
 def test_the_entry_point_names_the_factory():

@@ -19,6 +19,7 @@ as a tagger folder does (a shipped one by its name, a local one by its absolute 
 
 import json
 import tempfile
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -193,6 +194,8 @@ class TaggerComponent(Component):
         split = [doc.sents if doc.has_annotation("SENT_START") else [doc[:]] for doc in docs]
         read = [(i, *read_sentence(part, f"document {i}")) for i, parts in enumerate(split) for part in parts]
         by_doc: list[list[Entity]] = [[] for _ in docs]
+        if note := self.tagger.language_note(doc.text for doc in docs):
+            warnings.warn(note, stacklevel=2)
         answers = self.tagger.answer([sentence for _, sentence, _ in read])
         for answer, (i, _, tokens) in zip(answers, read, strict=True):
             by_doc[i] += [
