@@ -32,6 +32,8 @@ from labelled import rows, spans
             "relations": [],
         },
         ["Ada of Port Lisse left.", {"entities": [[0, 3, "PER"], [7, 17, "LOC"]]}],  # spaCy
+        ["Ada of Port Lisse left.", [["Ada", "PER"], ["Port Lisse", "LOC"]]],
+        ["Ada of Port Lisse left.", [[0, 3, "PER"], ["LOC", 7, 17]]],
         {  # Prodigy
             "text": "Ada of Port Lisse left.",
             "tokens": [

@@ -2,7 +2,8 @@
 
     read_data("train.txt")                                   CoNLL columns, CoNLL-U or JSON lines, by name and content
     read_data("hf:user/name:train")                          a data set of the Hugging Face Hub, or a saved one
-    read_data([(["Ada", "left"], ["B-PER", "O"])])           words and tags; also dicts, Sentences, a data frame
+    read_data([("Ada left.", [("Ada", "PER")])])             texts and their entities; also words and tags, dicts,
+                                                             Sentences, a data frame
 
 Each format has a reader in its own file, which returns `RawData` and is imported when the format is met;
 `reading.label_words` converts the tags to BIO.
@@ -35,7 +36,7 @@ from boustro.tasks.data.reading import (
     refuse_text_options,
     warn_of,
 )
-from boustro.tasks.data.records import is_text_pair, read_records
+from boustro.tasks.data.records import is_marked_text, is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.text.conllu import is_conllu
 from boustro.text.documents import is_stream
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from boustro.text.files import DataFile, Rows
 
 Data: TypeAlias = Any
-"""A path, `hf:NAME`, (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
+"""A path, `hf:NAME`, (text, entities) or (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset`, a frame."""
 DataReader = Callable[[Path, DataOptions, Lines], RawData]
 read_columns: DataReader = lazy("boustro.tasks.data.conll:read_columns")
 read_conllu: DataReader = lazy("boustro.tasks.data.conllu:read_conllu")
@@ -237,7 +238,7 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
     name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
-    if items and all(isinstance(item, Mapping) or is_text_pair(item) for item in items):
+    if items and all(isinstance(item, Mapping) or is_text_pair(item) or is_marked_text(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
     fallback = "labels" if items and all(isinstance(item, Sentence) for item in items) else None  # read before
     sentences = [_sentence(item, n) for n, item in enumerate(items, start=1)]
@@ -292,5 +293,5 @@ def _sentence(item: Any, number: int) -> Sentence:
     if isinstance(item, (list, tuple)) and len(item) == 2 and not any(isinstance(part, str) for part in item):
         words, tags = (tuple(as_list(part, f"words and tags of sentence {number}")) for part in item)
         return Sentence(words, tags)
-    expected = "expected words and tags as two lists, a dict or a Sentence"
+    expected = "expected a text and its entities, words and tags as two lists, a dict or a Sentence"
     raise ValueError(f"sentence {number} of the given data: {expected}, got {type(item).__name__}")

@@ -78,7 +78,8 @@ def read_records(
         return f"record {number} of {name}" if in_memory else f"{name}:{number}"
 
     kept = accepted(records, raw.notes, (options.tag_column,), place)
-    numbered = [(n, _as_dict(record)) for n, record in plain_records(kept, "entities", raw.notes, options, place)]
+    plain = plain_records(kept, "entities", raw.notes, options, place)
+    numbered = [(n, _as_dict(record, place(n))) for n, record in plain]
     unit = find_unit(_given_spans(numbered, options))
     left: list[tuple[str, list[str]]] = []
     for number, record in numbered:
@@ -107,8 +108,19 @@ def is_text_pair(item: Any) -> bool:
     return isinstance(item, (list, tuple)) and [type(part) for part in item] == [str, dict]
 
 
-def _as_dict(record: Any) -> Any:
-    return {TEXT_KEY: record[0], **record[1]} if is_text_pair(record) else record
+def is_marked_text(item: Any) -> bool:
+    """Whether this is a text with its entities, `("Ada left.", [("Ada", "PER")])`, see `labelled_text`."""
+    return (
+        isinstance(item, (list, tuple))
+        and [isinstance(part, str) for part in item] == [True, False]
+        and (isinstance(item[1], (list, tuple)))
+    )
+
+
+def _as_dict(record: Any, where: str) -> Any:
+    if is_text_pair(record):
+        return {TEXT_KEY: record[0], **record[1]}
+    return labelled_text(record[0], record[1], where) if is_marked_text(record) else record
 
 
 def _given_spans(numbered: Iterable[tuple[int, Any]], options: DataOptions) -> Iterator[tuple[str, list[Span]]]:
