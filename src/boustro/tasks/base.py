@@ -176,11 +176,10 @@ class Task(PlannedModel[Input, Result]):
         return self
 
     def _asked_for(self, train: Sequence[Any]) -> Plan:
-        """The plan for the languages of these examples, where no encoder is named."""
-        if self._params["encoder"] is not None:
-            return self._asked
-        asked, note = self._asked.for_languages_of(self.running_texts(train), named=False)
-        if asked is not self._asked:
+        """The plan for the languages of these examples, of which it warns."""
+        named = self._params["encoder"] is not None
+        asked, note = self._asked.for_languages_of(self.running_texts(train), named)
+        if note:
             warnings.warn(note, stacklevel=3)
         return asked
 
