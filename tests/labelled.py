@@ -6,6 +6,7 @@ from typing import Any
 from boustro.heads.registry import HEADS, owners
 from boustro.tasks import TASKS
 from boustro.tasks.data.schemes import gold_entities
+from boustro.text.files import DataFile
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
 DATA = [
@@ -18,6 +19,18 @@ DATA = [
         ("Nobody reads the bulletin .", "O O O O O"),
     )
 ]
+
+EIGHT = [*NAMES, "Mira", "Tobias"]
+TEXTS = [
+    (text, label)
+    for name in EIGHT
+    for text, label in (
+        (f"{name} closed the harbour.", "port"),
+        (f"{name} sold umbrellas in the rain.", "shop"),
+        (f"The tunnel of {name} is dark.", "rail"),
+    )
+]
+"""Texts with their label."""
 
 ONE_GRAPH = {"layers": "last", "pooling": "exit", "standardise": False, "cache": False}
 """How an LM is read whose graph is the same whatever head reads it."""
@@ -120,3 +133,11 @@ def small(name):
     """Options that make a training quick."""
     head = HEADS[TASKS[name].config.default_head]
     return {option: value for option, value in {"epochs": 1, "hidden": 8}.items() if head.has(option)}
+
+
+def table(path, delimiter=None):
+    """(text, label) pairs, the lines that they begin on, and the notes."""
+    notes = []
+    rows = list(DataFile(path).open(None, delimiter, notes).rows())
+    lines = [int(where.rpartition(":")[2]) for where, _ in rows]
+    return [(row["text"], row["label"]) for _, row in rows], lines, [(n.what, int(n.where[-1])) for n in notes]

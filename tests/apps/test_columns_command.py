@@ -8,24 +8,11 @@ import pytest
 
 import boustro
 from boustro.apps.cli.main import main
-from boustro.text.files import DataFile
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(name: str, content: str):
-        (tmp_path / name).write_text(content, "utf-8")
-        return tmp_path / name
-
-    return write
-
-
-def table(path, delimiter=None):
-    """(text, label) pairs, the lines that they begin on, and the notes."""
-    notes = []
-    rows = list(DataFile(path).open(None, delimiter, notes).rows())
-    lines = [int(where.rpartition(":")[2]) for where, _ in rows]
-    return [(row["text"], row["label"]) for _, row in rows], lines, [(n.what, int(n.where[-1])) for n in notes]
+def write(file):
+    return file
 
 
 def test_check_says_the_dialect_and_takes_the_columns(write, capsys):

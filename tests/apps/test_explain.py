@@ -13,6 +13,7 @@ from boustro.heads.inputs import HeadInputs
 from boustro.heads.training import predict_inputs
 from boustro.tasks.data.pairs import read_pairs
 from boustro.types import Sentence
+from labelled import EIGHT, TEXTS
 from served import INPUTS, RECORDS, TAGGED
 
 SMALL = {"hidden": 8, "epochs": 2, "cache": False}
@@ -137,16 +138,6 @@ def test_predict_says_what_decided(tagger, tmp_path, capsys):
         assert "no place for what --explain adds; end it in .jsonl" in capsys.readouterr().err
 
 
-NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
-TEXTS = [
-    (text, label)
-    for name in NAMES
-    for text, label in (
-        (f"{name} closed the harbour.", "port"),
-        (f"{name} sold umbrellas in the rain.", "shop"),
-        (f"The tunnel of {name} is dark.", "rail"),
-    )
-]
 LEARNED = {"epochs": 15, "lr": 1e-2, "dropout": 0.0, "hidden": 16}
 
 
@@ -156,8 +147,8 @@ def lm(tiny_lm):
 
 
 def test_the_words_of_a_pair_are_left_out_of_their_own_text(lm):
-    pairs = [(f"{n} sold it.", f"{n} bought it.", "no") for n in NAMES]
-    pairs += [(f"{n} left.", f"{n} left.", "yes") for n in NAMES]
+    pairs = [(f"{n} sold it.", f"{n} bought it.", "no") for n in EIGHT]
+    pairs += [(f"{n} left.", f"{n} left.", "yes") for n in EIGHT]
     model = boustro.PairClassifier(lm, **LEARNED).fit(pairs)
     record = {"sentence1": "Ada sold it.", "sentence2": "Ada left now.", "start1": 4, "end1": 8, "start2": 4, "end2": 8}
     pair = replace(read_pairs([record | {"label": "no"}], "label")[0], label=None)

@@ -7,11 +7,11 @@ from sklearn.linear_model import LogisticRegression
 import boustro
 from boustro.heads import words as heads_words
 from boustro.heads.words import fit_each, fit_words, vectorizer
+from labelled import EIGHT
 
-NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
 TEXTS = [
     (text, label)
-    for name in NAMES
+    for name in EIGHT
     for text, label in (
         (f"{name} closed the harbour. Nobody left.", "port"),
         (f"The harbour of {name} is open.", "port"),

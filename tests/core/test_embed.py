@@ -19,19 +19,9 @@ from boustro.tasks.embed.task import SentenceEncoder, nearest_texts
 from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, WordFrequencies, cosines
 from boustro.types import Sentence
 from conftest import SENTENCES
+from embedding import MORE, PAIRS, TEXTS, statistics
 
-MORE = [f"{name} {verb} the {thing} in {place}." for name in ("Ada", "Brandt", "Mira", "Okonkwo")
-        for verb in ("sold", "painted", "lost") for thing in ("boat", "umbrella", "harbour map")
-        for place in ("Lisse", "Vellmar")]  # fmt: skip
-TEXTS = [*SENTENCES, *MORE]
-PAIRS = [(a, b, float(a.split()[-1] == b.split()[-1]) + float(a.split()[1] == b.split()[1]))
-         for a, b in zip(MORE, [*MORE[5:], *MORE[:5]], strict=True)]  # fmt: skip
 FAST = {"epochs": 3, "hidden": 8, "dropout": 0.0, "lr": 3e-3}
-
-
-def statistics(spec, **options):
-    """An untrained encoder."""
-    return boustro.SentenceEncoder(spec, "statistics", cache=False, dtype="float32", **options)
 
 
 def embedding(spec, **options):

@@ -30,20 +30,11 @@ from boustro.tasks.fitting.training import train_on_part
 from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.types import Sentence
+from labelled import EIGHT, TEXTS
 
-NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway", "Mira", "Tobias"]
-TEXTS = [
-    (text, label)
-    for name in NAMES
-    for text, label in (
-        (f"{name} closed the harbour.", "port"),
-        (f"{name} sold umbrellas in the rain.", "shop"),
-        (f"The tunnel of {name} is dark.", "rail"),
-    )
-]
 SETS = [
     (text, labels)
-    for name in NAMES
+    for name in EIGHT
     for text, labels in (
         (f"{name} closed the harbour.", ["port"]),
         (f"{name} sold umbrellas at the harbour.", ["shop", "port"]),

@@ -122,15 +122,14 @@ def weights_fingerprint(name_or_path: str, revision: str | None, hashes: dict[st
         return f"{name_or_path}@{revision}"
     hashes, names = {} if hashes is None else hashes, _deciding(path)
     hashes |= {name: _hash(path / name) for name in names if name not in hashes}
-    return fingerprint({name: SPACED.get(hashes[name], hashes[name]) for name in names})
+    return _fingerprint({name: hashes[name] for name in names})
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str | None:
     """Of the folder that a tokenizer was loaded from; None for one of the Hub, which its commit identifies."""
     path = Path(str(tokenizer.name_or_path or ""))
     files = [name for name in _deciding(path) if "token" in name or name.startswith(("vocab", "merges", "spiece"))]
-    hashes = {name: _hash(path / name) for name in files}
-    return fingerprint({name: SPACED.get(own, own) for name, own in hashes.items()}) if files else None
+    return _fingerprint({name: _hash(path / name) for name in files}) if files else None
 
 
 def vocabulary_fingerprint(tokenizer: Any) -> str:
@@ -147,6 +146,11 @@ def _deciding(path: Path) -> list[str]:
         return [name for name in open_folder(path, expected)["files"] if Path(name).name not in IGNORED]
     paths = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
     return [p.name for p in paths if p.is_file() and p.name not in IGNORED]
+
+
+def _fingerprint(hashes: dict[str, str]) -> str:
+    """Of files by their names, a tokenizer of the package as it was with white space."""
+    return fingerprint({name: SPACED.get(own, own) for name, own in hashes.items()})
 
 
 def _hash(path: Path) -> str:
