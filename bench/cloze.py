@@ -21,7 +21,7 @@ from boustro.encoders.fused import FusedEncoder, tower_window
 from boustro.encoders.spec import load_encoder
 from boustro.lab.generation.both_ends.reader import Ids
 from boustro.models.fusion import CLOZE, FUSION_FILE, FUSION_KIND, Cloze, TiedHead, Towers, load_fusion
-from boustro.store import read_folder
+from boustro.store import Artefact
 
 BATCH_ROWS = 64
 Middle = tuple[int, ...]
@@ -107,8 +107,8 @@ class ClozeHead:
 
 def load_cloze(path: Path, embeddings: Float[Tensor, "V E"]) -> Cloze:
     """The fusion with its head, over the embeddings of its forward LM. Raises as `store.open_folder`."""
-    fusion, _ = load_fusion(path)
-    with read_folder(path, FUSION_KIND):
+    fusion, _ = load_fusion(Artefact(path))
+    with Artefact(path).opened(FUSION_KIND):
         head, weights = TiedHead(fusion.width, embeddings), load_file(path / FUSION_FILE)
         head.load_state_dict({n.removeprefix("head."): w for n, w in weights.items() if n.startswith("head.")})
     return Cloze(fusion, head).eval().requires_grad_(False)

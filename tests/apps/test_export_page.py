@@ -16,7 +16,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.export.page import MAGIC, bundle, classes, folds, html_page, model_file, write_module
 from boustro.apps.runtime import load
 from boustro.apps.runtime.parts import GraphHead
-from boustro.encoders.extended import PooledEncoder
+from boustro.encoders.extended import PooledMentions
 from boustro.encoders.reading import plan_windows
 from boustro.encoders.word_means import WordMeans, encode_vectors
 from boustro.heads.crf.decode import best_path, make_chain, posteriors
@@ -179,15 +179,11 @@ def _pooled(texts, states, known):
     from boustro.encoders.base import Features, Stream
     from boustro.types import Sentence
 
-    class Given:
-        streams = (Stream("given", 2, 16),)
-
-    encoder = PooledEncoder.__new__(PooledEncoder)
-    encoder.scope, encoder.known, encoder.learned = "sentence", known, None
+    pooled = PooledMentions([Stream("given", 2, 16)], "sentence", known)
     sentences = [Sentence(tuple(words)) for words in texts]
     features = Features.__new__(Features)
     object.__setattr__(features, "streams", [states])
-    return next(encoder.extra_streams(sentences, features))[:, 0]
+    return next(pooled.extra_streams(sentences, features))[:, 0]
 
 
 def test_the_classes_of_characters_are_those_of_python():

@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from boustro.apps.cli.known import COMMANDS
 from boustro.lab.pretrain.trainer import PretrainTrainer
-from boustro.store import kind_of, open_folder
+from boustro.store import Artefact
 from damage import BYSTANDER
 from fuzzing import Case, snapshot
 from world import BrokenOff, run
@@ -176,7 +176,7 @@ def _damage(case: Case, before: dict, code: int | None) -> list[str]:
 
 
 def _not_finite(folder: Path) -> list[str]:
-    open_folder(folder, kind_of(folder) or "", verify=True)
+    Artefact(folder).check(Artefact(folder).kind or "", verify=True)
     files = [load_file(path) for path in folder.glob("*.safetensors")]
     bad = [name for tensors in files for name, tensor in tensors.items() if not torch.isfinite(tensor.float()).all()]
     return [f"{folder.name} is complete, and not finite: {', '.join(bad)}"] if bad else []

@@ -28,7 +28,7 @@ from boustro.models import bert as own_bert
 from boustro.models import llama
 from boustro.models.body import find_own
 from boustro.models.llama import FEW_PIECES, KeyValues
-from boustro.store import write_folder
+from boustro.store import Artefact, write_folder
 from boustro.types import Sentence
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
@@ -367,7 +367,7 @@ def test_states_are_compared_one_by_one_whatever_the_largest_of_them_is(moved, d
 
 @pytest.mark.bf16
 def test_few_pieces_are_read_in_float32_and_follow_those_in_bf16(our_llama):
-    found = find_own(str(our_llama))
+    found = find_own(Artefact(our_llama))
     bodies: list[Any] = [found.load(dtype, torch.device("cpu")) for dtype in (torch.float32, torch.bfloat16)]
     exact, rounded = bodies
     ids = torch.arange(43)[None] % exact.embeddings.shape[0]
@@ -399,7 +399,7 @@ def with_config(source: Path, folder: Path, config: dict) -> str:
 
 
 def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_transformers(our_llama, tmp_path):
-    assert find_own(str(our_llama)).config
+    assert find_own(Artefact(our_llama)).config
     config = json.loads((our_llama / "config.json").read_text("utf-8"))
     rotation = {"rope_theta": 1e4, "rope_type": "default"}
     changes: list[dict[str, Any]] = [
@@ -411,10 +411,10 @@ def test_a_folder_of_ours_with_other_weights_or_another_rotation_is_left_to_tran
         {"model_type": None},
     ]
     folders = [with_config(our_llama, tmp_path / str(n), config | change) for n, change in enumerate(changes)]
-    assert [find_own(folder).config for folder in folders] == [None] * len(changes)
+    assert [find_own(Artefact(folder)).config for folder in folders] == [None] * len(changes)
     with pytest.raises(ValueError, match="would be left out"):
         load_encoder(folders[0])
-    assert find_own("gpt2").config is None
+    assert find_own(Artefact("gpt2")).config is None
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
@@ -438,7 +438,7 @@ def test_settings_that_a_config_lacks_have_the_defaults_of_transformers(kind, ou
     assert len(lacking) <= len(config) - 5
     rotation = {"rope_theta": 10000.0, "rope_scaling": None} if kind == "llama" else {}
     spec = with_config(source, tmp_path / "made", lacking | rotation)
-    assert find_own(spec).config
+    assert find_own(Artefact(spec)).config
     how = {"dtype": "float32", "cache": False}
     spec = f"masked:{spec}" if kind == "bert" else spec
     encoder, plainly = (load_encoder(spec, "all", **how) for _ in range(2))

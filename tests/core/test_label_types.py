@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from boustro import Tagger
+from boustro.store import Artefact
 from boustro.tasks.label_types import DescribedStates, kind_names
 from boustro.tasks.labellings.tags import NamedTypes
 from boustro.types import Sentence
@@ -86,9 +87,9 @@ def test_rounding_to_bytes_does_no_harm_near_the_mean(tmp_path):
     mean = 1000 * rng.normal(size=30).astype(np.float32)
     states = DescribedStates(rng.normal(size=(8, 30)).astype(np.float32), rng.normal(size=8).astype(np.float32))
     states.save(tmp_path / "states", mean, {})
-    opened = DescribedStates.load(tmp_path / "states")
+    opened = DescribedStates.load(Artefact(tmp_path / "states"))
     x = mean + rng.normal(size=30).astype(np.float32)
     assert np.allclose(opened.map @ x + opened.bias, states.map @ x + states.bias, atol=0.1)
     (tmp_path / "states" / "states.safetensors").write_bytes(b"")
     with pytest.raises(ValueError, match="states"):
-        DescribedStates.load(tmp_path / "states")
+        DescribedStates.load(Artefact(tmp_path / "states"))

@@ -5,7 +5,7 @@ import pytest
 
 import boustro
 from boustro.encoders.cache import features_to_write
-from boustro.encoders.extended import PooledEncoder, mean_by_kind, number_mentions, with_mentions
+from boustro.encoders.extended import ExtendedEncoder, PooledMentions, mean_by_kind, number_mentions, with_mentions
 from boustro.encoders.spec import load_encoder
 from boustro.types import Sentence
 
@@ -45,9 +45,8 @@ def test_the_mean_of_wide_vectors_is_that_of_plain_numpy():
 @pytest.mark.parametrize("cached", [False, True])
 def test_the_streams_are_those_of_the_encoder_and_their_means(tiny_pair, tmp_path, cached):
     plain = load_encoder(tiny_pair, "0,last", dtype="float32", context="document")
-    encoder = PooledEncoder(
-        load_encoder(tiny_pair, "0,last", dtype="float32", context="document", cache=tmp_path if cached else None)
-    )
+    read = load_encoder(tiny_pair, "0,last", dtype="float32", context="document", cache=tmp_path if cached else None)
+    encoder = ExtendedEncoder(read, [PooledMentions(read.streams)])
     features, base = encoder.encode_all(SENTENCES), plain.encode_all(SENTENCES)
     assert encoder.streams_by_lm == [[0, 2], [1, 3]] and len(features.streams) == len(encoder.streams) == 4
     kinds = number_mentions(SENTENCES)[1]
@@ -65,7 +64,7 @@ def test_the_streams_are_those_of_the_encoder_and_their_means(tiny_pair, tmp_pat
 
 def test_a_tagger_reads_them_saved_or_not(tiny_pair, tmp_path):
     tagger = boustro.Tagger(tiny_pair, "mlp", pool_mentions=True, epochs=3, cache=False).fit(TAGGED, TAGGED, seed=1)
-    assert isinstance(tagger.encoder(), PooledEncoder) and len(tagger.head.widths) == 4
+    assert isinstance(tagger.encoder(), ExtendedEncoder) and len(tagger.head.widths) == 4
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.tag(SENTENCES) == tagger.tag(SENTENCES)
@@ -74,7 +73,7 @@ def test_a_tagger_reads_them_saved_or_not(tiny_pair, tmp_path):
 def test_without_documents_there_is_nothing_to_pool(tiny_pair):
     alone = [Sentence(s.words, s.tags) for s in TAGGED]
     tagger = boustro.Tagger(tiny_pair, "mlp", pool_mentions=True, epochs=1, cache=False).fit(alone, seed=1)
-    assert not isinstance(tagger.encoder(), PooledEncoder)
+    assert not isinstance(tagger.encoder(), ExtendedEncoder)
     assert tagger.record["notices"]["training sentences without a document, whose mentions are not pooled"] == 3
 
 

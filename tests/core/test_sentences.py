@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 import boustro
-from boustro import store
 from boustro.encoders import sentences, transformer
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.sentences import CUT_TEXTS
@@ -22,7 +22,7 @@ from boustro.models.bert import BertBody
 from boustro.models.body import Found
 from boustro.models.packed import PACKED_FILE
 from boustro.models.products import INT8, works
-from boustro.names import CHANNELS_FILE
+from boustro.names import CHANNELS_FILE, packaged
 from boustro.tasks.data.texts import whole_text
 
 TEXTS = [
@@ -310,13 +310,16 @@ def test_pairs_and_several_labels_read_both(folder):
 
 
 @pytest.mark.parametrize("reads", ["words", "text", "both"])
-def test_a_packed_file_is_hashed_once_by_each_open(reads, monkeypatch):
-    digest, hashed = store.hashlib.file_digest, Counter[str]()
+def test_each_file_of_a_packed_folder_is_opened_once(reads, tmp_path, monkeypatch):
+    folder, opened = tmp_path / "texts", Counter[str]()
+    shutil.copytree(packaged("starter-texts").path, folder)
+    real = Path.open
     monkeypatch.setattr(
-        store.hashlib, "file_digest", lambda file, kind: hashed.update([file.name]) or digest(file, kind)
+        Path, "open", lambda path, *given, **how: opened.update([path.name]) or real(path, *given, **how)
     )
-    open_encoder("starter-texts", ReadingOptions(), reads=reads)
-    assert [count for name, count in hashed.items() if name.endswith((PACKED_FILE, CHANNELS_FILE))] == [1, 1]
+    open_encoder(str(folder), ReadingOptions(), reads=reads)
+    assert opened[PACKED_FILE] == opened[CHANNELS_FILE] == opened["tokenizer.json"] == 1
+    assert {name: count for name, count in opened.items() if count > 1} == {"config.json": 2}  # also that of a module
 
 
 @pytest.mark.skipif(not works(), reason="products in int8 are not right here")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.encoders.extended import WIDTH, SpelledEncoder, shapes, spell, with_mentions
+from boustro.encoders.extended import WIDTH, shapes, spell, with_mentions, with_spelling
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.types import Sentence
 
@@ -54,7 +54,7 @@ def test_shapes():
 def test_the_stream_stands_behind_all_others(tiny_pair, tmp_path, cached, pooled):
     base = load_encoder(tiny_pair, "0,last", dtype="float32", context="document")
     base = with_mentions(base, pooled, "document")
-    encoder = SpelledEncoder(base)
+    encoder = with_spelling(base, True)
     encoder = with_cache(encoder, tmp_path) if cached else encoder
     features, plain = encoder.encode_all(TAGGED), base.encode_all(TAGGED)
     assert encoder.streams_by_lm == [*base.streams_by_lm, [len(base.streams)]]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro import store
-from boustro.store import MANIFEST, content_fingerprint, fingerprint, open_folder, write_file, write_folder
+from boustro.store import MANIFEST, Artefact, fingerprint, write_file, write_folder
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -43,7 +43,7 @@ def run_python(code: str, *arguments: object, **options) -> subprocess.Popen:
 
 
 def test_what_was_written_is_opened_with_its_manifest(tmp_path):
-    manifest = open_folder(write(tmp_path / "ner", recipe="invented"), "tagger", verify=True)
+    manifest = Artefact(write(tmp_path / "ner", recipe="invented")).check("tagger", verify=True)
     assert manifest["kind"] == "tagger"
     assert {name: fact["bytes"] for name, fact in manifest["files"].items()} == {"inner/words.txt": 7, "weights.bin": 5}
     assert manifest["made_by"]["recipe"] == "invented"
@@ -67,7 +67,7 @@ def test_the_manifest_is_written_after_everything_else(tmp_path, monkeypatch):
 
 
 def test_folders_above_the_target_are_made(tmp_path):
-    open_folder(write(tmp_path / "a" / "b" / "ner"), "tagger")
+    Artefact(write(tmp_path / "a" / "b" / "ner")).check("tagger")
 
 
 def test_an_older_folder_of_the_same_kind_is_replaced_as_a_whole(tmp_path):
@@ -80,7 +80,7 @@ def test_an_older_folder_of_the_same_kind_is_replaced_as_a_whole(tmp_path):
 
 def test_an_empty_folder_is_taken(tmp_path):
     (tmp_path / "ner").mkdir()
-    open_folder(write(tmp_path / "ner"), "tagger")
+    Artefact(write(tmp_path / "ner")).check("tagger")
 
 
 # Refusing to read
@@ -88,45 +88,45 @@ def test_an_empty_folder_is_taken(tmp_path):
 
 def test_an_absent_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="ner: no such folder; a tagger folder is expected"):
-        open_folder(tmp_path / "ner", "tagger")
+        Artefact(tmp_path / "ner").check("tagger")
 
 
 def test_a_folder_without_its_manifest_is_incomplete(tmp_path):
     (write(tmp_path / "ner") / MANIFEST).unlink()
     with pytest.raises(ValueError, match=r"ner: no manifest\.json, so this tagger folder is incomplete"):
-        open_folder(tmp_path / "ner", "tagger")
+        Artefact(tmp_path / "ner").check("tagger")
 
 
 def test_a_folder_of_another_kind_is_refused(tmp_path):
     with pytest.raises(ValueError, match="ner is a tagger folder; a model folder is expected"):
-        open_folder(write(tmp_path / "ner"), "model")
+        Artefact(write(tmp_path / "ner")).check("model")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"kind": "tagger"}', "\xff"])
 def test_a_damaged_manifest_is_refused(tmp_path, text):
     (write(tmp_path / "ner") / MANIFEST).write_bytes(text.encode("latin1"))
     with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
-        open_folder(tmp_path / "ner", "tagger")
+        Artefact(tmp_path / "ner").check("tagger")
 
 
 @pytest.mark.parametrize("size", [0, 4, 6])
 def test_a_file_of_another_size_is_refused(tmp_path, size):
     (write(tmp_path / "ner") / "weights.bin").write_bytes(b"x" * size)
     with pytest.raises(ValueError, match=rf"weights\.bin holds {size} bytes, not 5"):
-        open_folder(tmp_path / "ner", "tagger")
+        Artefact(tmp_path / "ner").check("tagger")
 
 
 def test_a_missing_file_is_named(tmp_path):
     (write(tmp_path / "ner") / "inner" / "words.txt").unlink()
     with pytest.raises(ValueError, match=r"inner/words\.txt is missing"):
-        open_folder(tmp_path / "ner", "tagger")
+        Artefact(tmp_path / "ner").check("tagger")
 
 
 def test_changed_bytes_of_the_same_size_are_seen_when_hashes_are_asked_for(tmp_path):
     (write(tmp_path / "ner") / "weights.bin").write_bytes(b"54321")
-    open_folder(tmp_path / "ner", "tagger")
+    Artefact(tmp_path / "ner").check("tagger")
     with pytest.raises(ValueError, match=r"weights\.bin has changed"):
-        open_folder(tmp_path / "ner", "tagger", verify=True)
+        Artefact(tmp_path / "ner").check("tagger", verify=True)
 
 
 # Refusing to overwrite
@@ -172,7 +172,7 @@ def test_a_model_folder_that_others_saved_is_left_alone(tmp_path):
 
 def test_a_damaged_folder_of_the_same_kind_is_replaced(tmp_path):
     (write(tmp_path / "ner") / "weights.bin").write_bytes(b"")
-    open_folder(write(tmp_path / "ner"), "tagger", verify=True)
+    Artefact(write(tmp_path / "ner")).check("tagger", verify=True)
 
 
 # Runs that fail, are killed, or meet a full disk
@@ -192,7 +192,7 @@ def test_a_block_that_fails_keeps_the_older_folder(tmp_path):
         (folder / "weights.bin").write_bytes(b"1")
         raise ValueError("bad data")
     assert names(tmp_path) == ["ner"]
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
 
 
 def test_an_error_about_another_file_keeps_its_own_words(tmp_path):
@@ -244,7 +244,7 @@ with write_folder(sys.argv[1], "tagger") as folder:
     assert process.returncode == -signal.SIGKILL
     with pytest.raises(ValueError, match="bad data"), write_folder(tmp_path / "ner", "tagger"):
         raise ValueError("bad data")
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
 
 
 LIMITED = """
@@ -280,7 +280,7 @@ def test_a_disk_that_takes_no_more_keeps_the_older_version(tmp_path):
     for name, what in (("ner", "folder"), ("table.csv", "file")):
         out, problems = run_python(LIMITED, tmp_path / name, what).communicate(timeout=60)
         assert out, problems
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
     assert (tmp_path / "table.csv").read_text() == "old"
     assert names(tmp_path) == ["ner", "table.csv"]
 
@@ -316,7 +316,7 @@ def test_an_unreadable_corpus_is_named_and_not_the_target(tmp_path):
 def test_a_reader_finds_the_older_folder_that_a_kill_between_two_renames_left(tmp_path):
     write(tmp_path / "ner")
     (tmp_path / "ner").rename(tmp_path / ".ner.retired")
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
     assert names(tmp_path) == ["ner"]
 
 
@@ -329,7 +329,7 @@ def test_a_folder_that_holds_a_file_of_others_is_not_replaced(tmp_path):
     with pytest.raises(FileExistsError, match=r"ner holds notes\.txt, which Boustro did not write"):
         write(tmp_path / "ner")
     assert (tmp_path / "ner" / "notes.txt").read_text() == "years of work"
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
 
 
 def test_a_file_that_appears_while_the_block_runs_is_not_lost(tmp_path):
@@ -347,7 +347,7 @@ def test_a_card_may_be_edited_and_is_then_not_replaced(tmp_path):
     write_card()
     write_card()
     (tmp_path / "ner" / "README.md").write_text("and finished by a person")
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
     with pytest.raises(FileExistsError, match=r"ner holds README\.md, which .* or which was edited"):
         write_card()
 
@@ -441,7 +441,7 @@ except BlockingIOError as error:
 MANY = """
 import sys, time
 from boustro.locks import lock
-from boustro.store import open_folder, write_file, write_folder
+from boustro.store import Artefact, write_file, write_folder
 path, number = sys.argv[1], sys.argv[2]
 for turn in range(20):
     with lock(path):
@@ -449,7 +449,7 @@ for turn in range(20):
             for name in "abc":
                 (folder / name).write_text(number * 1000)
     write_file(path + ".json", number * 1000)
-    manifest = open_folder(path, "tagger")
+    manifest = Artefact(path).check("tagger")
     assert set(manifest["files"]) == set("abc")
 """
 
@@ -461,7 +461,7 @@ def test_many_writers_of_one_folder_all_end_well(tmp_path, count):
     running = [run_python(MANY, tmp_path / "ner", number) for number in range(count)]
     problems = [process.communicate(timeout=120)[1] for process in running]
     assert [process.returncode for process in running] == [0] * count, problems
-    open_folder(tmp_path / "ner", "tagger", verify=True)
+    Artefact(tmp_path / "ner").check("tagger", verify=True)
     assert len({(tmp_path / "ner" / name).read_text() for name in "abc"}) == 1
     assert names(tmp_path) == ["ner", "ner.json"]
 
@@ -553,13 +553,13 @@ def test_fingerprints_agree_exactly_when_the_values_do(one, other):
 
 
 def test_a_content_fingerprint_is_of_the_files_alone(tmp_path):
-    one = open_folder(write(tmp_path / "one", recipe="a"), "tagger")
-    other = open_folder(write(tmp_path / "other", recipe="b"), "tagger")
-    changed = open_folder(write(tmp_path / "changed", weights=b"54321"), "tagger")
-    assert content_fingerprint(one) == content_fingerprint(other) != content_fingerprint(changed)
+    one = Artefact(write(tmp_path / "one", recipe="a"))
+    other = Artefact(write(tmp_path / "other", recipe="b"))
+    changed = Artefact(write(tmp_path / "changed", weights=b"54321"))
+    assert one.fingerprint == other.fingerprint != changed.fingerprint
 
 
 def test_a_copied_folder_opens_like_the_first(tmp_path):
     write(tmp_path / "ner")
     shutil.copytree(tmp_path / "ner", tmp_path / "copy")
-    assert open_folder(tmp_path / "copy", "tagger", verify=True) == open_folder(tmp_path / "ner", "tagger")
+    assert Artefact(tmp_path / "copy").check("tagger", verify=True) == Artefact(tmp_path / "ner").check("tagger")

@@ -19,7 +19,7 @@ from boustro.lab.objectives.masked_next import masked_next
 from boustro.lab.pretrain.segments import Segments
 from boustro.lab.pretrain.shards import Shards
 from boustro.models.lora import LoraShape, LoraWeights, adapter_fingerprint, add_lora, find_adaptation
-from boustro.store import open_folder
+from boustro.store import Artefact
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA
 from precision import tolerance
@@ -171,10 +171,10 @@ def test_running_text_lowers_the_loss_and_writes_the_adapter_alone(adapted, lm):
     losses = [row["loss"] for row in record["history"] if "loss" in row]
     assert record["validation_loss"] < 0.6 * losses[0] and record["pieces_seen"] == 50 * STEP_PIECES
     assert record["mask_piece"] == "_" and record["objective"] == "masked-next"
-    files = open_folder(adapted, "low-rank adaptation", verify=True)["files"]
+    files = Artefact(adapted).check("low-rank adaptation", verify=True)["files"]
     assert set(files) == {"adapter_model.safetensors", "adapter_config.json", "adaptation.json", "training.json"}
     assert sum(t.numel() for t in load_file(adapted / "adapter_model.safetensors").values()) == record["num_parameters"]
-    facts = find_adaptation(str(adapted))
+    facts = find_adaptation(Artefact(adapted))
     assert (facts.base, facts.blocks, facts.direction) == (lm, "1-2", "forward")
     assert [path.name for path in adapted.parent.iterdir()] == ["lm"]  # no checkpoint stays
 
@@ -237,7 +237,7 @@ def test_labelled_sentences_lower_the_loss_and_the_own_head_is_scored(adapted_to
     losses = [row["loss"] for row in record["history"] if "loss" in row]
     assert losses[-1] < 0.2 * losses[0] and record["validation_loss"] < 0.1
     assert record["dev_scores"]["f1"] == 100 and record["labels"] == ["O", "B-LOC", "B-PER", "I-LOC", "I-PER"]
-    assert find_adaptation(str(adapted_to_labels)).blocks == "2-2"
+    assert find_adaptation(Artefact(adapted_to_labels)).blocks == "2-2"
     assert record["num_parameters"] > sum(
         t.numel() for t in load_file(adapted_to_labels / "adapter_model.safetensors").values()
     )  # the head is trained and not kept
@@ -334,7 +334,7 @@ def test_it_is_cached_named_exactly_and_joined_to_others(adapted, adapted_to_lab
     copy = tmp_path / "copy"
     shutil.copytree(adapted, copy)
     assert load_encoder(f"unmasked:{copy}").identity() == identities[0]  # wherever it lies
-    assert adapter_fingerprint(str(copy)) == adapter_fingerprint(str(adapted))
+    assert adapter_fingerprint(Artefact(copy)) == adapter_fingerprint(Artefact(adapted))
 
 
 def test_adapted_lms_are_compared_with_others(adapted, lm, labelled, text, tmp_path, capsys):
@@ -365,7 +365,7 @@ def test_a_backward_lm_and_the_shipped_ones_are_adapted(tiny_lm, text, tmp_path)
     del config["direction"]
     (silent / "config.json").write_text(json.dumps(config))
     assert main(from_text(f"backward:{silent}", text, tmp_path / "adapted", "--blocks", "2", steps=2)) == 0
-    facts = find_adaptation(str(tmp_path / "adapted"))
+    facts = find_adaptation(Artefact(tmp_path / "adapted"))
     assert (facts.base, facts.direction, facts.blocks) == (str(silent), "backward", "2-2")
     encoder = load_encoder(f"unmasked:{tmp_path / 'adapted'}")
     assert encoder.backward and encoder.identity().direction == "backward"

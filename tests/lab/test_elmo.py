@@ -15,6 +15,7 @@ from boustro.lab.adapt.elmo import make_tensors
 from boustro.lab.adapt.options import MAX_LETTERS
 from boustro.lab.adapt.training import make_batches
 from boustro.models.elmo import PAPER_FILTERS, Elmo, ElmoLM, ElmoShape, load_elmo
+from boustro.store import Artefact
 from boustro.types import Sentence
 
 SMALL = ElmoShape(width=8, cells=16, filters=((1, 4), (3, 8)), max_letters=12)
@@ -107,7 +108,7 @@ def test_training_lowers_the_loss(trained):
 
 @pytest.mark.bf16
 def test_the_encoder_gives_each_words_states_beside_each_other(trained):
-    elmo = load_elmo(trained)
+    elmo = load_elmo(Artefact(trained))
     texts = [WORDS, WORDS[:1], WEEK]
     encoder = load_encoder(f"elmo:{trained}", dtype="float32", pooling="exit+before")
     for words, (vectors,) in zip(texts, encoder.encode(texts), strict=True):

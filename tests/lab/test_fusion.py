@@ -14,7 +14,7 @@ from boustro.encoders.fused import lms_of, towers_of
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.lab.adapt.training import lr_share
 from boustro.models.fusion import CLOZE, READING, Cloze, TiedHead, load_fusion
-from boustro.store import open_folder
+from boustro.store import Artefact
 from precision import tolerance
 
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -71,7 +71,7 @@ def test_training_lowers_the_validation_loss_and_leaves_a_complete_folder(traine
     assert training["validation_loss"] < 0.75 * losses[0]
     assert [row["step"] for row in training["history"] if "eval_loss" in row] == [30, 60]
     assert training["pieces_seen"] == 60 * STEP_PIECES
-    assert set(open_folder(trained, "fusion", verify=True)["files"]) >= {"fusion.safetensors", "config.json"}
+    assert set(Artefact(trained).check("fusion", verify=True)["files"]) >= {"fusion.safetensors", "config.json"}
     assert [path.name for path in trained.parent.iterdir()] == [trained.name]
 
 
@@ -82,7 +82,7 @@ def test_the_validation_loss_is_that_of_the_saved_weights(trained, pair, validat
     from boustro.lab.pretrain.segments import Segments
     from boustro.lab.pretrain.shards import Shards
 
-    fusion, config = load_fusion(trained)
+    fusion, config = load_fusion(Artefact(trained))
     forward, backward = lms_of(load_encoder(f"{config['forward']}+{config['backward']}", dtype="float32"))
     head = TiedHead(fusion.width, forward.model.get_input_embeddings().weight)
     weights = load_file(trained / "fusion.safetensors")
@@ -124,7 +124,7 @@ def test_lms_that_are_trained_along_lie_in_the_folder_and_are_lms_still(pair, sh
     options = ("--train-lms", "backward", "--validation", validation, "--lr", 0.01)
     assert main(command(pair, shards, out, *options, steps=40)) == 0
     assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["backward"]
-    open_folder(out, "fusion", verify=True)
+    Artefact(out).check("fusion", verify=True)
     fused = load_encoder(f"fused:{out}", dtype="float32", layers="last")
     plain, trained = (load_encoder(spec, dtype="float32", layers="last") for spec in (pair[1], str(out / "backward")))
     assert trained.backward and trained.start
@@ -167,7 +167,7 @@ def test_no_training_leaves_the_first_weights_which_the_seed_decides(pair, shard
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         options = ("--seed", seed, "--validation", validation)
         assert main(command(pair, shards, tmp_path / name, *options, steps=0)) == 0
-    a, b, c = (load_fusion(tmp_path / name)[0].state_dict() for name in "abc")
+    a, b, c = (load_fusion(Artefact(tmp_path / name))[0].state_dict() for name in "abc")
     assert all(torch.equal(a[name], b[name]) for name in a) and not torch.equal(a["out.weight"], c["out.weight"])
     training = json.loads((tmp_path / "a" / "training.json").read_text())
     assert training["pieces_seen"] == 0 and training["validation_loss"] > 1
@@ -202,7 +202,7 @@ def test_the_encoder_gives_both_lms_and_the_fusion_of_the_same_words(trained, pa
     for one, other in zip(lms, plain.encode_all([WORDS, WORDS[:2]]).streams, strict=True):
         np.testing.assert_array_equal(one, other)
     assert [(s.num_layers, s.width) for s in encoder.streams] == [(1, 64), (1, 64), (1, 64)]
-    fusion, _ = load_fusion(trained)
+    fusion, _ = load_fusion(Artefact(trained))
     towers = towers_of(*lms_of(plain))
     (pieces,) = encoder.parts[0]._aligner.align([(WORDS, None)])
     ids, lengths = torch.from_numpy(pieces.ids)[None], torch.tensor([len(pieces.ids)])

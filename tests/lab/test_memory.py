@@ -13,7 +13,7 @@ import boustro
 import boustro.lab.adapt.table
 from boustro.apps.cli.commands import AROUND
 from boustro.apps.cli.main import main
-from boustro.encoders.extended import PooledEncoder, with_mentions
+from boustro.encoders.extended import ExtendedEncoder, with_mentions
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.encoders.word_means import (
     MEMORY_FILE,
@@ -28,6 +28,7 @@ from boustro.encoders.word_table import load_table
 from boustro.features.training import MEMORY_ONLY
 from boustro.heads.inputs import HeadInputs
 from boustro.lab import adapt
+from boustro.store import Artefact
 from boustro.tasks.fitting.training import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
@@ -65,7 +66,7 @@ def read_alone(pair):
 
 
 def test_the_folder_has_the_counts_and_means_of_all_words(memory, tiny_pair, capsys):
-    known, config = load_means(memory[0])
+    known, config = load_means(Artefact(memory[0]))
     wanted = read_alone(tiny_pair)
     assert config["record"] == {"words": 17, "different": 12, "kept": 12}
     assert known.rows.keys() == wanted.keys() and next(iter(known.rows)) == "."
@@ -78,7 +79,7 @@ def test_the_folder_has_the_counts_and_means_of_all_words(memory, tiny_pair, cap
 def test_only_the_most_frequent_words_are_kept_and_chunks_change_nothing(memory, tmp_path, monkeypatch):
     monkeypatch.setattr("boustro.encoders.word_means.SUMMED_WORDS", 1)
     assert main([*memory[1][:-1], str(tmp_path / "small"), "--words", "3"]) == 0
-    (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(memory[0])
+    (small, _), (whole, _) = load_means(Artefact(tmp_path / "small")), load_means(Artefact(memory[0]))
     assert list(small.rows) == list(whole.rows)[:3] == [".", "Vellmar", "Ada"]
     np.testing.assert_array_equal(small.counts, whole.counts[:3])
     for some, everything in zip(small.means, whole.means, strict=True):
@@ -91,7 +92,7 @@ def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_wo
     encoder, plain = load_encoder(f"memory:{memory[0]}", **reading), load_encoder(tiny_pair, **reading)
     features, base = encoder.encode_all(TAGGED), plain.encode_all(TAGGED)
     assert encoder.streams_by_lm == [[0, 2], [1, 3]] and [s.num_layers for s in encoder.streams] == [2, 2, 1, 1]
-    known, _ = load_means(memory[0])
+    known, _ = load_means(Artefact(memory[0]))
     words = [word for sentence in TAGGED for word in sentence.words]
     for number, own in enumerate(features.streams[:2]):
         np.testing.assert_array_equal(own, base.streams[number])
@@ -117,7 +118,7 @@ def test_beside_another_lm_the_means_still_belong_to_theirs(memory, tiny_pair, t
 def test_mentions_of_the_document_count_too_where_they_are_pooled(memory):
     plain = load_encoder(f"memory:{memory[0]}", "last", context="document")
     pooled = with_mentions(plain, True, "document")
-    assert isinstance(pooled, PooledEncoder) and len(pooled.streams) == len(plain.streams) == 4
+    assert isinstance(pooled, ExtendedEncoder) and len(pooled.streams) == len(plain.streams) == 4
     assert pooled.identity() != plain.identity() and with_mentions(plain, True, "sentence") is plain
     alone, shared = plain.encode_all(TAGGED).streams[2], pooled.encode_all(TAGGED).streams[2]
     np.testing.assert_array_equal(shared[0], shared[5])  # Vellmar, twice in one document
@@ -301,7 +302,7 @@ def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair
         str(tmp_path / "memory"),
     ]
     assert main(command) == 0
-    known, _ = load_means(tmp_path / "memory")
+    known, _ = load_means(Artefact(tmp_path / "memory"))
     assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
         "Vellmar": 2, "won": 1, "Ada": 1, "left": 1, "It": 1, "rained": 1
     }  # fmt: skip
@@ -314,7 +315,7 @@ def test_a_memory_of_codes_is_that_of_the_vectors_they_stand_for(memory, tmp_pat
     folder, command = memory
     given = [*command[:-1], str(tmp_path / "small"), "--code-bytes"]
     assert main([*given, "8"]) == 0
-    (small, _), (whole, _) = load_means(tmp_path / "small"), load_means(folder)
+    (small, _), (whole, _) = load_means(Artefact(tmp_path / "small")), load_means(Artefact(folder))
     assert small.rows == whole.rows
     for coded, exact in zip(small.means, whole.means, strict=True):
         assert isinstance(coded, CodedVectors)
@@ -344,7 +345,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     assert load_file(tmp_path / "ner" / MEMORY_FILE)["counts"].tolist() == [2, 2, *[1] * 7]
     assert "words of the training data" in (tmp_path / "ner/README.md").read_text("utf-8")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
-    assert opened.answer(TAGGED) == tagger.answer(TAGGED) and len(opened.encoder().learned.rows) == 9
+    assert opened.answer(TAGGED) == tagger.answer(TAGGED) and len(opened.encoder().extenders[0].learned.rows) == 9
 
 
 def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
@@ -393,7 +394,7 @@ def test_a_tagger_remembers_what_it_learned_from_last(tiny_pair):
     tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False).fit(TAGGED, seed=1)
     before = tagger.answer(TAGGED)
     tagger.fit(TAGGED[2:], seed=1)
-    assert len(tagger.encoder().learned.rows) == 4
+    assert len(tagger.encoder().extenders[0].learned.rows) == 4
     assert tagger.fit(TAGGED, seed=1).answer(TAGGED) == before
 
 
@@ -406,7 +407,7 @@ def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys
         assert main(["fit", *how, memory, "--out", str(tmp_path / "ner"), "--overwrite"]) == 0
         told = capsys.readouterr().err
         assert f"1 {AROUND}" in told and (said or "") in told and UNREAD not in told
-    known = read_means(tmp_path / "ner")
+    known = read_means(Artefact(tmp_path / "ner"))
     assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
         ".": 4, "left": 2, "Vellmar": 2, "It": 1, "rained": 1, "Ada": 1, "won": 1
     }  # fmt: skip
@@ -418,7 +419,7 @@ def test_a_tagger_has_its_memory_beside_that_of_its_encoder(memory, tmp_path, mo
     tagger.fit(TAGGED, seed=1).fit(TAGGED, seed=1)
     encoder, vectors = tagger.encoder(), []
     plain = encoder.base.encode_all(TAGGED).streams[0][:, -1].astype(np.float32)
-    for memory_of in (encoder.known, encoder.learned):
+    for memory_of in (encoder.extenders[0].known, encoder.extenders[0].learned):
         counts, means = next(join_means([memory_of], ["Vellmar"]))
         vectors += [means[0].astype(np.float32)] * int(counts[0])
     assert len(vectors) == 4

@@ -20,7 +20,8 @@ from boustro.encoders.extended import NamesNetwork, load_names
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.lab.adapt.names import UNKNOWN, read_file
 from boustro.lab.adapt.options import NamesConfig
-from boustro.names import EXTENDED, JOINED, SHIPPED, locate_extended
+from boustro.names import PACKAGE, packaged
+from boustro.store import Artefact
 from boustro.tasks.labellings.tags import join_names
 from boustro.text.places import _say_which
 from boustro.types import Entity, Sentence
@@ -110,7 +111,7 @@ def test_the_network_gives_logarithms_of_probabilities_and_vectors_of_names_alon
 
 
 def test_a_folder_is_an_encoder_and_a_tagger_of_kinds(folder, command, tiny_pair, capsys):
-    network, facts = load_names(folder)
+    network, facts = load_names(Artefact(folder))
     assert facts["kinds"] == ["PERSON", "PLACE"] and network.width == 4 * (8 + 3 + 2) + 3 + 2
     assert facts["record"]["by_type"] == {"city": 24, "PER": 16, "date": 16, "*": 8}
     encoder, plain = load_encoder(f"names:{folder}", "last"), load_encoder(tiny_pair, "last")
@@ -141,7 +142,9 @@ def test_the_stream_stands_behind_all_others(folder, tiny_pair, tmp_path, cached
     for one, other in zip(features.streams, plain.streams, strict=False):
         np.testing.assert_array_equal(one, other)
     top = np.concatenate([stream[:, -1] for stream in plain.streams], 1)
-    np.testing.assert_allclose(features.streams[-1][:, 0], load_names(folder)[0].read(top), rtol=1e-2, atol=2e-3)
+    np.testing.assert_allclose(
+        features.streams[-1][:, 0], load_names(Artefact(folder))[0].read(top), rtol=1e-2, atol=2e-3
+    )
     assert encoder.streams_by_lm == [[0], [1], [2]]
 
 
@@ -194,16 +197,16 @@ def test_an_export_has_the_network_in_the_graph_of_its_head(folder, tmp_path, op
 
 def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert OpenedFolder(Path("names")).fingerprint == OpenedFolder(Path(locate_extended("starter-names"))).fingerprint
-    assert name_folders(["names"]) == {"names": Path(locate_extended("starter-names"))}
-    assert name_folders(["starter-large"]) == {"starter-large": Path(locate_extended("starter-large"))}
+    assert OpenedFolder(Path("names")).fingerprint == OpenedFolder(packaged("starter-names").path).fingerprint
+    for name, folder in (("names", "starter-names"), ("starter-large", "starter-large")):
+        assert name_folders([name]) == {name: packaged(folder)}
     (tmp_path / "texts.txt").write_text("Ada left Vellmar.\n")
     assert main(["predict", "names", "texts.txt", "--out", "answers.jsonl"]) == 0
     assert "Vellmar" in (tmp_path / "answers.jsonl").read_text()
 
 
 def test_what_is_the_packages_own_never_goes_through_a_folder_of_the_user(tagger_folder, tmp_path, monkeypatch, capsys):
-    for name in ("names", *SHIPPED, *JOINED, *EXTENDED):
+    for name in ("names", *PACKAGE):
         shutil.copytree(tagger_folder, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     _say_which.cache_clear()

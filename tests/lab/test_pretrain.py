@@ -28,7 +28,7 @@ from boustro.lab.pretrain.segments import Segments
 from boustro.lab.pretrain.shards import Shards
 from boustro.lab.pretrain.trainer import PretrainTrainer, training_arguments
 from boustro.models.loss import LMWithLoss
-from boustro.store import open_folder
+from boustro.store import Artefact
 from boustro.text.tokenizers import load_tokenizer
 from pretraining import pretrain_words, write_shards
 
@@ -94,7 +94,7 @@ def test_the_tokenizer_of_the_shards_comes_along(trained, shards):
 
 
 def test_the_folder_is_complete_and_nothing_else_is_left(trained):
-    assert "training.json" in open_folder(trained, "model", verify=True)["files"]
+    assert "training.json" in Artefact(trained).check("model", verify=True)["files"]
     assert [path.name for path in trained.parent.iterdir()] == ["lm"]
 
 
@@ -249,7 +249,7 @@ def test_an_interrupted_run_leaves_its_last_two_checkpoints_and_no_model(interru
     checkpoints = sorted((interrupted / "lm.checkpoints").iterdir())
     assert [path.name for path in checkpoints] == ["checkpoint-5", "checkpoint-6"]
     for checkpoint in checkpoints:
-        files = open_folder(checkpoint, "checkpoint", verify=True)["files"]
+        files = Artefact(checkpoint).check("checkpoint", verify=True)["files"]
         assert files.keys() == {"weights.safetensors", "optimizer.safetensors", "optimizer.json", "trainer_state.json"}
 
 

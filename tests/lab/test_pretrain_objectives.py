@@ -19,7 +19,7 @@ from boustro.lab.pretrain.recipes import RECIPES
 from boustro.lab.pretrain.segments import SegmentStream
 from boustro.lab.pretrain.shards import Shards
 from boustro.lab.pretrain.trainer import PretrainTrainer
-from boustro.store import open_folder
+from boustro.store import Artefact
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 from pretraining import pretrain_words, write_shards
 from tokenizer_kinds import TINY
@@ -75,7 +75,7 @@ def straight(command, folder):
 
 
 def history(out: Path) -> list[dict[str, float]]:
-    open_folder(out, "model", verify=True)
+    Artefact(out).check("model", verify=True)
     return json.loads((out / "training.json").read_text())["history"]
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 import children
 from boustro.apps.cli.main import main
 from boustro.lab.pretrain.trainer import MuonAdamW
-from boustro.store import open_folder
+from boustro.store import Artefact
 from generators import write_masked_lm
 from pretraining import pretrain_words, write_shards
 
@@ -127,7 +127,7 @@ def test_spread_over_two_processes_a_step_is_the_same(tiny_lm, tiny_tokenizer, f
     def in_two(name: str, checkpoint: str, steps: list[int]) -> list[float]:
         sharded = (children.sharded_training, lm, names[name], checkpoint, steps)
         assert together(None, folder / f"{kind}-{name}", sharded, sharded) == [0, 0]
-        return open_folder(names[name], "checkpoint", verify=True)["made_by"]["losses"]
+        return Artefact(names[name]).check("checkpoint", verify=True)["made_by"]["losses"]
 
     def in_one(name: str, checkpoint: str, steps: list[int]) -> list[float]:
         module = children.make_module(lm)

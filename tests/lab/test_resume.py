@@ -19,7 +19,7 @@ from boustro.lab.pretrain import trainer
 from boustro.lab.pretrain.checkpoints import load_steps
 from boustro.lab.pretrain.segments import Segments, SegmentStream
 from boustro.lab.pretrain.shards import Shards
-from boustro.store import open_folder
+from boustro.store import Artefact
 from pretraining import pretrain_words, write_shards
 
 STEPS, MICRO, ACCUMULATED = 6, 2, 2
@@ -63,7 +63,7 @@ def command(shards, architecture):
 
 def result(out: Path) -> tuple[dict[str, torch.Tensor], list]:
     """The weights of a finished run, and its losses."""
-    open_folder(out, "model", verify=True)
+    Artefact(out).check("model", verify=True)
     return load_file(out / "model.safetensors"), json.loads((out / "training.json").read_text())["history"]
 
 
@@ -200,7 +200,7 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(command, measured, t
     assert time.monotonic() - signalled < 10
     newest = tmp_path / "lm.checkpoints" / "checkpoint-3"
     assert [path.name for path in newest.parent.iterdir()] == [newest.name]
-    open_folder(newest, "checkpoint", verify=True)
+    Artefact(newest).check("checkpoint", verify=True)
     assert (tmp_path / "run.err").read_text().splitlines()[-2:] == [
         f"{name}: writing a checkpoint after this batch, then stopping",
         f"stopped by {name} after step 3 of 6; {newest} is complete. To continue, give the same command with --resume",

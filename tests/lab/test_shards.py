@@ -18,7 +18,7 @@ from boustro.lab.pretrain import shards as shards_module
 from boustro.lab.pretrain.mixture import Mixture, interleave, smoothed_shares
 from boustro.lab.pretrain.segments import SegmentExample, Segments, SegmentStream
 from boustro.lab.pretrain.shards import Shards, tokenize, write_shards
-from boustro.store import open_folder
+from boustro.store import Artefact
 from boustro.text.documents import read_documents
 from boustro.text.tokenizers import (
     CUT_TO_TRAIN,
@@ -121,7 +121,7 @@ def test_one_and_two_workers_write_the_same_folder(tmp_path, tiny_tokenizer, man
     corpus = write_corpus(tmp_path / "a.txt", [f"Boat {i} left Vellmar with {i * i} crates." for i in range(60)])
     for workers in (1, 2):
         tokenize((str(corpus),), tmp_path / str(workers), tokenizer=str(tiny_tokenizer), workers=workers)
-    one, two = (open_folder(tmp_path / name, "shards", verify=True)["files"] for name in ("1", "2"))
+    one, two = (Artefact(tmp_path / name).check("shards", verify=True)["files"] for name in ("1", "2"))
     assert one == two
     assert Shards.open(tmp_path / "1").fingerprint == Shards.open(tmp_path / "2").fingerprint
 

@@ -18,6 +18,7 @@ from boustro.lab.judges import open_judge
 from boustro.lab.prompting import PromptClassifier
 from boustro.models.fusion import load_fusion
 from boustro.models.lora import find_adaptation
+from boustro.store import Artefact
 from boustro.text.start import RUN_UP, between_documents, start_pieces
 from boustro.types import Sentence
 from conftest import SENTENCES
@@ -254,7 +255,7 @@ def test_what_is_trained_with_a_start_piece_is_read_with_it(llama, shards, tmp_p
     pair = ["--forward", str(llama / "lm"), "--backward", str(llama / "backward"), "--width", "8"]
     start = ["--out", str(tmp_path / "fusion"), "--start-piece", "eos"]
     assert run(["lab", "fuse", *small, *pair, *start])[0] == 0
-    assert load_fusion(tmp_path / "fusion")[1]["starts"] == [[end], [end]]
+    assert load_fusion(Artefact(tmp_path / "fusion"))[1]["starts"] == [[end], [end]]
     fused = load_encoder(f"fused:{tmp_path / 'fusion'}")
     assert [lm.start for lm in fused.lms] == [[end], [end]] == list(fused.towers.starts)
     assert load_encoder(f"fused:{tmp_path / 'fusion'}", start_piece="none").lms[0].start == []
@@ -265,6 +266,6 @@ def test_what_is_trained_with_a_start_piece_is_read_with_it(llama, shards, tmp_p
     given = ["--lm", str(llama / "lm"), "--out", str(tmp_path / "adapted"), "--start-piece", "eos", "--mask-piece", "▁"]
     code, _, errors = run(["lab", "adapt", *small, *given])
     assert code == 0, errors
-    assert find_adaptation(str(tmp_path / "adapted")).start_piece == "eos"
+    assert find_adaptation(Artefact(tmp_path / "adapted")).start_piece == "eos"
     assert load_encoder(f"unmasked:{tmp_path / 'adapted'}").start == [end]
     assert load_encoder(f"unmasked:{tmp_path / 'adapted'}", start_piece="bos").start != [end]

@@ -7,7 +7,6 @@ The folder does not contain the LM (`models.lora`), which must not have changed 
 """
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from boustro.encoders.lm import LMEncoder, UnmaskedEncoder
@@ -25,7 +24,7 @@ from boustro.models.lora import (
     merge_lora,
     num_rows,
 )
-from boustro.store import fingerprint, read_json
+from boustro.store import Artefact, fingerprint
 from boustro.text.start import AUTO
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
@@ -33,7 +32,7 @@ TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "voca
 
 
 def load_causal(
-    path: str,
+    path: Artefact,
     reading: ReadingOptions,
     *,
     unmasked: bool = False,
@@ -71,31 +70,33 @@ def load_causal(
         raise ValueError(
             f"{path}: its LM, {adaptation.base}, has changed since it was adapted; adapt it anew with boustro lab adapt"
         )
-    merge_lora(encoder.model, Path(path))
+    merge_lora(encoder.model, path.path)
     encoder.adapter = adapter_fingerprint(path)
     return encoder
 
 
-def _load_adapter(path: str, base: str, reading: ReadingOptions, *, kind: type[LMEncoder], **common: Any) -> LMEncoder:
+def _load_adapter(
+    path: Artefact, base: str, reading: ReadingOptions, *, kind: type[LMEncoder], **common: Any
+) -> LMEncoder:
     """An LM with an adapter of peft merged into it, and with the tokenizer of its folder, if there is one."""
     _refuse_unmergeable(path, reading, common)
     name, revision = locate(base)
-    if any((Path(path) / file).is_file() for file in TOKENIZER):
+    if any((path / file).is_file() for file in TOKENIZER):
         common["tokenizer_of"] = path
     with naming(f"{path} is an adapter of {base}"):
-        rows, size = num_rows(Path(path)), load_config(name, revision).get_text_config().vocab_size
+        rows, size = num_rows(path.path), load_config(name, revision).get_text_config().vocab_size
         if rows not in (None, size):
             raise ValueError(
                 f"the vocabulary has {rows:,} rows, and that of the LM {size:,}: it was resized when the adapter was "
                 "trained; merge the adapter into the LM with peft's merge_and_unload, and name the folder of the result"
             )
         encoder = kind(name, reading, revision=revision, **{**common, "whole": True})
-    merge_lora(encoder.language_model() if is_of_whole_lm(Path(path)) else encoder.model, Path(path))
+    merge_lora(encoder.language_model() if is_of_whole_lm(path.path) else encoder.model, path.path)
     encoder.adapter = weights_fingerprint(path, None)
     return encoder
 
 
-def _refuse_unmergeable(path: str, reading: ReadingOptions, common: dict[str, Any]) -> None:
+def _refuse_unmergeable(path: Artefact, reading: ReadingOptions, common: dict[str, Any]) -> None:
     """`ValueError` for options under which no adapter can be merged; takes the revision out of the others."""
     if reading.quantise or is_spread(common.get("device")):
         raise ValueError(
@@ -106,12 +107,11 @@ def _refuse_unmergeable(path: str, reading: ReadingOptions, common: dict[str, An
         raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")
 
 
-def adapter_base(path: str) -> str | None:
+def adapter_base(path: Artefact) -> str | None:
     """The LM that a folder of peft names, with its revision; None for any other folder. `ValueError` without one."""
-    file = Path(path) / ADAPTER_CONFIG
-    if find_adaptation(path) or not file.is_file() or (Path(path) / "config.json").is_file():
+    if find_adaptation(path) or not (path / ADAPTER_CONFIG).is_file() or (path / "config.json").is_file():
         return None
-    facts = read_json(file)
+    facts = path.json(ADAPTER_CONFIG)
     if facts.get("peft_type") != "LORA" or not facts.get("base_model_name_or_path"):
         raise ValueError(
             f"{path} is an adapter that is not LoRA, or does not name its LM; merge it into the LM with peft's "
@@ -121,7 +121,7 @@ def adapter_base(path: str) -> str | None:
     return facts["base_model_name_or_path"] + (f"@{revision}" if revision else "")
 
 
-def named_by_adaptation(path: str) -> list[str]:
+def named_by_adaptation(path: Artefact) -> list[str]:
     """The spec of the LM that an adaptation or an adapter belongs to; empty for any other folder."""
     adaptation = find_adaptation(path)
     named = adapter_base(path) if adaptation is None else adaptation.base

@@ -27,7 +27,7 @@ P pieces, L layers, D width of a state, K places of the pooling, W words.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
@@ -37,8 +37,9 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.base import ConcatEncoder, Encoder, Features
-from boustro.encoders.extended import ExtendedEncoder
+from boustro.encoders.extended import Extender, base_encoder, extenders_of, scope_of
 from boustro.encoders.lm import TRIED_PIECES, LMEncoder
+from boustro.encoders.options import Context
 from boustro.encoders.transformer import PARAGRAPH
 from boustro.types import Sentence
 
@@ -340,15 +341,15 @@ class RowVectors:
         self._prepare(encoder, by_sentence, [states])
 
     def _prepare(self, encoder: Encoder, by_sentence: bool, states: list[States | None]) -> None:
-        if isinstance(encoder, ExtendedEncoder):
-            self._prepare(encoder.base, by_sentence, states)
-            self._mentions[id(encoder)] = Mentions(encoder, self._words)
-        elif isinstance(encoder, ConcatEncoder):
-            for part in encoder.parts:
+        base = base_encoder(encoder)
+        if isinstance(base, ConcatEncoder):
+            for part in base.parts:
                 self._prepare(part, by_sentence, states)
         else:
             given = states.pop() if states else None
-            self._sources[id(encoder)] = make_source(encoder, self._words, by_sentence, given)
+            self._sources[id(base)] = make_source(base, self._words, by_sentence, given)
+        for extender in extenders_of(encoder):
+            self._mentions[id(extender)] = Mentions(extender, scope_of(encoder), self._words)
 
     @property
     def sources(self) -> list[VectorSource]:
@@ -378,24 +379,24 @@ class RowVectors:
 
     def read(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         """For each stream the vectors (W, L, width) of the words of rows, end to end."""
-        return self._read(self._encoder, rows)
+        return self._read(self._encoder, extenders_of(self._encoder), rows)
 
     def read_first(self, rows: Sequence[WordRange]) -> list[np.ndarray]:
         """For each stream the vectors (R, L, width) of the first word of each row, as `read` gives them."""
-        starts, encoder = np.cumsum([0, *map(len, rows)])[:-1], self._encoder
-        base = self._read(encoder.base if isinstance(encoder, ExtendedEncoder) else encoder, rows)
+        starts, (*inner, last) = np.cumsum([0, *map(len, rows)])[:-1], extenders_of(self._encoder) or (None,)
+        base = self._read(self._encoder, inner, rows)
         streams = [stream[starts] for stream in base]
-        if isinstance(encoder, ExtendedEncoder):
-            streams += self._mentions[id(encoder)].extra_streams(rows, base, most=1)
-        return streams
+        return streams if last is None else streams + self._mentions[id(last)].extra_streams(rows, base, most=1)
 
-    def _read(self, encoder: Encoder, rows: Sequence[WordRange]) -> list[np.ndarray]:
-        if isinstance(encoder, ExtendedEncoder):
-            base = self._read(encoder.base, rows)
-            return base + self._mentions[id(encoder)].extra_streams(rows, base)
-        if isinstance(encoder, ConcatEncoder):
-            return [stream for part in encoder.parts for stream in self._read(part, rows)]
-        return self._sources[id(encoder)].read(rows)
+    def _read(self, encoder: Encoder, extenders: Iterable[Extender], rows: Sequence[WordRange]) -> list[np.ndarray]:
+        base = base_encoder(encoder)
+        if isinstance(base, ConcatEncoder):
+            streams = [stream for part in base.parts for stream in self._read(part, extenders_of(part), rows)]
+        else:
+            streams = self._sources[id(base)].read(rows)
+        for extender in extenders:
+            streams = streams + self._mentions[id(extender)].extra_streams(rows, streams)
+        return streams
 
     def append(self, first: int) -> None:
         """The words from number `first` on are new."""
@@ -412,14 +413,14 @@ class RowVectors:
 
 
 class Mentions:
-    """The further streams of one encoder, with the vectors of the final words that they may need.
+    """The streams of one extender, with the vectors of the final words that they may need.
 
     Of the other streams the highest layer counts, as for `encoders.extended`; nothing else is kept.
     """
 
-    def __init__(self, encoder: ExtendedEncoder, words: WordBuffer) -> None:
-        self._encoder, self._words = encoder, words
-        self._by_sentence = encoder.scope == "sentence"
+    def __init__(self, extender: Extender, scope: Context, words: WordBuffer) -> None:
+        self._extender, self._words = extender, words
+        self._by_sentence = scope == "sentence"
         self._final: dict[int, list[np.ndarray]] = {}
         self._places: dict[str, list[int]] = defaultdict(list)
 
@@ -450,7 +451,7 @@ class Mentions:
                 total += len(here)
         streams = tuple(self._gather(total, current, earlier, stream, k) for k, stream in enumerate(highest))
         features = Features(streams, np.array([len(s) for s in sentences]))
-        return [stream[taken] for stream in self._encoder.extra_streams(sentences, features)]
+        return [stream[taken] for stream in self._extender.extra_streams(sentences, features)]
 
     def _gather(
         self, total: int, current: list[tuple[int, int]], earlier: list[tuple[int, int]], stream: np.ndarray, k: int

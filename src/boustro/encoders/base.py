@@ -17,7 +17,7 @@ forward and a backward LM are the pair of the paper (section 2.2); the head join
 import copy
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise, tee
 from typing import Any, Self
@@ -141,6 +141,10 @@ class Encoder(ABC):
         """The numbers of the streams that come from each LM."""
         return [[number] for number in range(len(self.streams))]
 
+    def over(self, change: "Callable[[Encoder], Encoder]") -> "Encoder":
+        """Return what reads as it does, with `change` of each encoder that reads the text, such as behind a cache."""
+        return change(self)
+
     @property
     def bytes_per_word(self) -> int:
         """Bytes of the features of one word, in memory and on disk: layers x width x bytes of a value."""
@@ -189,10 +193,9 @@ class ConcatEncoder(Encoder):
         self.dtype = self.parts[0].dtype
         self.num_parameters = sum(part.num_parameters for part in parts)
 
-    def over(self, parts: Sequence[Encoder]) -> "ConcatEncoder":
-        """Return a copy over other parts that give the same numbers, such as cached ones."""
+    def over(self, change: Callable[[Encoder], Encoder]) -> Encoder:
         twin = copy.copy(self)
-        twin.parts = list(parts)
+        twin.parts = [part.over(change) for part in self.parts]
         return twin
 
     @property

@@ -28,16 +28,7 @@ from boustro.given import chunk_by_size
 from boustro.locks import leftovers, lock
 from boustro.output import duration
 from boustro.progress import Progress
-from boustro.store import (
-    fingerprint,
-    kind_of,
-    open_folder,
-    read_folder,
-    read_json,
-    remove_folder,
-    write_file,
-    write_folder,
-)
+from boustro.store import Artefact, fingerprint, read_json, remove_folder, write_file, write_folder
 from boustro.text.alignment import LONG_WORDS
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
@@ -175,7 +166,7 @@ class CachedEncoder(Encoder):
 
     def _find(self, entry: Path, size: int) -> dict[str, Any]:
         """The `made_by` of the entry's manifest; `ValueError` if the entry does not contain the array."""
-        manifest = open_folder(entry, FEATURES_KIND, needs=(ARRAY,))
+        manifest = Artefact(entry).check(FEATURES_KIND, needs=(ARRAY,))
         notices = manifest["made_by"].get("notices")
         told = isinstance(notices, dict) and all(isinstance(count, int) for count in notices.values())
         if manifest["files"][ARRAY]["bytes"] != size or not told:
@@ -293,7 +284,7 @@ def clear_features(folder: Path) -> None:
 
 def _describe(entry: Path) -> str:
     try:
-        with read_folder(entry, FEATURES_KIND) as manifest:
+        with Artefact(entry).opened(FEATURES_KIND) as manifest:
             made = manifest["made_by"]
             words, layers, width = made["shape"]
             return f"{words:>9,} words  {layers} x {width}  {made['identity']['pooling']:<12} {made['spec']}"
@@ -304,7 +295,7 @@ def _describe(entry: Path) -> str:
 def _entries(folder: Path) -> list[Path]:
     """Folders of features, complete or damaged; not those that a program is writing."""
     entries = (entry for entry in sorted(folder.glob("??/*")) if not entry.name.startswith("."))
-    return [entry for entry in entries if kind_of(entry) == FEATURES_KIND or (entry / ARRAY).is_file()]
+    return [entry for entry in entries if Artefact(entry).kind == FEATURES_KIND or (entry / ARRAY).is_file()]
 
 
 def _by_age(folder: Path) -> list[tuple[Path, int]]:

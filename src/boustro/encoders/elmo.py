@@ -7,7 +7,6 @@ the two states before it; entry, first, last and mean equal exit. There is no wi
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from boustro.encoders.reading import batch_by_length, encode_in_chunks, parse_po
 from boustro.encoders.transformer import parse_layers
 from boustro.hardware import find_device
 from boustro.models.elmo import ElmoStates, load_elmo, spell_texts
+from boustro.store import Artefact
 from boustro.types import Sentence
 
 # an LSTM takes a step a word: a CPU gains nothing by wider batches, a GPU is idle in narrow ones
@@ -37,7 +37,7 @@ class ElmoEncoder(Encoder):
 
     def __init__(
         self,
-        path: str,
+        path: Artefact,
         reading: ReadingOptions,
         *,
         spec: str,
@@ -50,7 +50,7 @@ class ElmoEncoder(Encoder):
         self.device = find_device(device)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self._weights = weights_fingerprint(path, None)
-        self._elmo = load_elmo(Path(path)).to(self.device)
+        self._elmo = load_elmo(path).to(self.device)
         self.num_parameters = sum(p.numel() for p in self._elmo.parameters())
         width = 2 * self._elmo.shape.width * len(self._places)
         self.streams = (Stream(self.spec, len(self._layers), width),)

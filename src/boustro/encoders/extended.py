@@ -1,6 +1,8 @@
-"""Encoders whose words have further streams, made from the words and the vectors of the encoder inside.
+"""Extenders: further streams of words, made from the words and from the vectors of the encoder that reads them.
 
-**Mentions** (`PooledEncoder`): every word also by what it is elsewhere, the mean vector of its mentions in its
+An `ExtendedEncoder` is an encoder and a list of extenders, each of which is given the streams before its own.
+
+**Mentions** (`PooledMentions`): every word also by what it is elsewhere, the mean vector of its mentions in its
 document, in raw text, or in both.
 
     Vellmar won .  …  She flew to Vellmar .      both mentions get the mean of their two vectors, as a further stream
@@ -13,7 +15,7 @@ contextualised embeddings), with the mean; there over all that was read so far, 
 the word, and over text that was read once for all taggers. What is tagged later is no part of a tagger's memory, while
 its training sentences are: there they count once.
 
-**Letters** (`SpelledEncoder`): a fixed vector of the word's character n-grams and its shape.
+**Letters** (`Spelling`): a fixed vector of the word's character n-grams and its shape.
 
     "Ada"    the n-grams of "<ada>", from two letters to five, and the whole; the shapes "Xxx" and "Xx"
 
@@ -22,11 +24,11 @@ sum of its n-grams' over the square root of their number, and the same of its sh
 to each other, and a head learns from an ending or a capital what the LMs have read too little to know. Sources:
 Bojanowski et al. 2017 (a word as the sum of its n-grams); Achlioptas 2003 (random projections of signs).
 
-**Raw text** (`MemoryEncoder`, `memory:DIR`): the mean of a word's vectors in raw text that was read beforehand and of
+**Raw text** (`memory:DIR`): the mean of a word's vectors in raw text that was read beforehand and of
 its vector at hand; a word that the text did not have in any case is its vector at hand. The folder, which `boustro
 memory` writes, names the encoder that read the text; with another one, or one that reads otherwise, it is refused.
 
-**Names** (`NamesEncoder`, `names:DIR`): what a small network learned of names from other people's labels, word by word:
+**Names** (`FoundNames`, `names:DIR`): what a small network learned of names from other people's labels, word by word:
 whether a name begins or goes on here, which of a few kinds it is, and a vector in which names of one type are near to
 each other. The folder, which `boustro lab names` writes, names the encoder whose highest layers the network reads.
 
@@ -34,121 +36,163 @@ W words, K kinds of words, D width of a stream.
 """
 
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import repeat, tee
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from boustro.arrays import read_arrays
 from boustro.choose import lazy
 from boustro.encoders.base import Encoder, Features, Identity, JoinedIdentity, Stream
-from boustro.encoders.options import Context, ReadingOptions
+from boustro.encoders.options import Context
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.word_means import CodedVectors, WordMeans, join_means, load_means
 from boustro.names import MEMORY, NAMES
-from boustro.store import kind_of, read_folder, read_json
+from boustro.store import Artefact
 from boustro.types import Sentence
 
-naming = lazy("boustro.encoders.loading:naming")  # with torch and transformers, which exports do without
-weights_fingerprint = lazy("boustro.encoders.loading:weights_fingerprint")
-open_encoder = lazy("boustro.encoders.spec:open_encoder")
+weights_fingerprint = lazy("boustro.encoders.loading:weights_fingerprint")  # with torch, which exports do without
+
+
+class Extender(ABC):
+    """Streams behind those of an encoder.
+
+    Attributes:
+        streams: Those that it adds.
+        scope: What is needed at once to make them.
+    """
+
+    streams: tuple[Stream, ...]
+    scope: Context = "sentence"
+
+    @abstractmethod
+    def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
+        """Yield its streams (W, 1, width) of sentences, whose features are as those before it give them."""
+
+    @abstractmethod
+    def identity(self, base: Identity | JoinedIdentity) -> Identity | JoinedIdentity:
+        """Return the identity of an encoder with these streams, from that without them."""
+
+    def streams_by_lm(self, before: list[list[int]], count: int) -> list[list[int]]:
+        """Return the numbers of the streams by LM, from those of the `count` streams before its own."""
+        return [*before, [count]]
 
 
 class ExtendedEncoder(Encoder):
-    """The streams of `base`, and behind them `further` ones; `within` is what is needed at once to make these."""
+    """The streams of `base`, and behind them those of each extender."""
 
-    def __init__(self, base: Encoder, further: Iterable[Stream], within: Context) -> None:
-        self.base, self.spec = base, base.spec
-        self.streams = (*base.streams, *further)
-        self.scope: Context = within
-        self.dtype, self.num_parameters = base.dtype, base.num_parameters
-
-    def over(self, base: Encoder) -> Self:
-        """Return a copy over another encoder that gives the same numbers, such as a cached one."""
-        twin = copy.copy(self)
-        twin.base = base
-        return twin
-
-    @property
-    def base_encoder(self) -> Encoder:
-        """Encoder that reads the text."""
-        return self.base.base_encoder if isinstance(self.base, ExtendedEncoder) else self.base
+    def __init__(self, base: Encoder, extenders: Sequence[Extender], spec: str | None = None) -> None:
+        self.base, self.extenders, self.spec = base, tuple(extenders), spec or base.spec
+        self.streams = (*base.streams, *(stream for extender in extenders for stream in extender.streams))
+        self.dtype, self.num_parameters, self.tokenizer = base.dtype, base.num_parameters, base.tokenizer
 
     @property
     def parts(self) -> Sequence[Encoder]:
         """Encoders that are run and cached."""
-        return getattr(self.base_encoder, "parts", [self.base_encoder])
+        return getattr(self.base, "parts", [self.base])
 
     @property
     def counts(self) -> Counter[str]:
         return self.base.counts
 
-    @abstractmethod
-    def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
-        """The further streams (W, 1, width) of sentences, whose features are as `base` gives them."""
+    @property
+    def streams_by_lm(self) -> list[list[int]]:
+        by_lm, count = self.base.streams_by_lm, len(self.base.streams)
+        for extender in self.extenders:
+            by_lm = extender.streams_by_lm(by_lm, count)
+            count += len(extender.streams)
+        return by_lm
+
+    def identity(self) -> Identity | JoinedIdentity:
+        identity = self.base.identity()
+        for extender in self.extenders:
+            identity = extender.identity(identity)
+        return identity
+
+    def over(self, change: Callable[[Encoder], Encoder]) -> Encoder:
+        twin = copy.copy(self)
+        twin.base = self.base.over(change)
+        return twin
 
     def extend(self, sentences: Sequence[Sentence], features: Features) -> Features:
-        """All streams of sentences, whose features are as `base_encoder` gives them."""
-        if isinstance(self.base, ExtendedEncoder):
-            features = self.base.extend(sentences, features)
-        return Features((*features.streams, *self.extra_streams(sentences, features)), features.lengths)
+        """Return all streams of sentences, whose features are as `base` gives them."""
+        for extender in self.extenders:
+            streams = (*features.streams, *extender.extra_streams(sentences, features))
+            features = Features(streams, features.lengths)
+        return features
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         given, read = tee(sentences)
-        vectors = self.base_encoder.read(read)
-        for group in group_sentences(given, self.scope):
+        vectors = self.base.read(read)
+        for group in group_sentences(given, scope_of(self)):
             parts = [next(vectors) for _ in group]
             streams = tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
             yield from self.extend(group, Features(streams, np.array([len(s) for s in group]))).sentences()
 
     def read_all(self, sentences: Sequence[Sentence]) -> Features:
-        return self.extend(sentences, self.base_encoder.read_all(sentences))
+        return self.extend(sentences, self.base.read_all(sentences))
+
+
+def extenders_of(encoder: Encoder) -> tuple[Extender, ...]:
+    """Return the extenders of an encoder; none of a plain one."""
+    return getattr(encoder, "extenders", ())
+
+
+def scope_of(encoder: Encoder) -> Context:
+    """Return what is needed at once to make the further streams of an encoder."""
+    return "document" if any(extender.scope == "document" for extender in extenders_of(encoder)) else "sentence"
 
 
 def base_encoder(encoder: Encoder) -> Encoder:
-    """The encoder without further streams."""
-    return encoder.base_encoder if isinstance(encoder, ExtendedEncoder) else encoder
+    """Return the encoder without further streams."""
+    return getattr(encoder, "base", encoder)
+
+
+def extended(encoder: Encoder, extenders: Sequence[Extender]) -> Encoder:
+    """Return the encoder with these extenders in place of its own."""
+    base = base_encoder(encoder)
+    return ExtendedEncoder(base, extenders, encoder.spec) if extenders else base
 
 
 POOLED = ", mentions pooled"  # behind the name of a stream
 BLOCK_KINDS, KIND_BLOCK_WORDS = 512, 4096  # whose float32 vectors fit into a processor's cache
 
 
-class PooledEncoder(ExtendedEncoder):
-    """The streams of `base`, and behind them one for each with its pooled mentions.
+class PooledMentions(Extender):
+    """For each of `streams` before it one with its pooled mentions.
 
-    The mentions are those of each sentence or of its document (`within`), those in `known`, the memory of the encoder,
+    The mentions are those of each sentence or of its document (`scope`), those in `known`, the memory of the encoder,
     and those in `learned`, the memory of a tagger, which may have read the very sentences (`WordMeans.training`).
+    `weights` is the fingerprint of the folder that `known` comes from.
     """
 
     def __init__(
         self,
-        base: Encoder,
-        within: Context = "document",
+        before: Sequence[Stream],
+        scope: Context = "document",
         known: WordMeans | None = None,
         learned: WordMeans | None = None,
+        weights: str | None = None,
     ) -> None:
         means = known.means if known else repeat(None)
         counts = (m.num_components if isinstance(m, CodedVectors) else None for m in means)
-        each = zip(base.streams, counts, strict=False)  # without a memory there is no end of means
-        further = (replace(s, name=s.name + POOLED, num_layers=1, components=count) for s, count in each)
-        super().__init__(base, further, within)
-        self.known, self.learned = known, learned
+        each = zip(before, counts, strict=False)  # without a memory there is no end of means
+        self.streams = tuple(replace(s, name=s.name + POOLED, num_layers=1, components=count) for s, count in each)
+        self.scope, self.known, self.learned, self._weights = scope, known, learned, weights
 
-    @property
-    def streams_by_lm(self) -> list[list[int]]:
-        count = len(self.base.streams)
-        return [[*numbers, *(n + count for n in numbers)] for numbers in self.base.streams_by_lm]
+    def streams_by_lm(self, before: list[list[int]], count: int) -> list[list[int]]:
+        return [[*numbers, *(n + count for n in numbers)] for numbers in before]
 
-    def identity(self) -> Identity | JoinedIdentity:
-        return self.base.identity().with_facts(mentions="mean")
+    def identity(self, base: Identity | JoinedIdentity) -> Identity | JoinedIdentity:
+        if self._weights is None:
+            return base.with_facts(mentions="mean")
+        return _of_folder(self._weights, base, {"mentions": self.scope, "case": "any"})
 
     def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         words, kinds = number_mentions(sentences, self.scope)
@@ -160,17 +204,20 @@ class PooledEncoder(ExtendedEncoder):
 
 
 def with_mentions(encoder: Encoder, wanted: bool, context: str, learned: WordMeans | None = None) -> Encoder:
-    """The encoder with mentions of documents pooled, where they are wanted and it reads any, and with `learned`."""
-    within: Context = "document" if wanted and context == "document" else "sentence"
-    if isinstance(encoder, NamesEncoder):
-        return encoder.over(with_mentions(encoder.base, wanted, context, learned))
-    if isinstance(encoder, PooledEncoder):
-        if within == encoder.scope and learned is encoder.learned:
+    """Return the encoder with mentions of documents pooled, where they are wanted and it reads any, and with
+    `learned`."""
+    scope: Context = "document" if wanted and context == "document" else "sentence"
+    first, *others = extenders_of(encoder) or (None,)
+    if isinstance(first, PooledMentions):
+        if scope == first.scope and learned is first.learned:
             return encoder
-        twin = copy.copy(encoder)
-        twin.scope, twin.learned = within, learned
-        return twin
-    return encoder if within == "sentence" and learned is None else PooledEncoder(encoder, within, learned=learned)
+        pooled = copy.copy(first)
+        pooled.scope, pooled.learned = scope, learned
+        return extended(encoder, [pooled, *others])
+    if scope == "sentence" and learned is None:
+        return encoder
+    pooled = PooledMentions(base_encoder(encoder).streams, scope, learned=learned)
+    return extended(encoder, [pooled, *extenders_of(encoder)])
 
 
 def number_mentions(sentences: Iterable[Sentence], within: Context = "document") -> tuple[list[str], np.ndarray]:
@@ -220,22 +267,19 @@ WIDTH = 8 * blake2b.MAX_DIGEST_SIZE  # one bit of the hash is one dimension, +1 
 KEPT_WORDS = 1 << 14  # frequent words are spelled once
 
 
-class SpelledEncoder(ExtendedEncoder):
-    """The streams of `base`, and behind them that of the letters."""
+class Spelling(Extender):
+    """The stream of the letters."""
 
-    def __init__(self, base: Encoder) -> None:
-        within: Context = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
-        super().__init__(base, [Stream(SPELLING, 1, WIDTH)], within)
+    streams = (Stream(SPELLING, 1, WIDTH),)
 
-    @property
-    def streams_by_lm(self) -> list[list[int]]:
-        return [*self.base.streams_by_lm, [len(self.base.streams)]]
+    def __init__(self, dtype: np.dtype) -> None:
+        self._dtype = dtype
 
-    def identity(self) -> Identity | JoinedIdentity:
-        return self.base.identity().with_facts(**{SPELLING: "signs"})
+    def identity(self, base: Identity | JoinedIdentity) -> Identity | JoinedIdentity:
+        return base.with_facts(**{SPELLING: "signs"})
 
     def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
-        vectors = np.empty((sum(map(len, sentences)), 1, WIDTH), self.dtype)
+        vectors = np.empty((sum(map(len, sentences)), 1, WIDTH), self._dtype)
         words = (word for sentence in sentences for word in sentence.words)
         for row, word in enumerate(words):
             vectors[row, 0] = spell(word)
@@ -243,9 +287,9 @@ class SpelledEncoder(ExtendedEncoder):
 
 
 def with_spelling(encoder: Encoder, wanted: bool) -> Encoder:
-    """The encoder with the letters behind its other streams where they are wanted, else without them."""
-    plain = encoder.base if isinstance(encoder, SpelledEncoder) else encoder
-    return SpelledEncoder(plain) if wanted else plain
+    """Return the encoder with the letters behind its other streams where they are wanted, else without them."""
+    others = [extender for extender in extenders_of(encoder) if not isinstance(extender, Spelling)]
+    return extended(encoder, [*others, *([Spelling(encoder.dtype)] if wanted else [])])
 
 
 @lru_cache(KEPT_WORDS)
@@ -276,54 +320,59 @@ BY_LAYER = ("layers", "scales")
 """Facts that have a value for each layer; a memory is about the highest."""
 
 
-class MemoryEncoder(PooledEncoder):
-    """The encoder that a folder names, with the folder's memory.
+class FolderExtender(NamedTuple):
+    """A folder that extends the encoder that its `config` names.
 
-    Raises `FileNotFoundError` and `ValueError` if the folder or its encoder is missing, damaged or changed, and
-    `ValueError` for options that read other vectors than the folder has.
+    Attributes:
+        said: That the folder is of the encoder `{}`, how that was read, and how the folder is made again.
+        of: Makes the extender of an encoder; `ValueError` where its streams do not fit.
     """
 
-    def __init__(
-        self,
-        path: str,
-        reading: ReadingOptions,
-        *,
-        spec: str,
-        device: str | None = None,
-        tokenizer: Any = None,
-    ) -> None:
-        self._weights = weights_fingerprint(path, None)
-        known, config = load_means(Path(path))
-        said = "is a memory of {}", "{} read the text of this memory", "write the memory anew with boustro lab memory"
-        base = _open_base(path, config, reading, device, *said)
-        super().__init__(base, "sentence", known)
-        self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
+    folder: Artefact
+    config: Mapping[str, Any]
+    said: tuple[str, str, str]
+    of: Callable[[Encoder], Extender]
+
+    @property
+    def spec(self) -> str:
+        """That of the encoder."""
+        return self.config["encoder"]
+
+    @property
+    def what(self) -> str:
+        """What the folder is, for the error of an encoder that cannot be opened."""
+        return f"{self.folder} {self.said[0].format(self.spec)}"
+
+    def extend(self, base: Encoder, spec: str) -> Encoder:
+        """Return the encoder with the folder's streams; `ValueError` where it reads otherwise than it did for it."""
+        if other := sorted(_differing(reading_facts(base), self.config["reading"])):
+            how = f"{self.said[1].format(self.spec)} with other {', '.join(other)}"
+            raise ValueError(f"{self.folder}: {how}; read in the same way, or {self.said[2]}")
+        return ExtendedEncoder(base_encoder(base), [*extenders_of(base), self.of(base)], spec)
+
+
+def open_memory(folder: Artefact) -> FolderExtender:
+    """Open the memory of a folder; `FileNotFoundError` and `ValueError` where it is missing or damaged."""
+    known, config = load_means(folder)
+    weights = weights_fingerprint(folder, None)
+
+    def extender(base: Encoder) -> Extender:
         if [means.shape[1:] for means in known.means] != [(stream.width,) for stream in base.streams]:
-            raise ValueError(f"{path}: damaged (vectors of another width); write the memory folder again")
+            raise ValueError(f"{folder}: damaged (vectors of another width); write the memory folder again")
+        return PooledMentions(base.streams, "sentence", known, weights=weights)
 
-    def identity(self) -> Identity:
-        base = self.base.identity()
-        return Identity(
-            weights=self._weights,
-            vocabulary=[lm.vocabulary for lm in base.lms],
-            pooling=", ".join(lm.pooling for lm in base.lms),
-            rest={"mentions": self.scope, "case": "any", "base": base.to_dict()},
-        )
+    said = "is a memory of {}", "{} read the text of this memory", "write the memory anew with boustro lab memory"
+    return FolderExtender(folder, config, said, extender)
 
 
-def _open_base(
-    path: str, config: Mapping[str, Any], reading: ReadingOptions, device: str | None, what: str, how: str, anew: str
-) -> Encoder:
-    """The encoder that a folder's config names; `ValueError` where it reads otherwise than it did for the folder.
-
-    `what`, `how` and `anew` say what the folder is of the encoder `{}`, how that was read, and how it is made again.
-    """
-    with naming(f"{path} {what.format(config['encoder'])}"):
-        base = open_encoder(config["encoder"], reading, device=device)
-    if other := sorted(_differing(reading_facts(base), config["reading"])):
-        how = f"{how.format(config['encoder'])} with other {', '.join(other)}"
-        raise ValueError(f"{path}: {how}; read in the same way, or {anew}")
-    return base
+def _of_folder(weights: str, base: Identity | JoinedIdentity, facts: Mapping[str, Any]) -> Identity:
+    """The identity of an encoder with the streams of a folder, which has weights of its own."""
+    return Identity(
+        weights=weights,
+        vocabulary=[lm.vocabulary for lm in base.lms],
+        pooling=", ".join(lm.pooling for lm in base.lms),
+        rest={**facts, "base": base.to_dict()},
+    )
 
 
 def reading_facts(encoder: Encoder) -> Any:
@@ -348,12 +397,12 @@ def _differing(here: Any, there: Any) -> set[str]:
     return {name for a, b in pairs for name in a.keys() | b.keys() if a.get(name) != b.get(name)}
 
 
-def named_by_folder(path: str) -> list[str]:
-    """The spec of the encoder that the folder of a memory or of names names; empty for any other folder."""
-    if (kind := kind_of(path)) not in (MEMORY, NAMES):
+def named_by_folder(folder: Artefact) -> list[str]:
+    """Return the spec of the encoder that the folder of a memory or of names names; none of any other folder."""
+    if folder.kind not in (MEMORY, NAMES):
         return []
-    with read_folder(path, kind):
-        return [read_json(Path(path) / "config.json")["encoder"]]
+    with folder.opened(folder.kind):
+        return [folder.json("config.json")["encoder"]]
 
 
 NETWORK, NUM_PLACES = "names.safetensors", 3  # outside, begins, goes on
@@ -404,72 +453,49 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return np.maximum(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)), LOWEST)
 
 
-class NamesEncoder(ExtendedEncoder):
-    """The streams of the encoder that a folder names, and behind them that of names.
+class FoundNames(Extender):
+    """The stream of names, from the `num_read` streams that its network was trained on."""
 
-    Raises as `MemoryEncoder`.
-    """
+    def __init__(self, network: NamesNetwork, kinds: Sequence[str], num_read: int, dtype: np.dtype, weights: str):
+        self.network, self.kinds, self.num_read, self._dtype, self._weights = network, kinds, num_read, dtype, weights
+        self.streams = (Stream(NAMES, 1, network.width, tells=network.tells(kinds)),)
 
-    def __init__(
-        self,
-        path: str,
-        reading: ReadingOptions,
-        *,
-        spec: str,
-        device: str | None = None,
-        tokenizer: Any = None,
-    ) -> None:
-        self._weights = weights_fingerprint(path, None)
-        self.network, config = load_names(Path(path))
-        said = "has names of {}", "its network was trained on {}", "train it anew with boustro lab names"
-        base = _open_base(path, config, reading, device, *said)
-        within: Context = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
-        self.kinds = list[str](config["kinds"])
-        super().__init__(base, [Stream(NAMES, 1, self.network.width, tells=self.network.tells(self.kinds))], within)
-        self.spec, self.tokenizer = spec, getattr(base, "tokenizer", tokenizer)
-        self.num_read = len(base.streams)
-        if sum(stream.width for stream in base.streams) != len(self.network.mean):
-            raise ValueError(f"{path}: damaged (vectors of another width); write the names folder again")
-
-    def over(self, base: Encoder) -> Self:
-        twin = super().over(base)
-        twin.streams = (*base.streams, self.streams[-1])
-        twin.scope = base.scope if isinstance(base, ExtendedEncoder) else "sentence"
-        return twin
-
-    @property
-    def streams_by_lm(self) -> list[list[int]]:
-        return [*self.base.streams_by_lm, [len(self.base.streams)]]
-
-    def identity(self) -> Identity:
-        base = self.base.identity()
-        return Identity(
-            weights=self._weights,
-            vocabulary=[lm.vocabulary for lm in base.lms],
-            pooling=", ".join(lm.pooling for lm in base.lms),
-            rest={"base": base.to_dict()},
-        )
+    def identity(self, base: Identity | JoinedIdentity) -> Identity:
+        return _of_folder(self._weights, base, {})
 
     def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
         read = features.streams[: self.num_read]
-        values = np.empty((len(read[0]), 1, self.network.width), self.dtype)
+        values = np.empty((len(read[0]), 1, self.network.width), self._dtype)
         for first in range(0, len(values), KIND_BLOCK_WORDS):
             some = slice(first, first + KIND_BLOCK_WORDS)
             values[some, 0] = self.network.read(np.concatenate([stream[some, -1] for stream in read], 1))
         yield values
 
 
-def find_names(encoder: Encoder) -> NamesEncoder | None:
-    """The encoder with names that is inside another one, or is this one."""
-    while isinstance(encoder, ExtendedEncoder) and not isinstance(encoder, NamesEncoder):
-        encoder = encoder.base
-    return encoder if isinstance(encoder, NamesEncoder) else None
+def open_names(folder: Artefact) -> FolderExtender:
+    """Open the network of a folder; raises as `open_memory`."""
+    network, config = load_names(folder)
+    weights = weights_fingerprint(folder, None)
+
+    def extender(base: Encoder) -> Extender:
+        if sum(stream.width for stream in base.streams) != len(network.mean):
+            raise ValueError(f"{folder}: damaged (vectors of another width); write the names folder again")
+        return FoundNames(network, list[str](config["kinds"]), len(base.streams), base.dtype, weights)
+
+    said = "has names of {}", "its network was trained on {}", "train it anew with boustro lab names"
+    return FolderExtender(folder, config, said, extender)
 
 
-def load_names(path: Path) -> tuple[NamesNetwork, dict[str, Any]]:
-    """The network and `config.json` of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
-    with read_folder(path, NAMES, needs=(NETWORK, "config.json")):
-        config, arrays = read_json(path / "config.json"), read_arrays(path / NETWORK)
+def find_names(encoder: Encoder) -> FoundNames | None:
+    """Return what finds names among the extenders of an encoder."""
+    return next((extender for extender in extenders_of(encoder) if isinstance(extender, FoundNames)), None)
+
+
+def load_names(folder: Artefact) -> tuple[NamesNetwork, dict[str, Any]]:
+    """Return the network and the config of a folder; `FileNotFoundError` or `ValueError` where it is missing or
+    damaged."""
+    with folder.opened(NAMES, needs=(NETWORK, "config.json")):
+        config, arrays = folder.json("config.json"), read_arrays(folder / NETWORK, folder.read(NETWORK))
         network = NamesNetwork(
             **{name: array.astype(np.float32) for name, array in arrays.items()}, num_kinds=len(config["kinds"])
         )

@@ -9,7 +9,6 @@ The folder names the two LMs by their exact specs; it contains those that were t
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import open_encoder
 from boustro.encoders.transformer import StateEncoder
 from boustro.models.fusion import CLOZE, FUSION_KIND, READING, Fusion, Towers, load_fusion
-from boustro.store import fingerprint, kind_of
+from boustro.store import Artefact, fingerprint
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
 
@@ -38,7 +37,7 @@ class FusedEncoder(ConcatEncoder):
 
     def __init__(
         self,
-        path: str,
+        path: Artefact,
         reading: ReadingOptions,
         *,
         spec: str,
@@ -46,10 +45,10 @@ class FusedEncoder(ConcatEncoder):
         tokenizer: Any = None,
     ) -> None:
         self._weights = weights_fingerprint(path, None)
-        fusion, config = load_fusion(Path(path))
+        fusion, config = load_fusion(path)
         if reading.start_piece == AUTO:
             reading = replace(reading, start_piece=config["start_piece"])
-        specs = (str(Path(path) / side) if side in config["trained"] else config[side] for side in SIDES["both"])
+        specs = (str(path / side) if side in config["trained"] else config[side] for side in SIDES["both"])
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
             pair = open_encoder("+".join(specs), reading, device=device, whole=True)
         forward, backward = lms_of(pair)
@@ -114,11 +113,11 @@ class FusionEncoder(StateEncoder):
         return [torch.cat([self._fusion(forward, backward, given, nearest) for nearest in (CLOZE, READING)], -1)]
 
 
-def named_by_fusion(path: str) -> list[str]:
+def named_by_fusion(path: Artefact) -> list[str]:
     """The specs of the LMs that a fusion's folder names but does not contain; empty for any other folder."""
-    if kind_of(path) != FUSION_KIND:
+    if path.kind != FUSION_KIND:
         return []
-    config = load_fusion(Path(path))[1]
+    config = load_fusion(path)[1]
     return [config[side] for side in SIDES["both"] if side not in config["trained"]]
 
 

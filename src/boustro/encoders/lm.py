@@ -38,6 +38,7 @@ from boustro.encoders.transformer import PARAGRAPH, TransformerEncoder, padding_
 from boustro.models.blocks import parse_blocks, remove_mask
 from boustro.models.packed import refuse_cut
 from boustro.models.pretrained import architecture_kind, causal_class, describe_architecture, refuse_no_causal_lm
+from boustro.store import Artefact
 from boustro.text.start import frame_of, is_recorded, run_up_pieces, start_pieces
 from boustro.types import Direction
 
@@ -59,9 +60,11 @@ class LMEncoder(TransformerEncoder):
     default_pooling = "exit+before"
     own_type = "llama"
 
-    def __init__(self, path: str, reading: ReadingOptions, *, direction: Direction | None = None, **common: Any):
+    def __init__(
+        self, place: str | Artefact, reading: ReadingOptions, *, direction: Direction | None = None, **common: Any
+    ):
         self._direction = direction
-        super().__init__(path, reading, **common)
+        super().__init__(place, reading, **common)
 
     def _refuse_other_kind(self, path: str, config: Any) -> None:
         if architecture_kind(config) == "masked":
@@ -172,15 +175,17 @@ class UnmaskedEncoder(LMEncoder):
     run_up: Any = None  # it sees the text
     own_type = None  # the mask is removed from the model of transformers
 
-    def __init__(self, path: str, reading: ReadingOptions, *, blocks: str | None = None, **common: Any) -> None:
+    def __init__(
+        self, place: str | Artefact, reading: ReadingOptions, *, blocks: str | None = None, **common: Any
+    ) -> None:
         self._range = blocks
-        super().__init__(path, reading, **common)
+        super().__init__(place, reading, **common)
         first, last = self.blocks = parse_blocks(blocks, self.num_layers, self.spec)
         try:
             remove_mask(self.model, first, min(last, self.num_blocks), self.device)
         except ValueError as error:
             raise ValueError(
-                f"{path}: {error}; use it as it is ({path}), repeat the text (repeated:{path}), or pair it with a "
+                f"{place}: {error}; use it as it is ({place}), repeat the text (repeated:{place}), or pair it with a "
                 "backward LM"
             ) from error
 
@@ -200,14 +205,14 @@ class RepeatedEncoder(LMEncoder):
     """Raises `ValueError` for a wrong number of copies, and for more than fit into the model's window."""
 
     def __init__(
-        self, path: str, reading: ReadingOptions, *, copies: str = "2", between: str = "\n", **common: Any
+        self, place: str | Artefact, reading: ReadingOptions, *, copies: str = "2", between: str = "\n", **common: Any
     ) -> None:
         if not copies.isdecimal() or int(copies) < 1:
-            name = common.get("spec") or path
+            name = common.get("spec") or place
             raise ValueError(f"{name}: the number of copies is a whole number such as 2 or 3, not {copies!r}")
         self._copies, self._separator = int(copies), between
         self.sees_both_sides = self._copies > 1
-        super().__init__(path, reading, **common)
+        super().__init__(place, reading, **common)
 
     def _frame(self, config: Any, reading: ReadingOptions) -> tuple[list[int], list[int]]:
         given = self.tokenizer(self._separator, add_special_tokens=False)["input_ids"] if self._separator else []

@@ -8,7 +8,7 @@ and inode in the folder of the feature cache.
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from boustro.encoders.cache import remembered
 from boustro.errors import reason
 from boustro.names import ADAPTATION, CHANNELS_FILE, ELMO, FUSION, MEMORY, NAMES, TABLE, is_path, source
-from boustro.store import EDITABLE, MANIFEST, fingerprint, hash_file, kind_of, open_folder
+from boustro.store import EDITABLE, MANIFEST, Artefact, Place, fingerprint, hash_file
 from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
 
@@ -48,88 +48,87 @@ def naming(folder: str) -> Iterator[None]:
         raise type(error)(f"{folder}: {error}") from error
 
 
-def load_config(name_or_path: str, revision: str | None):
-    """The model's config. Raises `FileNotFoundError` if there is no model, `ValueError` if its folder is incomplete."""
-    path = Path(name_or_path)
-    if path.is_dir() and (path / MANIFEST).is_file():
-        open_folder(path, "model")
+def load_config(place: Place, revision: str | None):
+    """Return the model's config. Raises `FileNotFoundError` if there is no model, `ValueError` if its folder is
+    incomplete."""
+    artefact = Artefact.of(place)
+    path = artefact.path
+    if path.is_dir() and artefact.is_written:
+        artefact.check("model")
     elif (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
         raise ValueError(f"{path} is an adapter without its LM; merge it into the LM with peft's merge_and_unload")
     elif path.is_dir() and not (path / "config.json").is_file():
         raise ValueError(f"{path}: no config.json, so this is not a model folder, or an incomplete one")
     from transformers import AutoConfig
 
-    folder, file = source(name_or_path)
+    folder, file = source(artefact)
     try:
         return AutoConfig.from_pretrained(folder, revision=revision, **file)
     except ImportError:
         raise
     except Exception as error:  # a damaged config makes transformers raise anything
         if not path.exists() and (near := similar_name(path)):
-            raise FileNotFoundError(f"{name_or_path}: no such folder or model; did you mean {near!r}?") from error
-        why = "there is no such folder" if is_path(name_or_path) and not path.exists() else reason(error)
-        raise FileNotFoundError(f"{name_or_path}: no model could be loaded from this path or name: {why}") from error
+            raise FileNotFoundError(f"{artefact}: no such folder or model; did you mean {near!r}?") from error
+        why = "there is no such folder" if is_path(artefact.name) and not path.exists() else reason(error)
+        raise FileNotFoundError(f"{artefact}: no model could be loaded from this path or name: {why}") from error
 
 
-def check_config(name_or_path: str, revision: str | None) -> None:
+def check_config(artefact: Artefact, revision: str | None) -> None:
     """Raise what `load_config` would; for a folder of ours without transformers, whose import takes seconds."""
-    path = Path(name_or_path)
-    if not (path / MANIFEST).is_file() or "config.json" not in open_folder(path, "model")["files"]:
-        load_config(name_or_path, revision)
+    if not artefact.is_written or "config.json" not in artefact.check("model")["files"]:
+        load_config(artefact, revision)
 
 
-def find_file(place: str, name: str, revision: str | None) -> Path | None:
-    """A file of a folder or of a model of the Hub; `FileNotFoundError` where the Hub has no such model."""
-    if Path(place).is_dir():
-        path = Path(place) / name
+def find_file(place: Artefact, name: str, revision: str | None) -> Path | None:
+    """Return the path of a file of a folder or of a model of the Hub; `FileNotFoundError` where the Hub has no such
+    model."""
+    if place.path.is_dir():
+        path = place / name
         return path if path.is_file() else None
     from transformers.utils.hub import cached_file
 
     try:
-        found = cached_file(place, name, revision=revision, _raise_exceptions_for_missing_entries=False)
+        found = cached_file(str(place), name, revision=revision, _raise_exceptions_for_missing_entries=False)
     except OSError as error:
         raise FileNotFoundError(f"{place}: no model could be loaded from this path or name: {reason(error)}") from error
     return None if found is None else Path(found)
 
 
-def load_tokenizer_of(name_or_path: str, revision: str | None, fallback: Any) -> Any:
-    """The model's tokenizer, or `fallback` if it has none."""
+def load_tokenizer_of(place: Place, revision: str | None, fallback: Any) -> Any:
+    """Return the model's tokenizer, or `fallback` if it has none."""
     try:
-        return load_tokenizer(name_or_path, revision, to_read=True)
+        return load_tokenizer(place, revision, to_read=True)
     except FileNotFoundError:
         if fallback is None:
             raise
         return fallback
 
 
-def exact_revision(name_or_path: str, revision: str | None) -> str | None:
-    """The commit of a model in the Hub's cache, which transformers does not report; None for a folder."""
-    if Path(name_or_path).exists():
+def exact_revision(place: Place, revision: str | None) -> str | None:
+    """Return the commit of a model in the Hub's cache, which transformers does not report; None for a folder."""
+    if Path(place).exists():
         return None
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(name_or_path, "config.json", revision=revision)
+    config = try_to_load_from_cache(str(place), "config.json", revision=revision)
     return Path(config).parent.name if isinstance(config, str) else revision
 
 
-def weights_fingerprint(name_or_path: str, revision: str | None, hashes: dict[str, str] | None = None) -> str:
-    """name@commit of a model of the Hub, else a hash over the file, or over the files of the folder; those that
-    `hashes` lacks are added to it."""
-    path = Path(name_or_path)
-    if path.is_file():
-        return _hash(path)
-    if not path.is_dir():
-        return f"{name_or_path}@{revision}"
-    hashes, names = {} if hashes is None else hashes, _deciding(path)
-    hashes |= {name: _hash(path / name) for name in names if name not in hashes}
-    return _fingerprint({name: hashes[name] for name in names})
+def weights_fingerprint(place: Place, revision: str | None) -> str:
+    """Return name@commit of a model of the Hub, else a hash over the file, or over the files of the folder."""
+    artefact = Artefact.of(place)
+    if artefact.path.is_file():
+        return _hash(artefact.path)
+    if not artefact.path.is_dir():
+        return f"{artefact}@{revision}"
+    return _fingerprint(artefact, _deciding(artefact))
 
 
 def tokenizer_fingerprint(tokenizer: Any) -> str | None:
     """Of the folder that a tokenizer was loaded from; None for one of the Hub, which its commit identifies."""
-    path = Path(str(tokenizer.name_or_path or ""))
-    files = [name for name in _deciding(path) if "token" in name or name.startswith(("vocab", "merges", "spiece"))]
-    return _fingerprint({name: _hash(path / name) for name in files}) if files else None
+    folder = getattr(tokenizer, "artefact", None) or Artefact(str(tokenizer.name_or_path or ""))
+    names = [name for name in _deciding(folder) if "token" in name or name.startswith(("vocab", "merges", "spiece"))]
+    return _fingerprint(folder, names) if names else None
 
 
 def vocabulary_fingerprint(tokenizer: Any) -> str:
@@ -138,18 +137,19 @@ def vocabulary_fingerprint(tokenizer: Any) -> str:
     return remembered(HASHES_FILE, f"vocabulary|{files}|{len(tokenizer)}", make) if files else make()
 
 
-def _deciding(path: Path) -> list[str]:
+def _deciding(folder: Artefact) -> list[str]:
     """Names of the files that decide the numbers; those in the manifest, if there is one."""
-    if (path / MANIFEST).is_file():
-        kind = kind_of(path)
+    if folder.is_written:
+        kind = folder.kind
         expected = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE) else "model"
-        return [name for name in open_folder(path, expected)["files"] if Path(name).name not in IGNORED]
-    paths = (p for p in sorted(path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
+        return [name for name in folder.check(expected)["files"] if Path(name).name not in IGNORED]
+    paths = (p for p in sorted(folder.path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
     return [p.name for p in paths if p.is_file() and p.name not in IGNORED]
 
 
-def _fingerprint(hashes: dict[str, str]) -> str:
+def _fingerprint(folder: Artefact, names: Iterable[str]) -> str:
     """Of files by their names, a tokenizer of the package as it was with white space."""
+    hashes = {name: folder.sha256(name, _hash) for name in names}
     return fingerprint({name: SPACED.get(own, own) for name, own in hashes.items()})
 
 

@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.adapted import load_causal
-from boustro.encoders.base import ConcatEncoder, Encoder, Identity
-from boustro.encoders.extended import ExtendedEncoder
+from boustro.encoders.base import Encoder, Identity
 from boustro.encoders.lm import LMEncoder
 from boustro.encoders.options import ReadingOptions
+from boustro.store import Artefact
 from boustro.text.detokenise import SpelledPieces
 from boustro.types import Sentence
 
@@ -59,14 +59,14 @@ class OutsideLM(LMEncoder):
         )
 
 
-def load_outside(path: str, reading: ReadingOptions, **common: Any) -> LMEncoder:
+def load_outside(path: Artefact, reading: ReadingOptions, **common: Any) -> LMEncoder:
     """A causal LM, without its weights where it is not adapted and reads forward."""
     return load_causal(path, reading, plain=OutsideLM, **common)
 
 
 def forward_lm(encoder: Encoder) -> LMEncoder:
     """The causal LM of an encoder that reads forward; `ValueError` where there is none."""
-    parts = encoder.parts if isinstance(encoder, (ExtendedEncoder, ConcatEncoder)) else [encoder]
+    parts = getattr(encoder, "parts", [encoder])
     kinds = (LMEncoder, OutsideLM)
     lms = [part for part in parts if isinstance(part, kinds) and type(part) in kinds and not part.backward]
     if not lms:
@@ -76,12 +76,8 @@ def forward_lm(encoder: Encoder) -> LMEncoder:
 
 def over_forward(encoder: Encoder, vectors: np.ndarray) -> Encoder:
     """The encoder with `vectors` (W, L, K·D), of W words that are read in order, in the place of `forward_lm`'s."""
-    if isinstance(encoder, ExtendedEncoder):
-        return encoder.over(over_forward(encoder.base, vectors))
     lm = forward_lm(encoder)
-    if isinstance(encoder, ConcatEncoder):
-        return encoder.over([GivenVectors(lm, vectors) if part is lm else part for part in encoder.parts])
-    return GivenVectors(lm, vectors)
+    return encoder.over(lambda part: GivenVectors(lm, vectors) if part is lm else part)
 
 
 class GivenVectors(Encoder):

@@ -49,7 +49,7 @@ from boustro.models.placing import load_placed
 from boustro.models.pretrained import architecture_kind, describe_architecture, first_position
 from boustro.models.products import INT8
 from boustro.names import MODULES
-from boustro.store import fingerprint, hash_file, read_json
+from boustro.store import Artefact, fingerprint, hash_file, read_json
 from boustro.text.alignment import guess_spaces
 from boustro.text.tokenizers import UNLIKE_CUT, lower, unlike_cut
 from boustro.text.words import join_words
@@ -90,9 +90,9 @@ class SentenceFolder:
         layers: The kind, the config and the path of each module behind the pooling.
     """
 
-    place: str
+    place: Artefact
     revision: str | None
-    body: str
+    body: Artefact
     poolings: tuple[str, ...]
     pools_prompt: bool
     prompt: str
@@ -104,19 +104,17 @@ class SentenceFolder:
         """A file of the folder, which the Hub is asked for."""
         return find_file(self.place, name, self.revision)
 
-    def fingerprint(self, hashes: dict[str, str] | None = None) -> str:
-        """Of the weights of its Transformer and of its layers; name@commit of a model of the Hub. `hashes` has those of
-        files of the Transformer that are known, and is given the others."""
-        apart, hashes = self.body != self.place, {} if hashes is None else hashes
-        weights = weights_fingerprint(self.place, exact_revision(self.place, self.revision), {} if apart else hashes)
-        if not Path(self.place).is_dir():
+    def fingerprint(self) -> str:
+        """Of the weights of its Transformer and of its layers; name@commit of a model of the Hub."""
+        weights = weights_fingerprint(self.place, exact_revision(self.place, self.revision))
+        if not self.place.path.is_dir():
             return weights
         files = [self.file(f"{path}/{MODULE_WEIGHTS}") for _, _, path in self.layers]
-        body = [weights_fingerprint(self.body, None, hashes)] if apart else []
+        body = [weights_fingerprint(self.body, None)] if self.body is not self.place else []
         return fingerprint(weights, body, [file and hash_file(file) for file in files])
 
 
-def read_modules(place: str, revision: str | None = None) -> SentenceFolder:
+def read_modules(place: Artefact, revision: str | None = None) -> SentenceFolder:
     """The modules of a folder; `ValueError`, with the module, for what is not read as it was made."""
     listed = find_file(place, MODULES, revision)
     if listed is None:
@@ -124,11 +122,14 @@ def read_modules(place: str, revision: str | None = None) -> SentenceFolder:
             f"{place}: no {MODULES}, so this is no folder of sentence-transformers; name it without sentences:"
         )
 
-    def config_of(*names: str) -> dict[str, Any]:
-        found = next((file for name in names if (file := find_file(place, name, revision))), None)
-        return {} if found is None else _object(read_json(found), found)
+    def settings(file: Path, name: str) -> Any:
+        return place.json(name) if place.path.is_dir() else read_json(file)
 
-    modules = read_json(listed)
+    def config_of(*names: str) -> dict[str, Any]:
+        found = next(((file, name) for name in names if (file := find_file(place, name, revision))), None)
+        return {} if found is None else _object(settings(*found), found[0])
+
+    modules = settings(listed, MODULES)
     known = isinstance(modules, list) and all(isinstance(m, dict) and isinstance(m.get("type"), str) for m in modules)
     if not known:
         raise ValueError(f"{listed}: expected a list of modules, each with its type")
@@ -177,7 +178,7 @@ def read_modules(place: str, revision: str | None = None) -> SentenceFolder:
     )
 
 
-def fingerprint_of(place: str, revision: str | None) -> str:
+def fingerprint_of(place: Artefact, revision: str | None) -> str:
     """Return `SentenceFolder.fingerprint` of a place; raises as `read_modules`."""
     return read_modules(place, revision).fingerprint()
 
@@ -188,9 +189,9 @@ def _object(value: Any, path: Path) -> dict[str, Any]:
     return value
 
 
-def _body(place: str, path: str) -> str:
-    if not path or Path(place).is_dir():
-        return str(Path(place) / path) if path else place
+def _body(place: Artefact, path: str) -> Artefact:
+    if not path or place.path.is_dir():
+        return Artefact(place / path) if path else place
     raise ValueError(
         f"{place}: its Transformer is in the folder {path}, which the Hub is not asked for; download it all, and name "
         "the copy"
@@ -314,7 +315,7 @@ class TextVectors(Encoder):
         self.folder, self.spec = folder, spec
         self.device, found = find_device(device), words.found if words else found
         config = words.config if words else found.config or load_config(folder.body, folder.revision)
-        self._weights = folder.fingerprint(found.hashes)  # now: the files may change later
+        self._weights = folder.fingerprint()  # now: the files may change later
         self._compute = compute_type(self.device, reading, self._weights, found.has_channels)
         self._channels = found.channel_facts(self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
@@ -425,7 +426,7 @@ def _load(
 
     make = AutoModelForTextEncoding if config.model_type in ENCODERS else AutoModel
     how: dict[str, Any] = {"config": config, "revision": folder.revision, "quantise": reading.quantise}
-    return load_placed(make, folder.body, device, dtype=dtype, spread=spread, **how)
+    return load_placed(make, str(folder.body), device, dtype=dtype, spread=spread, **how)
 
 
 class WordsAndText(ConcatEncoder):
@@ -445,17 +446,17 @@ class WordsAndText(ConcatEncoder):
         return replace(own, weights=vector.weights).with_facts(text=vector.to_dict())
 
 
-def _as_recorded(folder: SentenceFolder, hashes: dict[str, str], reading: ReadingOptions) -> ReadingOptions:
+def _as_recorded(folder: SentenceFolder, reading: ReadingOptions) -> ReadingOptions:
     """The options for the Transformer alone, whose weights have another fingerprint than the folder."""
     recorded = reading.computed if isinstance(reading, RecordedReading) else {}
-    if not recorded or (computed := recorded.get(folder.fingerprint(hashes))) is None:
+    if not recorded or (computed := recorded.get(folder.fingerprint())) is None:
         return reading
-    body = weights_fingerprint(folder.body, exact_revision(folder.body, folder.revision), hashes)
+    body = weights_fingerprint(folder.body, exact_revision(folder.body, folder.revision))
     return RecordedReading.of(reading, {**recorded, body: computed})
 
 
 def open_sentences(
-    path: str,
+    path: Artefact,
     reading: ReadingOptions,
     *,
     spec: str,
@@ -482,7 +483,7 @@ def open_sentences(
     make = MaskedEncoder if kind == "masked" else LMEncoder
     how: dict[str, Any] = {"device": device, "tokenizer": tokenizer, "revision": revision, "found": found}
     how["whole"] = whole or (reads == "both" and own.config is None)
-    words = make(folder.body, _as_recorded(folder, found.hashes, reading), spec=spec, **how)
+    words = make(folder.body, _as_recorded(folder, reading), spec=spec, **how)
     if reads == "words":
         return words
     return WordsAndText(words, TextVectors(folder, own, reading, spec, device, words), spec)

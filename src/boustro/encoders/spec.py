@@ -29,49 +29,50 @@ The order is kind, number or range, path or name, revision: `unmasked:3-4:gpt2@6
     Spec.parse("gpt2+backward:a/lm@v1").parts[1]      SpecPart("backward:a/lm@v1", "backward:", "a/lm", "v1")
 """
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from boustro.choose import lazy, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder, default_cache
-from boustro.encoders.loading import check_config, weights_fingerprint
+from boustro.encoders.loading import check_config, naming, weights_fingerprint
 from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Reads, Spacing
 from boustro.errors import require_torch
 from boustro.names import (
     ADAPTATION,
     ELMO,
-    EXTENDED,
     FUSION,
-    JOINED,
     LANGUAGES,
     MEMORY,
     MODULES,
     NAMES,
+    PACKAGE,
     SENTENCES,
-    SHIPPED,
     TABLE,
     expand_home,
-    joined_lms,
-    locate_extended,
     locate_model,
+    place_of,
 )
 from boustro.options import OptionError, check_options
-from boustro.store import kind_of
+from boustro.store import Artefact
 from boustro.text.start import AUTO
+
+if TYPE_CHECKING:
+    from boustro.encoders.extended import FolderExtender
 
 
 class Kind(NamedTuple):
     """How one kind of spec becomes an encoder."""
 
-    make: Callable[..., Encoder]
-    """Called with the path, the `ReadingOptions`, `spec`, `device`, `tokenizer` and the options below; what reads is
-    imported by the call."""
+    make: Callable[..., Any]
+    """Called with the folder, the `ReadingOptions`, `spec`, `device`, `tokenizer` and the options below; what reads is
+    imported by the call. Of a kind that `extends`, called with the folder alone."""
     options: tuple[str, ...]
     """The options of `load_encoder` that not every kind has."""
     number: str = ""
@@ -80,29 +81,33 @@ class Kind(NamedTuple):
     """The same as `make` where the states of an LM will be given, so that its weights are not loaded."""
     unread: tuple[str, ...] = ()
     """The `ReadingOptions` that change nothing."""
-    decided_by: Callable[[str, str | None], str] = weights_fingerprint
-    """From the path and the revision the fingerprint of what decides the numbers."""
+    decided_by: Callable[[Artefact, str | None], str] = weights_fingerprint
+    """From the folder and the revision the fingerprint of what decides the numbers."""
     elsewhere: Callable[[str], str] | None = None
     """For a kind whose models are not files: from a path, such as an address, the fingerprint of the weights behind it;
     `ValueError` where there are none."""
+    adapted: Callable[..., Encoder] | None = None
+    """In place of `make` for a folder with an adapter of an LM."""
+    extends: bool = False
+    """Whether `make` gives what extends the encoder that the folder names (`extended.FolderExtender`)."""
 
 
 LM = "boustro.encoders.lm"
 
 
-def _load_lm(path: str, *read: Any, **given: Any) -> Encoder:
-    loaded = "boustro.encoders.adapted:load_causal" if _kind_of_folder(path) == ADAPTATION else f"{LM}:LMEncoder"
-    return lazy(loaded)(path, *read, **given)
-
-
-def _kind_of_folder(path: str) -> str | None:
-    """Return the kind of `kind_of`; a folder of peft is an adaptation too."""
-    return kind_of(path) or (ADAPTATION if (Path(path) / "adapter_config.json").is_file() else None)
+def _kind_of_folder(folder: Artefact) -> str | None:
+    """Return the kind of a folder; one of peft is an adaptation too."""
+    return folder.kind or (ADAPTATION if (folder / "adapter_config.json").is_file() else None)
 
 
 CAUSAL = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
-    "lm": Kind(_load_lm, CAUSAL, given=lazy("boustro.encoders.outside:load_outside")),
+    "lm": Kind(
+        lazy(f"{LM}:LMEncoder"),
+        CAUSAL,
+        given=lazy("boustro.encoders.outside:load_outside"),
+        adapted=lazy("boustro.encoders.adapted:load_causal"),
+    ),
     "masked": Kind(lazy(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
     "backward": Kind(lazy(f"{LM}:LMEncoder", direction="backward"), CAUSAL),
     "unmasked": Kind(lazy("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
@@ -114,8 +119,8 @@ KINDS: dict[str, Kind] = {
         unread=("start_piece", "prefix"),
         decided_by=lazy("boustro.encoders.sentences:fingerprint_of"),
     ),
-    MEMORY: Kind(lazy("boustro.encoders.extended:MemoryEncoder"), ("start_piece",)),
-    NAMES: Kind(lazy("boustro.encoders.extended:NamesEncoder"), ("start_piece",)),
+    MEMORY: Kind(lazy("boustro.encoders.extended:open_memory"), ("start_piece",), extends=True),
+    NAMES: Kind(lazy("boustro.encoders.extended:open_names"), ("start_piece",), extends=True),
     TABLE: Kind(
         lazy("boustro.encoders.word_table:open_table"),
         (),
@@ -158,15 +163,15 @@ class SpecPart:
         if not at or _exists(_split_kind(name)[1]):
             bare, revision = name, ""
         prefix, path = _split_kind(bare)
-        if revision and (path in {*SHIPPED, *JOINED, *EXTENDED} or _exists(path)):
+        if revision and (path in PACKAGE or _exists(path)):
             raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
         kind = prefix.partition(":")[0]
         if kind and kind not in KINDS:
             near = nearest(kind, KINDS)
             hint = f"; did you mean {near}:{path}?" if near else ""
             raise ValueError(f"unknown kind {kind!r} in {bare!r}: known are {', '.join(KINDS)}, or none at all{hint}")
-        if path in JOINED:
-            lms = " or ".join(prefix + lm for lm in joined_lms(path))
+        if path in PACKAGE and (spec := PACKAGE[path].spec):
+            lms = " or ".join(prefix + lm for lm in spec.split("+"))
             raise ValueError(f"{bare!r}: {path} is several models side by side; name one LM: {lms}")
         return cls(name, prefix, path, revision or None)
 
@@ -183,30 +188,29 @@ class SpecPart:
         return {self.kind.number: number} if number else {}
 
     @property
-    def place(self) -> str:
-        """Where the model is: a path, or a name on the Hub. Raises as `names.locate_model` and
+    def place(self) -> Artefact:
+        """Return the folder of the model, or its name on the Hub. Raises as `names.locate_model` and
         `multilingual.open_package`."""
         if self.kind.elsewhere:
-            return self.path
+            return Artefact(self.path)
         if self.path == LANGUAGES:
-            return lazy("boustro.encoders.multilingual:open_package")()
-        is_extended = self.kind in (KINDS[MEMORY], KINDS[NAMES], KINDS[TABLE]) or (
-            self.kind is KINDS[SENTENCES] and self.path in EXTENDED
-        )
-        return locate_extended(self.path) if is_extended else locate_model(self.path)
+            return Artefact(lazy("boustro.encoders.multilingual:open_package")())
+        is_sentences = self.kind is KINDS[SENTENCES] and self.path in PACKAGE
+        return (place_of if self.kind.extends or self.kind is KINDS[TABLE] or is_sentences else locate_model)(self.path)
 
     def fingerprint(self) -> list[Any]:
         """The kind, and the fingerprints of the weights and of the LMs that the folder names."""
         if self.kind.elsewhere:
-            return [self.prefix.rstrip(":"), self.kind.elsewhere(self.place), []]
-        weights = self.kind.decided_by(self.place, self.revision)
-        return [self.prefix.rstrip(":"), weights, [Spec.parse(other).fingerprint() for other in _named_by(self.place)]]
+            return [self.prefix.rstrip(":"), self.kind.elsewhere(self.path), []]
+        place = self.place
+        weights = self.kind.decided_by(place, self.revision)
+        return [self.prefix.rstrip(":"), weights, [Spec.parse(other).fingerprint() for other in _named_by(place)]]
 
     def exact(self, weights: str) -> str:
         """The part with nothing left open, by the fingerprint of the weights that were loaded."""
-        if self.path in EXTENDED:
+        if self.path in PACKAGE and PACKAGE[self.path].kind:
             return self.path
-        if self.kind.elsewhere or self.path in SHIPPED:
+        if self.kind.elsewhere or self.path in PACKAGE:
             return self.name
         if _exists(self.path):
             return self.prefix + str(Path(expand_home(self.path)).resolve())
@@ -224,10 +228,10 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> "Spec":
         """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `SpecPart.parse`."""
-        if text not in {*JOINED, *EXTENDED} and Path(text).exists():
+        known = PACKAGE.get(text)
+        if Path(text).exists() and not (known and (known.kind or known.spec)):
             return cls(text, (SpecPart.parse(text),))
-        names = [name for part in text.split("+") for name in JOINED.get(part, part).split("+")]
-        names = [f"{EXTENDED[name][0]}:{name}" if name in EXTENDED else name for name in names]
+        names = [name for part in text.split("+") for name in _in_full(part).split("+")]
         if not all(name.strip() for name in names):
             raise ValueError(f"{text!r} has an empty part; write for example gpt2+./backward")
         return cls(text, tuple(map(SpecPart.parse, names)))
@@ -246,7 +250,7 @@ class Spec:
     @property
     def reads_as_made(self) -> bool:
         """Whether a part refuses to be read otherwise than it was when it was made: a memory, and names."""
-        return any(part.kind in (KINDS[MEMORY], KINDS[NAMES]) for part in self.parts)
+        return any(part.kind.extends for part in self.parts)
 
     def refuse_unread(self, reading: ReadingOptions) -> None:
         """`OptionError` where there are options that are not the default and that no part reads."""
@@ -269,11 +273,11 @@ class Spec:
         for part in self.parts:
             place = part.place
             if part.kind.elsewhere:
-                part.kind.elsewhere(place)
+                part.kind.elsewhere(part.path)
             elif part.kind is KINDS[SENTENCES]:
                 modules = lazy("boustro.encoders.sentences:read_modules")(place, part.revision)
                 check_config(modules.body, part.revision)
-            elif not _named_by(place) and kind_of(place) not in (ELMO, TABLE):
+            elif not _named_by(place) and place.kind not in (ELMO, TABLE):
                 check_config(place, part.revision)
 
     def fingerprint(self) -> list[Any]:
@@ -286,7 +290,7 @@ class Spec:
         A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
         path.
         """
-        if self.text in JOINED:
+        if self.text in PACKAGE and PACKAGE[self.text].spec:
             return self.text
         return "+".join(part.exact(lm.weights) for part, lm in zip(self.parts, identity.lms, strict=True))
 
@@ -302,16 +306,22 @@ def _split_kind(bare: str) -> tuple[str, str]:
     return bare[:cut], bare[cut:]
 
 
-def locate(name: str) -> tuple[str, str | None]:
-    """The path or name of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
+def _in_full(part: str) -> str:
+    """Return a name of the package with its kind, or what it stands for; any other part as it is."""
+    known = PACKAGE.get(part)
+    return part if known is None or known.is_lm else known.spec or f"{known.kind}:{part}"
+
+
+def locate(name: str) -> tuple[Artefact, str | None]:
+    """Return the place of the one LM that a spec names, and its revision: `"gpt2@607a30d"` → `("gpt2", "607a30d")`."""
     part = SpecPart.parse(name)
     return part.place, part.revision
 
 
-def _named_by(path: str) -> list[str]:
-    """The specs that a folder of an adaptation, a fusion, a memory or names names; none for anything else."""
-    kind = _kind_of_folder(path)
-    return NAMED_BY[kind](path) if kind in NAMED_BY else []
+def _named_by(folder: Artefact) -> list[str]:
+    """Return the specs that a folder of an adaptation, a fusion, a memory or names names; none for anything else."""
+    kind = _kind_of_folder(folder)
+    return NAMED_BY[kind](folder) if kind in NAMED_BY else []
 
 
 def _exists(path: str) -> bool:
@@ -387,6 +397,60 @@ def load_encoder(
     return open_encoder(spec, reading, device=device, cache=cache, revision=revision, **options)
 
 
+class Step(NamedTuple):
+    """One thing that is opened for an encoder: a part, or a folder that extends the parts before it.
+
+    Attributes:
+        part: As the spec has it.
+        place: Its folder.
+        options: Those of its kind.
+        before: How many encoders stand before it side by side.
+        within: The folders that name the encoder which it is a part of, the innermost first.
+        extender: What the folder extends by; `None` of a part.
+        inner: Of an extender, the spec of what it extends.
+    """
+
+    part: SpecPart
+    place: Artefact
+    options: dict[str, Any]
+    before: int
+    within: "tuple[FolderExtender, ...]"
+    extender: "FolderExtender | None" = None
+    inner: "Spec | None" = None
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """A block whose errors name the folders that the encoder is a part of."""
+        with contextlib.ExitStack() as stack:
+            for folder in reversed(self.within):
+                stack.enter_context(naming(folder.what))
+            yield
+
+
+def _steps(
+    named: Spec, reading: ReadingOptions, given: Mapping[str, Any], within: "tuple[FolderExtender, ...]" = ()
+) -> Iterator[Step]:
+    """What is opened for an encoder, in order: its parts, and each folder that extends some behind those."""
+    named.refuse_unread(reading)
+    read_by_none = given.keys() - {option for part in named.parts for option in part.kind.options}
+    for number, part in enumerate(named.parts):
+        own = {"revision": part.revision} if part.revision else {}
+        if unknown := (own.keys() - {*part.kind.options}) | read_by_none:
+            raise ValueError(f"{part.name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
+        place = part.place
+        if not part.kind.extends:
+            options = {name: value for name, value in {**given, **own}.items() if name in part.kind.options}
+            options.pop("start_piece", None)  # it is in `reading`
+            yield Step(part, place, options, number, within)
+            continue
+        extender = part.kind.make(place)
+        with naming(extender.what):
+            inner = Spec.parse(extender.spec)
+            read = {name: value for name, value in given.items() if name == "start_piece"}
+            yield from _steps(inner, reading, read, (extender, *within))
+        yield Step(part, place, {}, number, within, extender, inner)
+
+
 def open_encoder(
     spec: str,
     reading: ReadingOptions,
@@ -400,41 +464,43 @@ def open_encoder(
 ) -> Encoder:
     """Open an encoder as `load_encoder` does; with `given_states`, the weights of a causal LM are not loaded, because
     its states will be given (`encoders.outside`). Of a folder of sentence-transformers is read what a task `reads`."""
-    named = Spec.parse(spec)
-    named.refuse_unread(reading)
     asked = None if reading.start_piece == AUTO else reading.start_piece
     given = {**options, "revision": revision, "start_piece": asked}
     given = {option: value for option, value in given.items() if value is not None}
-    read_by_none = given.keys() - {option for part in named.parts for option in part.kind.options}
-    parts: list[Encoder] = []
-    for part in named.parts:
-        own = {"revision": part.revision} if part.revision else {}
-        if unknown := (own.keys() - {*part.kind.options}) | read_by_none:
-            raise ValueError(f"{part.name}: this kind of encoder has no option {', '.join(sorted(unknown))}")
-        chosen = {option: value for option, value in (given | own).items() if option in part.kind.options}
-        chosen.pop("start_piece", None)  # it is in `reading`
-        tokenizer = parts[0].tokenizer if parts else None
-        make = part.kind.given if given_states and part.kind.given else part.kind.make
-        named_so: dict[str, Any] = {"spec": part.name, "device": device, "tokenizer": tokenizer}
-        if "reads" in part.kind.options:
-            named_so["reads"] = reads
-        parts.append(make(part.place, reading, **named_so, **part.number, **chosen))
-    if len(parts) > 1:
-        from boustro.encoders.lm import LMEncoder
-
-        causal = [part for part in parts if isinstance(part, LMEncoder)]
-        check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
-    encoder = parts[0] if len(parts) == 1 else ConcatEncoder(parts, spec)
+    opened: list[Encoder] = []
+    for step in _steps(Spec.parse(spec), reading, given):
+        part, kind = step.part, step.part.kind
+        with step.naming():
+            if step.extender and step.inner:
+                first = len(opened) - len(step.inner.parts)
+                with naming(step.extender.what):
+                    base = _side_by_side(opened[first:], step.inner.text)
+                opened[first:] = [step.extender.extend(base, part.name)]
+                continue
+            make = kind.adapted if kind.adapted and _kind_of_folder(step.place) == ADAPTATION else kind.make
+            how: dict[str, Any] = {"spec": part.name, "device": device, **part.number, **step.options}
+            how["tokenizer"] = opened[-step.before].tokenizer if step.before else None
+            if "reads" in kind.options:
+                how["reads"] = "words" if step.within else reads
+            if given_states and kind.given and not step.within:
+                make = kind.given
+            opened.append(make(step.place, reading, **how))
+    encoder = _side_by_side(opened, spec)
     return with_cache(encoder, cache) if cache else encoder
 
 
-def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
-    """A loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM of a pair on its own."""
-    from boustro.encoders.extended import ExtendedEncoder
+def _side_by_side(parts: Sequence[Encoder], spec: str) -> Encoder:
+    """One encoder of several; `ValueError` for LMs with different vocabularies."""
+    if len(parts) == 1:
+        return parts[0]
+    from boustro.encoders.lm import LMEncoder
 
-    if isinstance(encoder, ExtendedEncoder):
-        return encoder.over(with_cache(encoder.base, cache))
-    if isinstance(encoder, ConcatEncoder):
-        return encoder.over([with_cache(part, cache) for part in encoder.parts])
+    causal = [part for part in parts if isinstance(part, LMEncoder)]
+    check_vocabularies([part.spec for part in causal], [part.vocabulary() for part in causal])
+    return ConcatEncoder(parts, spec)
+
+
+def with_cache(encoder: Encoder, cache: bool | str | Path = True) -> Encoder:
+    """Return a loaded encoder behind the feature cache, in the folder `cache` if it is one; each LM on its own."""
     folder = Path(cache) if isinstance(cache, (str, Path)) else default_cache()
-    return encoder if folder is None else CachedEncoder(encoder, folder)
+    return encoder if folder is None else encoder.over(lambda part: CachedEncoder(part, folder))

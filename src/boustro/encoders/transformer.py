@@ -33,7 +33,7 @@ from boustro.models.blocks import find_blocks
 from boustro.models.body import Body, Found, TransformersBody, find_own
 from boustro.models.placing import load_placed, shortened
 from boustro.models.pretrained import first_position
-from boustro.store import fingerprint
+from boustro.store import Artefact, fingerprint
 from boustro.text.tokenizers import refuse_ids_beyond
 
 PARAGRAPH = (
@@ -174,32 +174,34 @@ class TransformerEncoder(StateEncoder):
 
     def __init__(
         self,
-        path: str,
+        place: str | Artefact,
         reading: ReadingOptions,
         *,
         spec: str | None = None,
         device: str | torch.device | None = None,
         revision: str | None = None,
         tokenizer: Any = None,
-        tokenizer_of: str | None = None,
+        tokenizer_of: Artefact | None = None,
         whole: bool = False,
         found: Found | None = None,
     ) -> None:
-        """`found` is what `find_own` says of the path, where that is known."""
-        self.spec = spec or path
+        """`found` is what `find_own` says of the place, where that is known."""
+        artefact = Artefact.of(place)
+        self.artefact, self.path = artefact, str(artefact)
+        self.spec = spec or self.path
         self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
         own_type = None if whole or self._quantise or self._spread else self.own_type
-        self.found = (found or (find_own(path) if own_type else Found(path))).only(own_type)
-        self.path, self._revision = path, revision
+        self.found = (found or (find_own(artefact) if own_type else Found(artefact))).only(own_type)
+        self._revision = revision
         self.config: Any = self.found.config or self._their_config
         config = self.config
         if not self.found.config:
-            self._refuse_other_kind(path, config)
+            self._refuse_other_kind(self.path, config)
         text = config.get_text_config()
         self.num_layers = getattr(text, "num_hidden_layers", 0)
         self._layers = parse_layers(reading.layers, self.num_layers)
-        self._revision = exact_revision(path, revision)
-        self._weights = weights_fingerprint(path, self._revision, self.found.hashes)  # now: the files may change later
+        self._revision = exact_revision(artefact, revision)
+        self._weights = weights_fingerprint(artefact, self._revision)  # now: the files may change later
         self._compute = compute_type(self.device, reading, self._weights, packed=self.found.has_channels)
         self._channels = self.found.channel_facts(self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
@@ -207,9 +209,9 @@ class TransformerEncoder(StateEncoder):
         if not whole and (short := shortened(config, self._needed_blocks(max(self._layers)))):
             self.num_blocks = short.get_text_config().num_hidden_layers
         self.body = self.found.load(self._compute, self.device, self.num_blocks) or self._their_body()
-        place = (tokenizer_of, None, None) if tokenizer_of else (path, self._revision, tokenizer)
-        self._set_reading(load_tokenizer_of(*place), reading)
-        refuse_ids_beyond(self.body.embeddings.shape[0], self.tokenizer, path)
+        tokenizers = (tokenizer_of, None, None) if tokenizer_of else (artefact, self._revision, tokenizer)
+        self._set_reading(load_tokenizer_of(*tokenizers), reading)
+        refuse_ids_beyond(self.body.embeddings.shape[0], self.tokenizer, self.path)
         self._prefix, self._suffix = self._frame(config, reading)
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
@@ -218,7 +220,7 @@ class TransformerEncoder(StateEncoder):
 
     @cached_property
     def _their_config(self) -> Any:
-        return load_config(self.path, self._revision)
+        return load_config(self.artefact, self._revision)
 
     def _their_body(self) -> Body:
         from transformers import AutoModel

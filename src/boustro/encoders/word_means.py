@@ -39,7 +39,7 @@ from boustro.encoders.base import Encoder, Stream
 from boustro.given import chunk_by_size
 from boustro.names import MEMORY
 from boustro.progress import Progress
-from boustro.store import read_folder, read_json, write_file
+from boustro.store import Artefact, write_file
 from boustro.types import Sentence
 
 NUM_CENTROIDS = 256  # a code is one byte
@@ -283,9 +283,9 @@ def means_to_arrays(known: WordMeans) -> dict[str, np.ndarray]:
     return arrays
 
 
-def read_means(folder: Path) -> WordMeans:
-    """The words of a folder that is being read; `ValueError` where the two files do not fit."""
-    return means_of(read_arrays(folder / MEMORY_FILE), read_json(folder / WORDS_FILE))
+def read_means(folder: Artefact) -> WordMeans:
+    """Return the words of a folder that is being read; `ValueError` where the two files do not fit."""
+    return means_of(read_arrays(folder / MEMORY_FILE, folder.read(MEMORY_FILE)), folder.json(WORDS_FILE))
 
 
 def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
@@ -306,10 +306,11 @@ def means_of(arrays: Mapping[str, np.ndarray], words: Any) -> WordMeans:
     return WordMeans(rows, counts, means)
 
 
-def load_means(path: Path) -> tuple[WordMeans, dict[str, Any]]:
-    """The words and `config.json` of a memory; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
-    with read_folder(path, MEMORY_KIND, needs=(MEMORY_FILE, WORDS_FILE, "config.json")):
-        known, config = read_means(path), read_json(path / "config.json")
+def load_means(folder: Artefact) -> tuple[WordMeans, dict[str, Any]]:
+    """Return the words and the config of a memory; `FileNotFoundError` or `ValueError` where it is missing or
+    damaged."""
+    with folder.opened(MEMORY_KIND, needs=(MEMORY_FILE, WORDS_FILE, "config.json")):
+        known, config = read_means(folder), folder.json("config.json")
         if not isinstance(config["encoder"], str) or "reading" not in config:
             raise ValueError("no encoder is named")
         return known, config

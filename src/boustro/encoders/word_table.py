@@ -32,8 +32,8 @@ from boustro.arrays import read_arrays, unit
 from boustro.encoders.base import Encoder, Features, Identity, Stream
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import CodedVectors
-from boustro.names import SHIPPED_TABLE, TABLE, is_shipped, locate_extended
-from boustro.store import content_fingerprint, read_folder, read_json, write_file
+from boustro.names import SHIPPED_TABLE, TABLE, is_shipped, place_of
+from boustro.store import Artefact, write_file
 from boustro.types import Sentence
 
 COUNTS, VECTORS = "counts", "vectors"
@@ -82,9 +82,9 @@ class WordTable:
         save_file(self.arrays(), arrays)
 
     @classmethod
-    def read(cls, words: Path, arrays: Path, name: str = "", mark: str = "") -> "WordTable":
-        """From what `save` wrote; raises as `of`."""
-        return cls.of(read_json(words), read_arrays(arrays), name, mark)
+    def read(cls, folder: Artefact, words: str, arrays: str, name: str = "", mark: str = "") -> "WordTable":
+        """Read two files that `save` wrote into a folder; raises as `of`."""
+        return cls.of(folder.json(words), read_arrays(folder / arrays, folder.read(arrays)), name, mark)
 
     @property
     def width(self) -> int:
@@ -145,10 +145,14 @@ class WordTable:
 
 @lru_cache(4)
 def load_table(name: str) -> WordTable:
-    """The table of the package, or of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
-    path = Path(locate_extended(name))
-    with read_folder(path, TABLE, needs=(WORDS_FILE, ARRAYS, CONFIG_FILE)) as manifest:
-        return WordTable.read(path / WORDS_FILE, path / ARRAYS, name, content_fingerprint(manifest))
+    """Return the table of the package, or of a folder; raises as `read_table`."""
+    return read_table(place_of(name), name)
+
+
+def read_table(folder: Artefact, name: str) -> WordTable:
+    """Read the table of a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
+    with folder.opened(TABLE, needs=(WORDS_FILE, ARRAYS, CONFIG_FILE)):
+        return WordTable.read(folder, WORDS_FILE, ARRAYS, name, folder.fingerprint)
 
 
 class TableEncoder(Encoder):
@@ -179,13 +183,13 @@ class TableEncoder(Encoder):
 
 
 def open_table(
-    path: str, reading: ReadingOptions, *, spec: str, device: Any = None, tokenizer: Any = None
+    folder: Artefact, reading: ReadingOptions, *, spec: str, device: Any = None, tokenizer: Any = None
 ) -> TableEncoder:
-    """`table:DIR`; raises as `load_table`."""
+    """Open `table:DIR`; raises as `read_table`."""
     from boustro.encoders.loading import weights_fingerprint  # with torch, which a table by itself does without
 
     dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
-    return TableEncoder(load_table(path), spec, dtype, weights_fingerprint(path, None), tokenizer)
+    return TableEncoder(load_table(str(folder)), spec, dtype, weights_fingerprint(folder, None), tokenizer)
 
 
 def table_for(spec: str, asked: str = "auto") -> WordTable | None:

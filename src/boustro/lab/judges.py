@@ -38,7 +38,6 @@ from boustro.lab.generation.models import MaskedLM
 from boustro.lab.generation.scores import MASKED_SCORES
 from boustro.lab.generation.writer import BATCH, Writer
 from boustro.models.pretrained import architecture_kind
-from boustro.store import kind_of
 from boustro.text.start import AUTO
 
 DEFAULTS = {(True, False): "forward", (False, True): "backward", (True, True): "pair-pmi"}
@@ -77,7 +76,7 @@ def open_judge(
     """The judge that a spec and the name of a score make; `ValueError` for what does not fit together."""
     parts = Spec.parse(model).parts
     path, revision = parts[0].place, parts[0].revision
-    transformer = len(parts) == 1 and kind_of(path) in (None, "model")
+    transformer = len(parts) == 1 and path.kind in (None, "model")
     if transformer and architecture_kind(load_config(path, revision)) == "masked":
         return MaskedJudge(model.removeprefix("masked:"), score or masked_default, device, start_piece)
     return CausalJudge(model, score, device, start_piece)

@@ -106,7 +106,7 @@ def make_config(preset: str, vocab_size: int, max_pieces: int, end_of_text_id: i
 def config_like(model: str, vocab_size: int, max_pieces: int, end_of_text_id: int) -> PretrainedConfig:
     """The config of a model or of a `config.json`, for a window; `FileNotFoundError` if there is none."""
     try:
-        return AutoConfig.from_pretrained(locate_model(model), **_fitted(vocab_size, max_pieces, end_of_text_id))
+        return AutoConfig.from_pretrained(str(locate_model(model)), **_fitted(vocab_size, max_pieces, end_of_text_id))
     except ImportError:
         raise
     except Exception as error:  # a damaged config makes transformers raise anything

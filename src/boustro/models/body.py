@@ -10,9 +10,8 @@ B rows, P pieces, D width of a state.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,7 @@ from boustro.models.packed import PLAIN_FILE, StoredWeights, is_packed
 from boustro.models.pretrained import architecture_kind
 from boustro.models.products import INT8
 from boustro.names import CHANNELS_FILE
-from boustro.store import MANIFEST, kind_of, open_folder, read_json
+from boustro.store import Artefact
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -104,12 +103,10 @@ class Found:
     """A place that was looked at before a body is loaded from it.
 
     Attributes:
-        hashes: SHA-256 of the files that were hashed so far; of a packed folder all, compared with its manifest.
         config: Of the body that our own code computes; `None` where transformers must load it.
     """
 
-    path: str
-    hashes: dict[str, str] = field(default_factory=dict)
+    place: Artefact
     config: PlainConfig | None = None
 
     def only(self, model_type: str | None) -> "Found":
@@ -119,39 +116,37 @@ class Found:
     @property
     def has_channels(self) -> bool:
         """Whether the products of the body can be computed in int8."""
-        return self.config is not None and CHANNELS_FILE in self.hashes
+        return self.config is not None and is_packed(self.place) and CHANNELS_FILE in self.place.files
 
     def channel_facts(self, compute: torch.dtype) -> list[str]:
         """The hash of what decides states besides the weights where products are in int8."""
-        return [self.hashes[CHANNELS_FILE]] if compute == INT8 else []
+        return [self.place.sha256(CHANNELS_FILE)] if compute == INT8 else []
 
     def load(self, compute: torch.dtype, device: torch.device, num_blocks: int | None = None) -> Body | None:
         """The body of this config, or its first blocks; `None` where transformers must load it."""
         config = self.config
         depth = config and (num_blocks or config.num_hidden_layers)
-        return config and _own_class(config.model_type)(self.path, config, depth, compute, device)
+        return config and _own_class(config.model_type)(str(self.place), config, depth, compute, device)
 
 
 def _own_class(model_type: str) -> Any:
     return getattr(import_module(f"boustro.models.{model_type}"), OWN_BODIES[model_type])
 
 
-def find_own(path: str) -> Found:
+def find_own(place: Artefact) -> Found:
     """Seek a body that our own code computes; every byte of a packed folder is compared. Raises as
-    `store.open_folder`."""
-    folder, packed = Path(path), is_packed(path)
-    is_ours = (folder / MANIFEST).is_file() and kind_of(folder) == "model"
-    if not is_ours or not (packed or (folder / PLAIN_FILE).is_file()):
-        return Found(path)
-    files = open_folder(folder, "model", verify=packed)["files"]
-    found = Found(path, {name: fact["sha256"] for name, fact in files.items()} if packed else {})
-    settings = read_json(folder / "config.json")
+    `Artefact.check`."""
+    found, packed = Found(place), is_packed(place)
+    if place.kind != "model" or not (packed or (place / PLAIN_FILE).is_file()):
+        return found
+    place.check("model", verify=packed)
+    settings = place.json("config.json")
     if settings.get("model_type") not in OWN_BODIES or "quantization_config" in settings:
         return found
     own = _own_class(settings["model_type"])
     config = PlainConfig(**{**own.kind, **own.defaults, **settings})
     if own.kind.items() <= vars(config).items() and (shapes := own.shapes(config)):
         wanted, besides = shapes
-        if StoredWeights(folder).shapes in (wanted, wanted | besides):
+        if StoredWeights(place).shapes in (wanted, wanted | besides):
             return replace(found, config=config)
     return found

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from boustro.models.fusion import Lengths, after, both_readings, in_text_order
 from boustro.models.loss import lm_loss
 from boustro.names import ELMO
-from boustro.store import read_folder, read_json, write_file
+from boustro.store import Artefact, write_file
 
 warnings.filterwarnings("ignore", "LSTM with projections is not supported with oneDNN")  # only slower
 
@@ -184,10 +184,10 @@ def save_elmo(folder: Path, elmo: Elmo) -> None:
     write_file(folder / "config.json", json.dumps({"shape": asdict(elmo.shape)}, indent=1))
 
 
-def load_elmo(path: Path) -> Elmo:
-    """The two LMs without the softmax. Raises as `store.open_folder`."""
-    with read_folder(path, ELMO):
-        shape = read_json(path / "config.json")["shape"]
+def load_elmo(path: Artefact) -> Elmo:
+    """Return the two LMs without the softmax. Raises as `Artefact.check`."""
+    with path.opened(ELMO):
+        shape = path.json("config.json")["shape"]
         elmo = Elmo(ElmoShape(**{**shape, "filters": tuple(map(tuple, shape["filters"]))}))
         elmo.load_state_dict(load_file(path / ELMO_FILE))
     return elmo.eval().requires_grad_(False)

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from boustro.models.loss import lm_loss
 from boustro.names import FUSION
-from boustro.store import read_folder, read_json, write_file
+from boustro.store import Artefact, write_file
 
 FUSION_KIND = FUSION
 FUSION_FILE = "fusion.safetensors"
@@ -225,10 +225,10 @@ def save_fusion(folder: Path, cloze: Cloze, shape: FusionShape, facts: dict[str,
     write_file(folder / "config.json", json.dumps({"shape": asdict(shape), **facts}, indent=1))
 
 
-def load_fusion(path: Path) -> tuple[Fusion, dict[str, Any]]:
-    """The fusion without its head, and its config. Raises as `store.open_folder`."""
-    with read_folder(path, FUSION_KIND):
-        config = read_json(path / "config.json")
+def load_fusion(path: Artefact) -> tuple[Fusion, dict[str, Any]]:
+    """Return the fusion without its head, and its config. Raises as `Artefact.check`."""
+    with path.opened(FUSION_KIND):
+        config = path.json("config.json")
         named = [config["forward"], config["backward"], *config["trained"], config.get("start_piece", "auto")]
         if not all(isinstance(name, str) for name in named) or "towers" not in config:
             raise ValueError("the config does not name its LMs")

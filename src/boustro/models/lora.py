@@ -29,7 +29,7 @@ from torch import nn
 
 from boustro.errors import lacks_memory, reason
 from boustro.names import ADAPTATION
-from boustro.store import fingerprint, kind_of, open_folder, read_folder, read_json, write_file
+from boustro.store import Artefact, fingerprint, write_file
 
 VOCABULARY = re.compile(
     r"\b(?:embed_tokens|wte|embed_in|word_embeddings)\.(?:.*weight$|lora_embedding_A)"
@@ -152,15 +152,15 @@ def save_adaptation(folder: Path, adapted: Any, facts: Adaptation) -> None:
     write_file(folder / ADAPTATION_FILE, json.dumps(asdict(facts), indent=1))
 
 
-def find_adaptation(path: str) -> Adaptation | None:
+def find_adaptation(path: Artefact) -> Adaptation | None:
     """The `Adaptation` in a folder; None for any other path or name. `ValueError` for a damaged one."""
-    if kind_of(path) != ADAPTATION:
+    if path.kind != ADAPTATION:
         return None
-    with read_folder(path, ADAPTATION):
-        return Adaptation(**read_json(Path(path) / ADAPTATION_FILE))
+    with path.opened(ADAPTATION):
+        return Adaptation(**path.json(ADAPTATION_FILE))
 
 
-def adapter_fingerprint(path: str) -> str:
+def adapter_fingerprint(path: Artefact) -> str:
     """Of the adapter's files, wherever the folder and its LM are."""
-    files = open_folder(path, ADAPTATION)["files"]
+    files = path.check(ADAPTATION)["files"]
     return fingerprint({name: files[name]["sha256"] for name in (ADAPTER_FILE, ADAPTER_CONFIG)})

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.choose import choose, lazy
 from boustro.output import print_notices
-from boustro.store import kind_of, read_json
+from boustro.store import Artefact
 from boustro.tasks.config import (
     ClassifierConfig,
     EmbedConfig,
@@ -243,40 +243,45 @@ def task_class(name: str) -> "type[Task[Any, Any]]":
     return choose(name, TASKS, "task").task()
 
 
-def task_of(folder: str | Path) -> str:
-    """The name of the task that wrote a folder; the default where that cannot be read, so that opening it says why."""
-    folder = packaged_tagger(str(folder)) or folder
-    kind = kind_of(folder)
-    if kind == EXPORT:
+def trained_folder(given: str | Path | Artefact) -> Artefact:
+    """Return the folder of a trained model: that of the package which a name means, else the one at this path."""
+    return given if isinstance(given, Artefact) else packaged_tagger(str(given)) or Artefact(Path(given))
+
+
+def task_of(given: str | Path | Artefact) -> str:
+    """Return the name of the task that wrote a folder; the default where that cannot be read, so that opening it says
+    why."""
+    folder = trained_folder(given)
+    if folder.kind == EXPORT:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return str(read_json(Path(folder) / "config.json")["task"])
-    return next((name for name, entry in TASKS.items() if entry.folder == kind), DEFAULT_TASK)
+            return str(folder.json("config.json")["task"])
+    return next((name for name, entry in TASKS.items() if entry.folder == folder.kind), DEFAULT_TASK)
 
 
-def kept_columns(folder: str | Path) -> dict[str, Any]:
-    """The column names of the data that a folder was trained on (`reading.named_of`); none where it names none, or
-    cannot be read, so that opening it says why."""
+def kept_columns(folder: str | Path | Artefact) -> dict[str, Any]:
+    """Return the column names of the data that a folder was trained on (`reading.named_of`); none where it names none,
+    or cannot be read, so that opening it says why."""
     from boustro.tasks.data.reading import KEPT
 
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = dict(read_json(Path(folder) / "config.json")["record"].get(KEPT, {}))
+        kept = dict(Artefact.of(folder).json("config.json")["record"].get(KEPT, {}))
         if (columns := kept.get("text_column")) is not None:
             kept["text_column"] = (columns,) if isinstance(columns, str) else tuple(columns)
         return kept
     return {}
 
 
-def gives_none(folder: str | Path) -> bool:
+def gives_none(folder: str | Path | Artefact) -> bool:
     """Whether the model of a folder may answer that a text has no label; not where that cannot be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return read_json(Path(folder) / "config.json")["labelling"].get("least") is not None
+        return Artefact.of(folder).json("config.json")["labelling"].get("least") is not None
     return False
 
 
-def saved_rule(folder: str | Path) -> int:
+def saved_rule(folder: str | Path | Artefact) -> int:
     """Return the number of the rule of words of a folder; the first one where it names none or cannot be read."""
     with suppress(OSError, ValueError, TypeError):
-        return int(read_json(Path(folder) / "config.json").get("words", 1))
+        return int(Artefact.of(folder).json("config.json").get("words", 1))
     return 1
 
 

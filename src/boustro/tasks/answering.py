@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from boustro.names import NAMES
-from boustro.store import MANIFEST, kind_of
-from boustro.tasks import EXPORT, TASKS
+from boustro.store import MANIFEST, Artefact
+from boustro.tasks import EXPORT, TASKS, trained_folder
 from boustro.tasks.answers import InputAnswer
-from boustro.text.places import packaged_tagger
 
 
 class Answering:
@@ -49,17 +48,17 @@ class Answering:
         return [record | why for record, why in zip(records, self.explanations(answers), strict=True)]
 
 
-def model_folder(given: str) -> Path:
+def model_folder(given: str | Path | Artefact) -> Artefact:
     """Return a folder with a model that answers, also the tagger of the package by its name.
 
     Raises `FileNotFoundError` and `ValueError` for what is no such folder.
     """
-    folder = packaged_tagger(given) or Path(given)
-    if not folder.is_dir():
+    folder = trained_folder(given)
+    if not folder.path.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder; name a folder that boustro fit wrote")
-    if kind_of(folder) is None and (folder / MANIFEST).is_file():
+    if folder.kind is None and folder.is_written:
         raise ValueError(f"{folder / MANIFEST}: damaged; write the folder again")
     kinds = [*(entry.folder for entry in TASKS.values()), EXPORT, NAMES]
-    if kind_of(folder) not in kinds:
+    if folder.kind not in kinds:
         raise ValueError(f"{folder} is not one of the folders that can be served: {', '.join(kinds)}")
     return folder

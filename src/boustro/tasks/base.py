@@ -35,6 +35,7 @@ from boustro.given import (
     with_labels,
 )
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
+from boustro.store import Artefact
 from boustro.tasks.answers import Input
 from boustro.tasks.contract import Result
 from boustro.tasks.data import data_name, kept_for
@@ -306,7 +307,7 @@ class Task(PlannedModel[Input, Result]):
     @classmethod
     def from_pretrained(
         cls,
-        path: str | Path,
+        path: str | Path | Artefact,
         *,
         revision: str | None = None,
         encoder: str | None = None,

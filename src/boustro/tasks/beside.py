@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from boustro.store import Artefact
 from boustro.tasks.config import CalibrationOptions
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import PROMISE, Companion, DevSet, Fitted, Plan, TrainingFeatures, TrainingSet
@@ -40,7 +41,7 @@ class Memory(Companion):
         if fitted.plan.reader.memory is not None:
             save_means(folder, fitted.plan.reader.memory)
 
-    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], None]:
+    def load(self, plan: Plan[Any], folder: Artefact) -> tuple[Plan[Any], None]:
         from boustro.encoders.word_means import read_means
 
         return replace(plan, reader=plan.reader.with_memory(read_means(folder))), None
@@ -93,7 +94,7 @@ class Promises(Companion):
         if promise := fitted.extras.get(self.name):
             promise.save(folder)
 
-    def load(self, plan: Plan[Any], folder: Path) -> "tuple[Plan[Any], RecallPromise | None]":
+    def load(self, plan: Plan[Any], folder: Artefact) -> "tuple[Plan[Any], RecallPromise | None]":
         from boustro.tasks.recall import RecallPromise
 
         return plan, RecallPromise.load(folder)

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,7 +32,7 @@ from boustro.heads.words import FEW_TEXTS, MODEL_ARRAYS, WORD_FOLDS, WordModel, 
 from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError, Share, check_options
 from boustro.output import as_json
-from boustro.store import read_json, write_file
+from boustro.store import Artefact, write_file
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
@@ -312,12 +313,12 @@ class Weighed:
         save_file({name: getattr(self.model, name) for name in MODEL_ARRAYS}, folder / WORDS_WEIGHTS)
 
     @classmethod
-    def load(cls, folder: Path) -> "Weighed":
+    def load(cls, folder: Artefact) -> "Weighed":
         """Read what `save` wrote; `ValueError` where the package's table is another one now."""
-        own, table = read_json(folder / WORDS_CONFIG), None
+        own, table = folder.json(WORDS_CONFIG), None
         if named := own.get("table"):
-            packed = folder / TABLE_FILES[0], folder / TABLE_FILES[1]
-            table = load_table(named["name"]) if named["name"] else WordTable.read(*packed, mark=named["mark"])
+            own_table = partial(WordTable.read, folder, *TABLE_FILES, mark=named["mark"])
+            table = load_table(named["name"]) if named["name"] else own_table()
             if table.mark != named["mark"]:
                 raise ValueError(f"{folder}: {table.name} is another table in this version; train the classifier again")
         model = WordModel(own["terms"], **read_arrays(folder / WORDS_WEIGHTS))
@@ -373,7 +374,7 @@ class WordModelCompanion(Companion):
         if weighed := fitted.extras.get(self.name):
             weighed.save(folder)
 
-    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Weighed | None]:
+    def load(self, plan: Plan[Any], folder: Artefact) -> tuple[Plan[Any], Weighed | None]:
         return plan, Weighed.load(folder) if (folder / WORDS_CONFIG).exists() else None  # of one text they say nothing
 
 

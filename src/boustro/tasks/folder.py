@@ -20,7 +20,7 @@ from boustro.features.reader import naming_folder
 from boustro.hardware import find_device
 from boustro.heads.registry import make_head
 from boustro.names import LARGE, LARGE_WITHOUT_NAMES
-from boustro.store import fingerprint, read_folder, read_json, write_file, write_folder
+from boustro.store import Artefact, fingerprint, write_file, write_folder
 from boustro.tasks import TASKS
 from boustro.tasks.hub import write_card
 from boustro.tasks.labellings import open_labelling
@@ -74,7 +74,7 @@ def _encoder_of(saved: Mapping[str, Any]) -> str:
 
 def load_fitted(
     task: Any,
-    path: Path,
+    path: Artefact,
     *,
     encoder: str | None,
     cache: bool | str | Path,
@@ -88,8 +88,8 @@ def load_fitted(
     find_device(device)  # is there, before the folder is read
     if (untrained := task.without_training(path, encoder, cache=cache, device=device)) is not None:
         return untrained
-    with read_folder(path, TASKS[task.name].folder, verify=True):
-        saved = read_json(path / "config.json")
+    with path.opened(TASKS[task.name].folder, verify=True):
+        saved = path.json("config.json")
         kind = TASKS[task.name].config.check_head(saved["head"])
         options = TASKS[task.name].config.make(**saved["config"]), kind.options(**saved["head_options"])
         plan = plan_of(task, encoder or _encoder_of(saved), saved["head"], *options, cache=cache, device=device)
@@ -109,6 +109,6 @@ def load_fitted(
         plan, extras = load_companions(plan, path)
         fitted = Fitted(plan, labelling, head, saved["record"], extras)
     head.to(plan.device)
-    with naming_folder(path):
+    with naming_folder(path.path):
         plan.reader.encoder()
     return fitted

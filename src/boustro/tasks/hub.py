@@ -30,7 +30,7 @@ from boustro.encoders.extended import POOLED, SPELLING
 from boustro.errors import reason
 from boustro.metrics.score import score_table
 from boustro.output import as_json
-from boustro.store import MANIFEST, make_manifest, open_folder, read_json, write_file
+from boustro.store import MANIFEST, Artefact, make_manifest, read_json, write_file
 from boustro.tasks import TASKS, task_of
 from boustro.tasks.labellings import open_labelling
 from boustro.text.places import packaged_tagger
@@ -49,7 +49,8 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
     folder = Path(folder)
     config = read_json(folder / "config.json")
     kind = TASKS[config["task"]].folder
-    manifest = open_folder(folder, kind) if (folder / MANIFEST).is_file() else make_manifest(folder, kind)
+    written = Artefact(folder)
+    manifest = written.check(kind) if written.is_written else make_manifest(folder, kind)
     return write_file(folder / CARD, model_card(config, manifest, name or folder.resolve().name))
 
 
@@ -260,21 +261,23 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-def download(name_or_path: str | Path, revision: str | None = None) -> Path:
-    """A trained folder: the tagger of the package (`packaged_tagger`), the path itself where it exists, or a snapshot
-    of `owner/name` on the Hub.
+def download(name_or_path: str | Path | Artefact, revision: str | None = None) -> Artefact:
+    """Return a trained folder: the tagger of the package (`packaged_tagger`), the path itself where it exists, or a
+    snapshot of `owner/name` on the Hub.
 
     `revision` is a branch, a tag or a commit. Raises `FileNotFoundError` when there is neither.
     """
+    if isinstance(name_or_path, Artefact):
+        return name_or_path
     name = str(name_or_path)
     if packaged := packaged_tagger(name):
         return packaged
     if Path(name).exists() or not HUB_NAME.fullmatch(name):
-        return Path(name)  # `open_folder` refuses a missing one
+        return Artefact(Path(name))  # `Artefact.check` refuses a missing one
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, revision=revision))
+        return Artefact(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:
         raise FileNotFoundError(f"{name}: no such folder, and not found on the Hub: {reason(error)}") from error
 
@@ -289,8 +292,8 @@ def upload(
     """
     from huggingface_hub import HfApi, get_token
 
-    folder = Path(folder)
-    manifest = open_folder(folder, TASKS[task_of(folder)].folder, verify=True)
+    trained = Artefact(Path(folder))
+    manifest = trained.check(TASKS[task_of(trained)].folder, verify=True)
     if not HUB_NAME.fullmatch(repo_id):
         raise ValueError(f"{repo_id!r} is not a repository name on the Hub; expected for example ada/harbour-ner")
     token = token or get_token()
@@ -299,7 +302,7 @@ def upload(
             "no Hugging Face token: make one at https://huggingface.co/settings/tokens, then run `hf auth login`, "
             "set HF_TOKEN, or pass token="
         )
-    for spec in local_models(read_json(folder / "config.json")):
+    for spec in local_models(trained.json("config.json")):
         print(f"note: {spec} is a local folder; to open {repo_id}, give that model with encoder=", file=sys.stderr)
     api = HfApi(token=token)
     try:
@@ -308,7 +311,7 @@ def upload(
             api.create_branch(repo_id, branch=revision, exist_ok=True)
         commit = api.upload_folder(
             repo_id=repo_id,
-            folder_path=folder,
+            folder_path=trained.path,
             revision=revision,
             allow_patterns=[*manifest["files"], MANIFEST],
             commit_message=f"Tagger made with boustro {manifest['made_by']['versions']['boustro']}",

@@ -36,7 +36,7 @@ from boustro.heads.registry import make_head
 from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
 from boustro.heads.training import TrainLog
 from boustro.names import LARGE, SHIPPED_SENTENCES
-from boustro.store import read_folder, write_folder
+from boustro.store import Artefact, write_folder
 from boustro.tasks.fitting.training import head_facts
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
@@ -75,10 +75,10 @@ class DescribedStates:
     bias: Float[np.ndarray, " e"]
 
     @classmethod
-    def load(cls, path: Path) -> "DescribedStates":
+    def load(cls, folder: Artefact) -> "DescribedStates":
         """Read a folder; `FileNotFoundError` or `ValueError` where it is missing or damaged."""
-        with read_folder(path, DESCRIBED_STATES, needs=(STATES_FILE,)):
-            arrays = read_arrays(path / STATES_FILE)
+        with folder.opened(DESCRIBED_STATES, needs=(STATES_FILE,)):
+            arrays = read_arrays(folder / STATES_FILE, folder.read(STATES_FILE))
             return cls(arrays["map"].astype(np.float32) * arrays["unit"], arrays["bias"])
 
     def save(self, path: Path, mean: Float[np.ndarray, " D"], made_by: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ def untrained_record(
 
 def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.ndarray, "T K"]) -> None:
     """Write the weights of a head whose types are in this order, from their vectors and their kinds."""
-    states = DescribedStates.load(Path(str(files("boustro") / "data" / "starter" / "types")))
+    states = DescribedStates.load(Artefact(str(files("boustro") / "data" / "starter" / "types")))
     at = next(number for number, shape in enumerate(head.streams) if shape[4:])
     first, places = sum(head.widths[:at]), dict(head.streams[at][4])
     inside = np.zeros((2, sum(head.widths)), np.float32)

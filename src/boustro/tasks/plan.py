@@ -21,6 +21,7 @@ from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
 from boustro.names import SHIPPED_SENTENCES, is_shipped
+from boustro.store import Artefact
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
@@ -330,7 +331,7 @@ class Companion:
     def save(self, fitted: Fitted, folder: Path) -> None:
         """Write what it learned into the folder of the task."""
 
-    def load(self, plan: Plan[Any], folder: Path) -> tuple[Plan[Any], Any]:
+    def load(self, plan: Plan[Any], folder: Artefact) -> tuple[Plan[Any], Any]:
         """Read it: the plan that was fitted, and what stands in `Fitted.extras`, or `None`."""
         return plan, None
 
@@ -341,7 +342,7 @@ def save_companions(fitted: Fitted, folder: Path) -> None:
         other.save(fitted, folder)
 
 
-def load_companions(plan: Plan[Any], folder: Path) -> tuple[Plan[Any], dict[str, Any]]:
+def load_companions(plan: Plan[Any], folder: Artefact) -> tuple[Plan[Any], dict[str, Any]]:
     """Read it: the plan that was fitted, and `Fitted.extras`."""
     extras = {}
     for other in plan.companions:

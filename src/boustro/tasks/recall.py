@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from boustro.heads.span.decoding import FoundSpan, GoldSpan
-from boustro.store import read_json, write_file
+from boustro.store import Artefact, write_file
 from boustro.tasks.answers import Answer
 from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.plan import PROMISE, Fitted
@@ -80,11 +80,11 @@ class RecallPromise:
         write_file(folder / PROMISE_FILE, json.dumps(record))
 
     @classmethod
-    def load(cls, folder: Path) -> "RecallPromise | None":
+    def load(cls, folder: Artefact) -> "RecallPromise | None":
         """Read what `save` wrote; `None` for a folder without it, from a training without development set."""
         if not (folder / PROMISE_FILE).exists():
             return None
-        record = read_json(folder / PROMISE_FILE)
+        record = folder.json(PROMISE_FILE)
         return cls(np.array(record["probabilities"], np.float64), float(record["unsure"]))
 
 

@@ -8,17 +8,16 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
-from boustro.names import EXTENDED, LARGE, NAMES, is_shipped, locate_extended
+from boustro.names import LARGE, NAMES, PACKAGE, is_shipped, packaged
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
-from boustro.store import kind_of
+from boustro.store import Artefact
 from boustro.tasks.answers import Answer, Entities, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
@@ -108,12 +107,12 @@ class Tagger(Task[str, Entities]):
         return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
 
     @classmethod
-    def without_training(cls, path: Path, encoder: str | None, **how: Any) -> Fitted | None:
+    def without_training(cls, path: Artefact, encoder: str | None, **how: Any) -> Fitted | None:
         """Return a tagger of the kinds of names that a folder of `boustro lab names` knows: a linear head that reads
         nothing but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
-        if kind_of(path) != NAMES:
+        if path.kind != NAMES:
             return None
-        from boustro.encoders.extended import NUM_PLACES, load_names
+        from boustro.encoders.extended import NETWORK, NUM_PLACES
         from boustro.heads.bodies import PerWord
         from boustro.heads.factored import factored_tags
         from boustro.heads.registry import make_head
@@ -121,19 +120,21 @@ class Tagger(Task[str, Entities]):
         from boustro.tasks.label_types import untrained_record
         from boustro.tasks.labellings.tags import NameLabelling
 
-        _, facts = load_names(path)
-        if not facts["kinds"]:
+        with path.opened(NAMES, needs=(NETWORK, "config.json")):
+            facts = path.json("config.json")
+            kinds = list[str](facts["kinds"])
+        if not kinds:
             raise ValueError(
                 f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
             )
-        spec = encoder or next((name for name in EXTENDED if locate_extended(name) == str(path)), f"{NAMES}:{path}")
+        spec = encoder or next((name for name in PACKAGE if packaged(name).path == path.path), f"{NAMES}:{path}")
         plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
         plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
         reader = plan.reader.encoder()
-        labelling = NameLabelling("names", factored_tags(facts["kinds"]))
+        labelling = NameLabelling("names", factored_tags(kinds))
         streams = [stream.shape for stream in reader.streams]
         head = make_head("linear", plan.head_options, streams, labelling.labels)
-        tags, num_kinds = len(labelling.labels), len(facts["kinds"])
+        tags, num_kinds = len(labelling.labels), len(kinds)
         weight = np.zeros((tags, sum(head.widths)), np.float32)
         place, kinds = np.split(np.eye(NUM_PLACES + num_kinds, dtype=np.float32), [NUM_PLACES])
         # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms

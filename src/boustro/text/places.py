@@ -26,11 +26,11 @@ from boustro.names import (
     expand_home,
     is_path,
     is_shipped,
-    locate_extended,
     locate_model,
+    packaged,
     prepare_hub,
 )
-from boustro.store import MANIFEST, kind_of
+from boustro.store import MANIFEST, Artefact
 
 REMOTE_ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
@@ -51,8 +51,8 @@ class Place:
     """What help calls a value."""
 
 
-def packaged_tagger(name: str) -> Path | None:
-    """The folder of a tagger of the package, where a name means that: `starter-names`, `starter-large` and
+def packaged_tagger(name: str) -> Artefact | None:
+    """Return the folder of a tagger of the package, where a name means that: `starter-names`, `starter-large` and
     `languages-names` do, and `names` unless a folder that `boustro fit` wrote has that name here, for `boustro predict
     names` must go on from `fit --out names`."""
     if name not in (SHIPPED_TAGGER, LARGE, LANGUAGES_TAGGER, NAMES):
@@ -60,7 +60,7 @@ def packaged_tagger(name: str) -> Path | None:
     is_here = (Path(name) / MANIFEST).is_file()
     if is_here:
         _say_which(name)
-    return None if is_here and name == NAMES else Path(locate_extended(SHIPPED_TAGGER if name == NAMES else name))
+    return None if is_here and name == NAMES else packaged(SHIPPED_TAGGER if name == NAMES else name)
 
 
 @functools.cache
@@ -80,7 +80,7 @@ def check_model(value: str) -> None:
         return
     if path.is_dir() and not (path / MANIFEST).exists():
         raise ValueError(f"{value} has no {MANIFEST}: it is incomplete, or no folder that boustro fit wrote")
-    if path.is_dir() and kind_of(path) is None:
+    if path.is_dir() and Artefact(path).kind is None:
         raise ValueError(f"{path / MANIFEST}: damaged; write the folder again")
     if path.is_dir() or (value.count("/") == 1 and not is_path(value) and not path.parent.exists()):
         return
@@ -102,7 +102,7 @@ def check_data(value: str) -> None:
         return
     expected = "labelled data are expected here; a data set of the Hub is named hf:NAME"
     path = look_at(value.removeprefix(prefix), expected)
-    if path.is_dir() and (kind := kind_of(path)) is not None:
+    if path.is_dir() and (kind := Artefact(path).kind) is not None:
         raise ValueError(f"{value} is a {kind} folder, and labelled data are expected here")
     if path.is_dir():
         raise ValueError(f"{value} is a folder; for a data set saved there by `datasets` write hf:{value}")
@@ -159,7 +159,7 @@ def _check_on_hub(part: str) -> None:
         raise missing(part, "folder", "a model is expected here", bare)
     from huggingface_hub import try_to_load_from_cache
 
-    known = try_to_load_from_cache(locate_model(bare), "config.json", revision=revision or None)
+    known = try_to_load_from_cache(str(locate_model(bare)), "config.json", revision=revision or None)
     if not isinstance(known, str) and not prepare_hub():
         if near := similar_name(Path(bare)):
             raise FileNotFoundError(f"{bare}: no such folder or model; did you mean {near!r}?")
@@ -182,7 +182,7 @@ LM = Annotated[str, Place(check_lm, "MODEL")]
 def refuse_swapped(values: Iterable[str], example: str) -> None:
     """`ValueError` where the first of the values without an option is a file, and a later one a folder with a model."""
     model, *data = [*values] or [""]
-    folders = [value for value in data if kind_of(value) is not None]
+    folders = [value for value in data if Artefact(value).kind is not None]
     if Path(model).is_file() and folders:
         what = f"{folders[0]} is the model, and {model} is a file"
         raise ValueError(f"{what}; the model comes first, as in: boustro {example}")

@@ -17,8 +17,8 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from boustro.errors import reason
-from boustro.names import JOINED, joined_lms, locate_model, source
-from boustro.store import MANIFEST, read_json, refuse_pointers
+from boustro.names import PACKAGE, locate_model, source
+from boustro.store import Artefact, refuse_pointers
 
 PLAIN = ("TokenizersBackend", "PreTrainedTokenizerFast", "BertTokenizer", "BertTokenizerFast")
 """What transformers calls the classes that do no more than tokenizer.json says: that of ours, since and before its
@@ -99,9 +99,9 @@ class FolderTokenizer:
 
     is_fast = True
 
-    def __init__(self, folder: str, backend: Tokenizer, settings: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Artefact, backend: Tokenizer, settings: Mapping[str, Any]) -> None:
         """`settings` are those of tokenizer_config.json."""
-        self.name_or_path, self.backend_tokenizer = folder, backend
+        self.name_or_path, self.backend_tokenizer = str(folder), backend
         self.model_max_length = settings.get("model_max_length", UNLIMITED)
         roles = {role: settings.get(role) for role in ROLES}
         ids = {f"{role}_id": None if piece is None else backend.token_to_id(piece) for role, piece in roles.items()}
@@ -163,22 +163,24 @@ class FolderTokenizer:
         return getattr(self.whole, name)
 
 
-def load_tokenizer(name_or_path: str | Path, revision: str | None = None, to_read: bool = False) -> Any:
+def load_tokenizer(name_or_path: str | Path | Artefact, revision: str | None = None, to_read: bool = False) -> Any:
     """A transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
 
     One of ours is a `FolderTokenizer` where no more is wanted than `to_read` by it. Raises `FileNotFoundError` if there
     is none at this path or of this name, `ValueError` for a pointer of Git LFS.
     """
-    name = str(name_or_path)
-    place = locate_model(joined_lms(name)[0] if name in JOINED else name)
+    place = name_or_path
+    if not isinstance(place, Artefact):
+        name = str(place)
+        place = locate_model(PACKAGE[name].spec.partition("+")[0] or name if name in PACKAGE else name)
     folder, file = source(place)
     try:
-        tokenizer = _load_plain(folder, to_read) or _load_any(folder, revision=revision, **file)
+        tokenizer = _load_plain(place, to_read) or _load_any(folder, revision=revision, **file)
         tokenizer("a")  # some damage is found only in use
     except ImportError:
         raise
     except Exception as error:  # a damaged file makes the libraries raise anything
-        refuse_pointers(place)
+        refuse_pointers(place.path)
         raise FileNotFoundError(
             f"{name_or_path}: no tokenizer could be loaded from this path or name; a folder needs tokenizer.json, "
             f"which save_pretrained of the tokenizer writes ({reason(error)})"
@@ -188,26 +190,27 @@ def load_tokenizer(name_or_path: str | Path, revision: str | None = None, to_rea
     if tokenizer.is_fast:
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
+    tokenizer.artefact = Artefact(folder) if file else place  # `encoders.loading` asks what decides its pieces
     return tokenizer
 
 
-def _load_plain(folder: str, to_read: bool) -> Any:
+def _load_plain(place: Artefact, to_read: bool) -> Any:
     """A plain tokenizer of ours, without the class that would choose one by the model, and imports every config first;
     `None` for any other."""
-    saved, pieces = Path(folder) / "tokenizer_config.json", Path(folder) / "tokenizer.json"
-    if not (Path(folder) / MANIFEST).is_file() or not saved.is_file() or not pieces.is_file():
+    saved, pieces = "tokenizer_config.json", place / "tokenizer.json"
+    if not place.is_written or not (place / saved).is_file() or not pieces.is_file():
         return None
-    settings = read_json(saved)
+    settings = place.json(saved)
     if settings.get("tokenizer_class") not in PLAIN:
         return None
     if to_read and settings.keys() <= KNOWN_SETTINGS:
         backend = Tokenizer.from_file(str(pieces))
         added = [piece.content for piece in backend.get_added_tokens_decoder().values() if piece.special]
         if all(settings.get(role) in (None, *added) for role in ROLES):
-            return FolderTokenizer(folder, backend, settings)
+            return FolderTokenizer(place, backend, settings)
     from transformers import PreTrainedTokenizerFast
 
-    return PreTrainedTokenizerFast.from_pretrained(folder)
+    return PreTrainedTokenizerFast.from_pretrained(str(place))
 
 
 def _load_any(folder: str, **how: Any) -> Any:

@@ -39,6 +39,7 @@ from boustro.choose import lazy
 from boustro.errors import lacks_memory, reason
 from boustro.given import refuse_half_characters
 from boustro.output import as_json
+from boustro.store import Artefact
 from boustro.tasks.answering import Answering, model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
@@ -329,13 +330,13 @@ class Predictor:
 
     def __init__(
         self,
-        folder: str | Path,
+        folder: str | Path | Artefact,
         *,
         text: str | Sequence[str] = "text",
         encoder: str | None = None,
         device: str | None = None,
     ) -> None:
-        self.opened = OpenedFolder(model_folder(str(folder)), encoder, device, cache=False)
+        self.opened = OpenedFolder(model_folder(folder), encoder, device, cache=False)
         self.text = text
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from boustro.apps.runtime import load
-from boustro.store import content_fingerprint, kind_of, open_folder
+from boustro.store import Artefact
 from boustro.tasks import kept_columns, task_class, task_of
 from boustro.tasks.base import Task
+from boustro.tasks.hub import download
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,36 +37,39 @@ class Asked:
 class OpenedFolder(Asked):
     """Which folder is opened, and how: see `Task.from_pretrained`."""
 
-    folder: Path
+    folder: Path | Artefact
     encoder: str | None = None
     device: str | None = None
     cache: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("task", "kept_columns")}
+        return {name: value for name, value in vars(self).items() if name not in ("artefact", "task", "kept_columns")}
+
+    @cached_property
+    def artefact(self) -> Artefact:
+        """The folder, looked at once."""
+        return download(self.folder)
 
     @cached_property
     def task(self) -> type[Task[Any, Any]]:
         """The task's class."""
-        return task_class(task_of(self.folder))
+        return task_class(task_of(self.artefact))
 
     @cached_property
     def kept_columns(self) -> Mapping[str, Any]:
         """The column names of the data that it was trained on."""
-        return kept_columns(self.folder)
+        return kept_columns(self.artefact)
 
     @property
     def fingerprint(self) -> str:
         """Of what is in the folder, also one that only its name finds (`tasks.hub.download`): its head, its options,
         and which weights its encoder has."""
-        from boustro.tasks.hub import download
-
-        path = download(self.folder)
-        return content_fingerprint(open_folder(path, str(kind_of(path))))
+        self.artefact.check(str(self.artefact.kind))
+        return self.artefact.fingerprint
 
     def open(self) -> Any:
         """The model; raises as `boustro.load`."""
-        return self.asking(load(self.folder, encoder=self.encoder, cache=self.cache, device=self.device))
+        return self.asking(load(self.artefact, encoder=self.encoder, cache=self.cache, device=self.device))
 
 
 @dataclass(frozen=True)

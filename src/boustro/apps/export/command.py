@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from boustro.heads.registry import head_kind
-from boustro.names import FAST, MEMORY, NAMES, SENTENCES, SHIPPED_TABLE, TABLE
+from boustro.names import FAST, SENTENCES, SHIPPED_TABLE, TABLE
 from boustro.options import Count, Positional, Range, check_options, command_line
 from boustro.output import check_output, check_target, give, only_errors
-from boustro.store import claim, kind_of, read_json
+from boustro.store import Artefact, claim
 from boustro.tasks import EXPORT, TASKS, kept_columns
 from boustro.text.places import Model
 
@@ -118,9 +118,10 @@ def _require(options: ExportOptions, runtime: Path) -> None:
 def refuse_ungraphed(folder: Path, options: ExportOptions) -> None:
     """`ValueError` for a trained folder whose config.json says that it is not exported, with the command that trains
     one that is; the LMs themselves are asked when they are open."""
-    if kind_of(folder) not in {entry.folder for entry in TASKS.values()}:
+    trained = Artefact(folder)
+    if trained.kind not in {entry.folder for entry in TASKS.values()}:
         return  # opening it says what it is
-    saved = read_json(folder / "config.json")
+    saved = trained.json("config.json")
     of_page, is_tagger = options.format != "onnx", "tags" in TASKS[saved["task"]].config.labellings
     if of_page and not is_tagger:
         raise ValueError(f"{folder}: a page marks entities that a tagger finds; use --format onnx for this task")
@@ -128,7 +129,7 @@ def refuse_ungraphed(folder: Path, options: ExportOptions) -> None:
         named = {name: (saved["record"].get(name) or {}).get("name") for name in ("train", "dev")}
         given = {"train": "FILE"} | {name: file for name, file in named.items() if file and Path(file).is_file()}
         encoder, out = FAST if is_tagger else "starter", folder.with_name(f"{folder.name}-small")
-        again = command_line("fit", **given, encoder=encoder, out=out, **kept_columns(folder))
+        again = command_line("fit", **given, encoder=encoder, out=out, **kept_columns(trained))
         raise ValueError(f"{folder}: {missing}; this trains a folder that is exported: {again}")
     reasons = {
         f"its head is {saved['head']}, not linear, mlp or ridge": saved["head"] not in PAGE_HEADS,
@@ -153,14 +154,9 @@ def _without_graph(saved: Mapping[str, Any]) -> str | None:
     specs = [saved["encoder"]]
     for spec in specs:
         parts = Spec.parse(spec).parts
-        specs += [
-            inner
-            for part in parts
-            if part.kind in (KINDS[MEMORY], KINDS[NAMES])
-            for inner in named_by_folder(part.place)
-        ]
+        specs += [inner for part in parts if part.kind.extends for inner in named_by_folder(part.place)]
         for part in parts:
-            if part.kind in (KINDS[MEMORY], KINDS[NAMES]) and len(parts) > 1:
+            if part.kind.extends and len(parts) > 1:
                 return f"{part.path} beside other encoders has no graph"
             if part.kind is KINDS[SENTENCES] and (head_kind(kind).reads or config.reads) != "words":
                 return f"the vector of a text, of {part.path}, has no graph"

@@ -39,10 +39,11 @@ from boustro.encoders.extended import (
     COPIES,
     LOWEST,
     NUM_PLACES,
-    NamesEncoder,
+    FoundNames,
     NamesNetwork,
-    PooledEncoder,
-    SpelledEncoder,
+    PooledMentions,
+    base_encoder,
+    extenders_of,
 )
 from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
@@ -165,15 +166,15 @@ class ExportParts:
 
 def find_parts(fitted: Fitted) -> ExportParts:
     """The parts of a model whose LMs compute in float32; `ValueError`, with the reason, for what has no graph."""
-    encoder = fitted.plan.reader.encoder()
-    if isinstance(encoder, SpelledEncoder):
-        encoder = encoder.base
-    names = None
-    if isinstance(encoder, NamesEncoder):
-        names, encoder = NamesGraph(encoder.network, encoder.num_read, len(encoder.base.streams)), encoder.base
-    known, pooled = None, isinstance(encoder, PooledEncoder)
-    if isinstance(encoder, PooledEncoder):
-        known, encoder = encoder.known, encoder.base
+    whole = fitted.plan.reader.encoder()
+    encoder = base_encoder(whole)
+    names, known, pooled, before = None, None, False, len(encoder.streams)
+    for extender in extenders_of(whole):
+        if isinstance(extender, FoundNames):
+            names = NamesGraph(extender.network, extender.num_read, before)
+        elif isinstance(extender, PooledMentions):
+            known, pooled = extender.known, True
+        before += len(extender.streams)
     encoders = encoder.parts if isinstance(encoder, ConcatEncoder) else [encoder]
     tables = [part for part in encoders if isinstance(part, TableEncoder)]
     before = encoders[: len(encoders) - len(tables)] or encoders  # a table that is not behind LMs is among these

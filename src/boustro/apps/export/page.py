@@ -31,7 +31,7 @@ from boustro.apps.export.command import RUNTIME
 from boustro.apps.runtime import ARRAYS, CONFIG, HEAD_FILE, load
 from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
-from boustro.encoders.extended import PooledEncoder
+from boustro.encoders.extended import PooledMentions, extenders_of
 from boustro.encoders.word_means import CodedVectors, WordMeans
 from boustro.heads.crf.decode import Chain, make_chain
 from boustro.heads.crf.tags import entity_forms, valid_transitions
@@ -136,8 +136,8 @@ def model_file(export: Path, title: str) -> bytes:
         blobs.add(f"empty.{n}", arrays[f"lm{n}.empty"].astype(np.float32))
     names = sorted({part["tokenizer"] for part in config["parts"]})
     encoder = fitted.plan.reader.encoder(cached=False)
-    pooled = isinstance(encoder, PooledEncoder)
-    memories = [m for m in (encoder.known, encoder.learned) if m] if pooled else []
+    pooled = next((one for one in extenders_of(encoder) if isinstance(one, PooledMentions)), None)
+    memories = [m for m in (pooled.known, pooled.learned) if m] if pooled else []
     decode, chain = _chain(head)
     for name, part in zip(Chain._fields, chain or (), strict=False):
         blobs.add(f"chain.{name}", np.asarray(part, np.float64))
@@ -152,7 +152,7 @@ def model_file(export: Path, title: str) -> bytes:
         "context": fitted.plan.reader.reading.context,
         "spacing": config["spacing"],
         "pooled": pooled,
-        "within": encoder.scope if pooled else "sentence",
+        "within": pooled.scope if pooled else "sentence",
         "parts": [_part(part, names.index(part["tokenizer"])) for part in config["parts"]],
         "tokenizers": [_tokenizer(export / name, config["parts"], name) for name in names],
         "memories": [_memory(memory, n, blobs) for n, memory in enumerate(memories)],

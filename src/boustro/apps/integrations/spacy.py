@@ -166,7 +166,7 @@ class Component(ABC):
     def _open(self, source: str | Path, encoder: str | None) -> None:
         folder = download(source)
         name = task_of(folder)
-        if folder.exists() and name not in self.takes:
+        if folder.path.exists() and name not in self.takes:
             takes = " and ".join(self.takes)
             raise ValueError(f"{source}: a folder of the task {name}; the component takes {takes}")
         self._task = task_class(name if name in self.takes else self.takes[0]).from_pretrained(

@@ -46,7 +46,6 @@ from boustro.heads.registry import head_kind
 from boustro.names import NAMES, SHIPPED_SENTENCES, SHIPPED_TAGGER
 from boustro.options import OptionError, command_line
 from boustro.output import RunOptions
-from boustro.store import kind_of
 from boustro.tasks import DEFAULT_TASK, TASKS, task_class
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
@@ -431,9 +430,15 @@ def starting_labels(given: Iterable[str], source: SessionSource) -> list[str]:
 def offered_labels(source: SessionSource) -> list[str]:
     """The kinds of names that are known without any label; none where a tagger, examples or whole texts are given."""
     first, *others = Spec.parse(source.encoder).parts
-    if source.tagger or source.examples or source.task != DEFAULT_TASK or others or kind_of(first.place) != NAMES:
+    if (
+        source.tagger
+        or source.examples
+        or source.task != DEFAULT_TASK
+        or others
+        or (folder := first.place).kind != NAMES
+    ):
         return []
-    return load_names(Path(first.place))[1]["kinds"]
+    return load_names(folder)[1]["kinds"]
 
 
 def folder_beside(answers: Path, task: str) -> Path:

@@ -17,7 +17,6 @@ import torch
 from boustro.apps.label.texts import whole_sentence
 from boustro.apps.label.updated_ridge import BIAS
 from boustro.encoders.base import Encoder
-from boustro.encoders.extended import find_names
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Reads, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
@@ -127,10 +126,11 @@ class VectorReader:
     @property
     def start(self) -> Start | None:
         """Return what an encoder with names knows, for vectors as they are read here; `None` for any other encoder."""
-        if (found := find_names(self.encoder)) is None:
+        at = next((number for number, stream in enumerate(self.encoder.streams) if stream.tells), None)
+        if at is None:
             return None
-        widths, at = [mix.width for mix in self._mixes], len(found.base.streams)
-        first, mix, tells = sum(widths[:at]), self._mixes[at], dict(found.streams[at].tells)
+        widths = [mix.width for mix in self._mixes]
+        first, mix, tells = sum(widths[:at]), self._mixes[at], dict(self.encoder.streams[at].tells)
 
         def weigh(place: int, sign: float = 1.0, constant: float = 0.0) -> np.ndarray:
             """Of `constant` and `sign` times a value of the stream, which is standardised."""

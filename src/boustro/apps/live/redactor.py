@@ -115,9 +115,12 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
         from boustro.tasks.hub import download
         from boustro.tasks.tagger import Tagger
 
-        folder = download(tagger).resolve()
-        manifest = folder / MANIFEST
-        key = folder, manifest.stat().st_mtime_ns if manifest.exists() else 0  # another once it is written again
+        folder = download(tagger)
+        manifest = folder.path.resolve() / MANIFEST
+        key = (
+            manifest.parent,
+            manifest.stat().st_mtime_ns if manifest.exists() else 0,
+        )  # another once it is written again
         with _opening:
             if key not in _opened:
                 _opened[key] = Tagger.from_pretrained(folder)

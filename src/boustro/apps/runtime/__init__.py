@@ -32,13 +32,13 @@ from boustro.apps.runtime.parts import GRAPHS, GraphEncoder, GraphHead, PieceTok
 from boustro.arrays import read_arrays
 from boustro.choose import choose, suggestion
 from boustro.encoders.base import ConcatEncoder, Encoder
-from boustro.encoders.extended import PooledEncoder
+from boustro.encoders.extended import ExtendedEncoder, PooledMentions
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import read_means
 from boustro.encoders.word_table import TableEncoder, WordTable
 from boustro.features.reader import Reader
 from boustro.names import NAMES
-from boustro.store import EDITABLE, foreign_files, kind_of, read_folder, read_json
+from boustro.store import EDITABLE, Artefact, foreign_files
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
@@ -66,11 +66,11 @@ def join_graphs(graphs: list[GraphEncoder], tables: list[TableEncoder], known: A
     """The encoder of an exported folder, which reads as its reader does."""
     parts = [*(part.in_context(reader.reading.context) for part in graphs), *tables]
     base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, reader.spec)
-    return base if known is None else PooledEncoder(base, "sentence", known)
+    return base if known is None else ExtendedEncoder(base, [PooledMentions(base.streams, "sentence", known)])
 
 
 def load(
-    folder: str | Path,
+    folder: str | Path | Artefact,
     *,
     revision: str | None = None,
     encoder: str | None = None,
@@ -90,7 +90,7 @@ def load(
     `Tagger.from_pretrained`, and `ValueError` for a folder of another kind.
     """
     path = download(folder, revision)
-    kind = kind_of(path)
+    kind = path.kind
     if kind == EXPORT:
         if encoder is not None:
             raise ValueError(f"{folder}: an exported folder has its encoder with it; remove --encoder")
@@ -102,17 +102,17 @@ def load(
     return task_class(task_of(path)).from_pretrained(path, encoder=encoder, cache=cache, device=device)
 
 
-def load_exported(folder: str | Path) -> Any:
+def load_exported(folder: str | Path | Artefact) -> Any:
     """An exported folder as the class of its task.
 
     Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
     onnxruntime.
     """
-    path = Path(folder)
-    with read_folder(path, EXPORT, verify=True, needs=(CONFIG, HEAD_FILE, ARRAYS)) as manifest:
+    path = Artefact.of(folder)
+    with path.opened(EXPORT, verify=True, needs=(CONFIG, HEAD_FILE, ARRAYS)) as manifest:
         _refuse_others(path, manifest["files"])
         saved = _read_config(path)
-        arrays, files = read_arrays(path / ARRAYS), manifest["files"]
+        arrays, files = read_arrays(path / ARRAYS, path.read(ARRAYS)), manifest["files"]
         task = task_class(saved["task"])
         config = TASKS[saved["task"]].config.make(**saved["config"])
         kind = TASKS[saved["task"]].config.check_head(saved["head"])
@@ -125,7 +125,7 @@ def load_exported(folder: str | Path) -> Any:
             TableEncoder(_open_table(path, files, number), spec, GraphEncoder.dtype)
             for number, spec in enumerate(saved["tables"])
         ]
-        known = read_means(path / ENCODER) if saved["memory"] else None
+        known = read_means(Artefact(path / ENCODER)) if saved["memory"] else None
         given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, tables, known)}
         reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
@@ -141,23 +141,24 @@ def load_exported(folder: str | Path) -> Any:
     return made
 
 
-def _refuse_others(path: Path, files: dict[str, Any]) -> None:
+def _refuse_others(path: Artefact, files: dict[str, Any]) -> None:
     """`ValueError` for a file that the manifest does not list, and for a link that leads out of the folder.
 
     Hidden files belong to git or to the Hub's client, whose cache has links to its blobs in place of files.
     """
-    for name in foreign_files(path):
+    for name in foreign_files(path.path):
         if name not in EDITABLE and not name.startswith("."):
             raise ValueError(f"{path} holds {name}, which its manifest does not list; remove it, or export it again")
-    inside = [path.resolve()] + [path.resolve().parents[1] / "blobs"] * (path.resolve().parent.name == "snapshots")
+    whole = path.path.resolve()
+    inside = [whole] + [whole.parents[1] / "blobs"] * (whole.parent.name == "snapshots")
     for file in (path / name for name in files):
         if not any(file.resolve().is_relative_to(place) for place in inside):
             raise ValueError(f"{file} is a link that leads out of the folder; export it again")
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Artefact) -> dict[str, Any]:
     """The config with exactly the keys that this version writes."""
-    saved = read_json(path / CONFIG)
+    saved = path.json(CONFIG)
     if saved.get("format") != FORMAT:
         raise ValueError(f"{path}: format {saved.get('format')!r}, and this version reads {FORMAT}; export it again")
     for given, keys in [(saved, CONFIG_KEYS), *((part, PART_KEYS) for part in saved["parts"])]:
@@ -169,18 +170,18 @@ def _read_config(path: Path) -> dict[str, Any]:
     return saved
 
 
-def _open_part(path: Path, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
+def _open_part(path: Artefact, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
     tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
     session = GraphSession(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
     return GraphEncoder(facts, facts["spec"], reading, tokenizer, session, empty)
 
 
-def _open_table(path: Path, files: dict[str, Any], number: int) -> WordTable:
-    words, arrays = (_listed(path, files, file.name) for file in table_files(path, number))
-    return WordTable.read(words, arrays)
+def _open_table(path: Artefact, files: dict[str, Any], number: int) -> WordTable:
+    words, arrays = (_listed(path, files, file.name).name for file in table_files(path.path, number))
+    return WordTable.read(path, words, arrays)
 
 
-def _listed(path: Path, files: dict[str, Any], name: str) -> Path:
+def _listed(path: Artefact, files: dict[str, Any], name: str) -> Path:
     """A file of the folder; `ValueError` for one that the manifest does not list."""
     if name not in files:
         raise ValueError(f"{path / CONFIG}: names {name!r}, which is no file of the folder")

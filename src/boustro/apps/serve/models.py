@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from boustro.apps.runtime import load
 from boustro.choose import lazy, suggestion
+from boustro.store import Artefact
 from boustro.tasks.answering import Answering, model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.render import page_colours
@@ -123,17 +124,17 @@ class Served:
         return said | {"example": self.example, "streams": self.streams, "layers": layers}
 
 
-def open_model(name: str, folder: Path, device: str | None = None, encoder: str | None = None) -> Served:
+def open_model(name: str, folder: Artefact | Path, device: str | None = None, encoder: str | None = None) -> Served:
     """Load a folder; raises as the `from_pretrained` of its class."""
     return Served(name, load(folder, encoder=encoder, cache=False, device=device))
 
 
-def name_folders(given: Sequence[str]) -> dict[str, Path]:
-    """`["ner", "en=models/ner"]` → `{"ner": Path("ner"), "en": Path("models/ner")}`
+def name_folders(given: Sequence[str]) -> dict[str, Artefact]:
+    """Return folders by name: `["ner", "en=models/ner"]` → `{"ner": Artefact("ner"), "en": Artefact("models/ner")}`
 
     Raises `FileNotFoundError` and `ValueError` for what is no folder with a model, and for two of one name.
     """
-    folders: dict[str, Path] = {}
+    folders: dict[str, Artefact] = {}
     for word in given:
         name, equals, path = word.partition("=")
         folder = Path(path if equals and not Path(word).exists() else word)

@@ -41,7 +41,7 @@ from boustro.models.pretrained import refuse_no_causal_lm
 from boustro.names import locate_model
 from boustro.options import command_line
 from boustro.output import duration, keeping
-from boustro.store import claim, fingerprint, open_folder, read_json, reading, remove_folder, write_file, write_folder
+from boustro.store import Artefact, claim, fingerprint, read_json, reading, remove_folder, write_file, write_folder
 from boustro.text.documents import read_documents
 from boustro.text.tokenizers import load_tokenizer
 
@@ -124,7 +124,7 @@ def build_backward(config: BackwardConfig) -> dict[str, Any]:
     minutes are too few.
     """
     with reading(config.model, "name a causal LM, a folder or a name on the Hub"):
-        architecture = AutoConfig.from_pretrained(locate_model(config.model)).get_text_config()
+        architecture = AutoConfig.from_pretrained(str(locate_model(config.model))).get_text_config()
     refuse_no_causal_lm(config.model, architecture)
     work, key = config.out.with_name(config.out.name + ".work"), _key(config)
     with lock(work, wait=False):
@@ -167,7 +167,7 @@ def _finished(config: BackwardConfig, key: str) -> dict[str, Any] | None:
     if config.overwrite:
         return None
     with contextlib.suppress(FileNotFoundError, ValueError):
-        if open_folder(config.out, MODEL_KIND)["made_by"].get(MADE_BY) == key:
+        if Artefact(config.out).check(MODEL_KIND)["made_by"].get(MADE_BY) == key:
             say(f"{config.out}: complete already")
             return read_json(config.out / "training.json")
     return None
@@ -213,7 +213,7 @@ def _options(config: BackwardConfig, shards: Path, out: Path, tokens: int, **how
 def _train(config: BackwardConfig, plan: BackwardPlan, work: Path) -> dict[str, Any]:
     shards, step = work / "shards", config.segment_length * config.batch_segments
     try:
-        open_folder(shards, "shards", verify=True)
+        Artefact(shards).check("shards", verify=True)
     except (FileNotFoundError, ValueError):
         _write(config, shards, held_out=False, most=plan.characters)
     steps = min(plan.steps, config.passes * Shards.open(shards).config["num_pieces"] // step)

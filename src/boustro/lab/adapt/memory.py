@@ -36,7 +36,7 @@ from boustro.lab.pretrain.output import REPLACE, START_AGAIN, refuse_another_run
 from boustro.lab.pretrain.progress import DryRun
 from boustro.output import duration
 from boustro.progress import Progress
-from boustro.store import MANIFEST, fingerprint, reading, remove_folder, write_file, write_folder
+from boustro.store import MANIFEST, Artefact, fingerprint, reading, remove_folder, write_file, write_folder
 from boustro.tasks.data import read_raw
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
@@ -71,7 +71,7 @@ def write_memory(config: MemoryConfig) -> dict[str, Any]:
             "words": config.words,
             "code_bytes": config.code_bytes,
         }
-        if not is_finished(config, facts, lambda: load_means(config.out)[1]):
+        if not is_finished(config, facts, lambda: load_means(Artefact(config.out))[1]):
             _read(config, sums, encoder, counts.total(), facts)
             with write_folder(config.out, MEMORY_KIND) as folder:
                 save_means(folder, sums.means(config.code_bytes))

@@ -41,7 +41,7 @@ from boustro.models.pretrained import (
 )
 from boustro.models.products import load_channels, typical_inputs
 from boustro.names import CHANNELS_FILE, MODULES
-from boustro.store import MANIFEST, claim, read_json, write_file, write_folder
+from boustro.store import MANIFEST, Artefact, claim, read_json, write_file, write_folder
 from boustro.text.alignment import Aligner
 from boustro.text.documents import read_documents
 from boustro.text.start import start_pieces
@@ -95,15 +95,15 @@ def pack_model(config: PackConfig) -> Packed:
     Raises as `encoders.loading.load_config` and `models.pretrained.load_pretrained`, and `ValueError` for a model that
     is no LM, whose weights are quantised, or whose blocks cannot be cut.
     """
-    path, revision = locate(config.model)
-    known = load_config(path, revision)
+    place, revision = locate(config.model)
+    path, known = str(place), load_config(place, revision)
     if architecture_kind(known) is None:
         raise ValueError(
             f"{config.model} is {describe_architecture(known)}; name a causal LM, or a masked one such as MiniLM"
         )
     if getattr(known, "quantization_config", None) and not path.endswith(".gguf"):
         raise ValueError(f"{config.model}: its weights are quantised already; pack those that are not")
-    tokenizer = load_tokenizer(path, revision)
+    tokenizer = load_tokenizer(place, revision)
     cut = _cut(config, tokenizer, path, revision, known) if config.texts else None
     with claim(config.out, "model", config.overwrite):
         made, model = _load(config, path, revision, known)
@@ -140,7 +140,8 @@ def _cut(
         raise ValueError(
             f"{config.model} is {describe_architecture(known)}, which predicts all its pieces; remove --texts"
         )
-    modules = read_modules(path, revision) if find_file(path, MODULES, revision) else None
+    place = Artefact(path)
+    modules = read_modules(place, revision) if find_file(place, MODULES, revision) else None
     prompt, aligner, used, counts = modules.prompt if modules else "", Aligner(tokenizer), set[int](), Counter[str]()
     for text in read_documents(config.texts, split="line"):
         for form in {text, text.lower()} if modules and modules.lower else {text}:

@@ -38,7 +38,7 @@ from boustro.models.pretrained import (
     first_position,
     load_pretrained,
 )
-from boustro.names import JOINED
+from boustro.names import PACKAGE
 from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
@@ -186,7 +186,7 @@ def open_lm(
     Raises `FileNotFoundError` if there is none, and `ValueError` for several models, a backward LM, a tokenizer of
     another vocabulary, a masked LM without a mask piece, and an attention that takes no mask.
     """
-    if spec in JOINED:
+    if spec in PACKAGE and PACKAGE[spec].spec:
         raise ValueError(f"{spec} is several models side by side, and one writes or scores; name one: starter-forward")
     path, revision = locate(spec)
     config = load_config(path, revision)
@@ -200,7 +200,7 @@ def open_lm(
         raise ValueError(f"{spec} is a masked LM, which has no start piece; remove --start-piece {start_piece}")
     make: Any = AutoModelForMaskedLM if kind == "masked" else causal_class(config)
     target = find_device(device)
-    lm = load_pretrained(make, path, config=config, revision=revision, dtype=getattr(torch, dtype))
+    lm = load_pretrained(make, str(path), config=config, revision=revision, dtype=getattr(torch, dtype))
     lm = lm.to(target).eval().requires_grad_(False)
     rows = lm.get_input_embeddings().weight.shape[0]
     refuse_ids_beyond(rows, tokenizer, spec)
@@ -216,6 +216,6 @@ def open_lm(
         raise ValueError(f"{spec}: its tokenizer has no mask piece, so it cannot hide what is to be written")
     prediction_head(lm)  # raises now for an unknown head
     before, after = map(tuple, frame_of(tokenizer, tokenizer.mask_token))
-    head = LengthHead.load(path)
+    head = LengthHead.load(path.path)
     head = head if head is None else head.to(target)
     return MaskedLM(**common, mask_id=tokenizer.mask_token_id, before=before, after=after, length_head=head)

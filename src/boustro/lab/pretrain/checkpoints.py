@@ -35,7 +35,7 @@ from boustro.lab.pretrain.distributed import (
     whole_state,
 )
 from boustro.lab.pretrain.output import REPLACE, START_AGAIN, refuse_another_run, refuse_not_finite
-from boustro.store import open_folder, read_folder, read_json, reading, refuse_foreign, remove_folder, write_folder
+from boustro.store import Artefact, read_json, reading, refuse_foreign, remove_folder, write_folder
 
 # the last two: a run that is killed while it writes one still has the other
 CHECKPOINT_KIND, NUM_KEPT, WEIGHTS_FILE, STATE = "checkpoint", 2, "weights.safetensors", "trainer_state.json"
@@ -125,7 +125,7 @@ def is_usable(path: Path, kind: str, facts: dict[str, Any], own: Collection[str]
     Raises `ValueError` for one of another run, and `FileExistsError` for a foreign file in one that is not complete.
     """
     try:
-        made_by = open_folder(path, kind, verify=True)["made_by"]
+        made_by = Artefact(path).check(kind, verify=True)["made_by"]
     except (ValueError, OSError) as error:
         say(f"skipped an incomplete checkpoint: {error}")
         remove_folder(path, own)
@@ -144,7 +144,7 @@ def finished_run(config: RunConfig, kind: str, facts: dict[str, Any]) -> dict[st
     """The content of `training.json` if `--resume` finds this run finished; `ValueError` for another finished run."""
     if not config.resume or not (config.out / "manifest.json").is_file():
         return None
-    with read_folder(config.out, kind, verify=True):
+    with Artefact(config.out).opened(kind, verify=True):
         result = read_json(config.out / "training.json")
         refuse_another_run(config.out, result, facts, REPLACE)
     say(f"{config.out}: this run is finished; nothing to do")
@@ -183,7 +183,7 @@ def _numbered(checkpoints: Path) -> list[Path]:
 
 def _opens(path: Path) -> bool:
     with contextlib.suppress(ValueError, OSError):
-        return bool(open_folder(path, CHECKPOINT_KIND))
+        return bool(Artefact(path).check(CHECKPOINT_KIND))
     return False
 
 

@@ -261,7 +261,7 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     """
     ours: Any = lm.get_input_embeddings().weight
     with reading(folder, ADVICE):
-        width = AutoConfig.from_pretrained(locate_model(folder)).get_text_config().hidden_size
+        width = AutoConfig.from_pretrained(str(locate_model(folder))).get_text_config().hidden_size
     if width >= ours.shape[1]:  # otherwise nothing more is read
         theirs = read_embeddings(folder, lm).float()
         width = theirs.shape[1]
@@ -283,7 +283,7 @@ def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
 
     The LM is causal, or of the architecture of `like`.
     """
-    folder = locate_model(model)
+    folder = str(locate_model(model))
     config, make = _architecture_of(folder, like)
     with reading(model, ADVICE):
         with torch.device("meta"):
@@ -301,7 +301,7 @@ def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
 
 def _load(folder: str, lm: PreTrainedModel) -> Any:
     """The LM in `folder`, in float32: a causal one, or one of the architecture of `lm`."""
-    folder = locate_model(folder)
+    folder = str(locate_model(folder))
     config, make = _architecture_of(folder, lm)
     return load_pretrained(make, folder, config=config, dtype=torch.float32)
 

@@ -43,7 +43,7 @@ from tokenizers import Tokenizer, models
 from boustro.given import chunk_by_size
 from boustro.options import Positional, Range, ShareAboveZero, Workers, check_options
 from boustro.progress import Progress
-from boustro.store import claim, content_fingerprint, read_folder, read_json, write_folder
+from boustro.store import Artefact, claim, write_folder
 from boustro.text import tokenizers
 from boustro.text.documents import Split, is_stream, read_documents
 from boustro.text.duplicates import NearDuplicates
@@ -68,9 +68,9 @@ class Shards:
     @classmethod
     def open(cls, path: str | Path) -> "Shards":
         """Open a complete folder; `ValueError` if it is damaged or incomplete."""
-        path = Path(path)
-        with read_folder(path, "shards") as manifest:
-            config = read_json(path / "config.json")
+        path, folder = Path(path), Artefact(path)
+        with folder.opened("shards"):
+            config = folder.json("config.json")
             names = range(config["num_shards"])
             pieces = [np.memmap(path / f"pieces-{i:05d}.bin", dtype=config["dtype"], mode="r") for i in names]
             ends = [np.memmap(path / f"documents-{i:05d}.bin", dtype=np.uint64, mode="r") for i in names]
@@ -78,7 +78,7 @@ class Shards:
                 raise ValueError("the counts do not agree")
             if not 0 <= config["end_of_text_id"] < config["vocab_size"] <= 1 << 8 * pieces[0].itemsize:
                 raise ValueError("the pieces do not agree")
-        return cls(path, config, pieces, ends, content_fingerprint(manifest))
+        return cls(path, config, pieces, ends, folder.fingerprint)
 
     @property
     def tokenizer_path(self) -> Path:

@@ -36,7 +36,7 @@ from boustro.errors import shorten
 from boustro.heads.registry import head_kind
 from boustro.metrics.score import reliability, spread
 from boustro.metrics.significance import RELIABLE, Difference, bootstrap, difference, entity_counts, f1, holm
-from boustro.store import read_folder
+from boustro.store import Artefact
 from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings import labelling_class
 from boustro.tasks.units import Units
@@ -75,7 +75,7 @@ class FinishedSystem:
 
 def read_answers(cell: Cell, name: str, words: Sequence[Sequence[str]], gold: Sequence[Sequence[Entity]]) -> Answers:
     """A cell's answers on dev or test, beside the words and references that all cells share."""
-    with read_folder(cell.folder, CELL_KIND):
+    with Artefact(cell.folder).opened(CELL_KIND):
         rows = [json.loads(line) for _, line in read_lines(cell.folder / f"{name}.jsonl")]
         if len(rows) != len(words):
             raise ValueError(f"{len(rows)} answers for {len(words)} examples")

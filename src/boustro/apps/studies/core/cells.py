@@ -26,7 +26,7 @@ from typing import Any
 from boustro.locks import lock
 from boustro.output import keeping
 from boustro.progress import Progress, write_line
-from boustro.store import read_folder, read_json, reading, refuse_foreign, remove_folder, write_file, write_folder
+from boustro.store import Artefact, read_json, reading, refuse_foreign, remove_folder, write_file, write_folder
 
 CELL_KIND = "cell"
 CELL_FORMAT = 5  # of a cell's folder; cells of an older format are computed again
@@ -79,7 +79,7 @@ def reading_cells(cells: Sequence[Cell]) -> contextlib.AbstractContextManager[No
 
 def is_complete(study: Cells, cell: Cell) -> bool:
     """Whether a cell is there, undamaged."""
-    with contextlib.suppress(FileNotFoundError, ValueError), read_folder(cell.folder, CELL_KIND, verify=True):
+    with contextlib.suppress(FileNotFoundError, ValueError), Artefact(cell.folder).opened(CELL_KIND, verify=True):
         study.value(replace(cell))  # a copy, so that the scores of a damaged cell are not kept
         return True
     return False

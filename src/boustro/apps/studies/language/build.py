@@ -41,7 +41,7 @@ from boustro.lab.pretrain.run import run_pretraining
 from boustro.lab.pretrain.shards import Shards, tokenize
 from boustro.locks import lock
 from boustro.output import RunOptions, duration, keeping
-from boustro.store import fingerprint, hash_file, open_folder, read_json, remove_folder, write_file
+from boustro.store import Artefact, fingerprint, hash_file, read_json, remove_folder, write_file
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.tagger import Tagger
 from boustro.types import Direction
@@ -168,7 +168,7 @@ class Build:
         """Do it, unless this run has its folder complete."""
         if not self._fresh:
             with contextlib.suppress(FileNotFoundError, ValueError):
-                open_folder(self.out / name, kind, verify=True)
+                Artefact(self.out / name).check(kind, verify=True)
                 print(f"{self.out / name}: complete already", file=sys.stderr)
                 return
         with self._timed(name):

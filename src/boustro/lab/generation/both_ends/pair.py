@@ -32,7 +32,6 @@ from boustro.encoders.spec import Spec, load_encoder
 from boustro.lab.generation.both_ends.reader import EndReader, Ids, ReadContexts
 from boustro.lab.generation.options import UNIGRAM_WEIGHT
 from boustro.models.pretrained import architecture_kind
-from boustro.store import kind_of
 from boustro.text.alignment import without_mark
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import num_ids
@@ -68,7 +67,8 @@ class LMPair:
         parts = Spec.parse(spec).parts
         for part in parts:
             path = part.place
-            if kind_of(path) in (None, "model") and architecture_kind(load_config(path, part.revision)) == "masked":
+            is_lm = path.kind in (None, "model")
+            if is_lm and architecture_kind(load_config(path, part.revision)) == "masked":
                 raise ValueError(f"{part.name} is a masked LM; {NEEDED}")
         if len(parts) != 2:
             raise ValueError(f"{spec} is {'one model' if len(parts) == 1 else f'{len(parts)} models'}; {NEEDED}")
