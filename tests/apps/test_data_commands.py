@@ -12,7 +12,6 @@ import boustro
 from annotated import choice, record, region, span, task
 from boustro import RelationClassifier, Tagger
 from boustro.apps.batch.rows import Columns, read_rows
-from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.check import report_files
 from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
 from boustro.apps.cli.generate import _records as prompts_of
@@ -22,6 +21,7 @@ from boustro.apps.cli.weak import Gazetteer
 from boustro.apps.label.answers import SPANS
 from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import annotations
+from boustro.tasks.data.named import guess_task
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.documents import WESTERN
 from boustro.text.files import DataFile

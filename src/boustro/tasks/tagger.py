@@ -18,6 +18,7 @@ from boustro.names import LARGE, NAMES, PACKAGE, is_shipped, packaged
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.store import Artefact
+from boustro.tasks import WORD_KEYS
 from boustro.tasks.answers import Answer, Entities, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
@@ -25,7 +26,7 @@ from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.records import WORD_KEYS, labelled_text
+from boustro.tasks.data.records import labelled_text
 from boustro.tasks.plan import Companion, Fitted, make_plan
 from boustro.text.words import RULE, join_words, split_text
 from boustro.types import Sentence

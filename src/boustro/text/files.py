@@ -25,10 +25,11 @@ but JSON over several lines is read in constant memory.
 """
 
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -275,10 +276,16 @@ class DataFile:
         self._forms: dict[Any, Form] = {}
         self._heads: dict[Any, TableHead] = {}
 
+    def __str__(self) -> str:
+        return self.name
+
+    def __fspath__(self) -> str:
+        return self.name
+
     @classmethod
-    def of(cls, given: "str | Path | DataFile") -> "DataFile":
+    def of(cls, given: "str | os.PathLike[str]") -> "DataFile":
         """The file of this path, or the one that is given."""
-        return given if isinstance(given, DataFile) else cls(given)
+        return given if isinstance(given, DataFile) else cls(os.fspath(given))
 
     @property
     def is_stream(self) -> bool:
@@ -290,14 +297,24 @@ class DataFile:
         """Whether its name is that of a CSV or TSV file, compressed or not."""
         return file_ending(self.path) in SEPARATED_BY
 
-    def check(self) -> None:
-        """`OSError` or `ValueError` for what is neither a file of text or data nor `-`, before anything is loaded."""
-        check_text(self.name, self._kind)
+    def check(self, check: Callable[..., None] = check_text) -> None:
+        """`OSError` or `ValueError` for what is neither a file of text or data nor `-`, before anything is loaded; or
+        for what another check of `places` refuses."""
+        check(self.name, self._kind)
 
-    def _kind(self, path: Path) -> str:
-        if path.is_file():
+    def _kind(self, path: Path) -> str | None:
+        if path.is_file() and self.source.kind is None:
             self.source.look(LOOKED_AT)
         return self.source.kind
+
+    def first(self) -> list[Any]:
+        """The records of the first lines of a file of JSON, to one that cannot be read, which its reader says."""
+        begun, found = (line.strip() for _, line in self.source.look(LOOKED_AT)), list[Any]()
+        whole = is_whole(self.path, next(filter(None, begun), ""))
+        lines = self.source.whole() if whole else self.source.first(LOOKED_AT)
+        with contextlib.suppress(ValueError):
+            found.extend(islice((record for _, record in Rows(self.path, "json", lines, [])), LOOKED_AT))
+        return found
 
     def form(self, delimiter: str | None = None, words: bool = False, bare: bool = False) -> Form:
         """Find what a file is, see `open`; text, where it cannot be read, which its reader says.

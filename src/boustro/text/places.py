@@ -31,6 +31,7 @@ from boustro.names import (
     prepare_hub,
 )
 from boustro.store import MANIFEST, Artefact
+from boustro.text.rows import PACKED
 
 REMOTE_ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
@@ -95,15 +96,15 @@ def check_served(value: str) -> None:
     check_model(folder if name and not Path(value).exists() else value)
 
 
-def check_data(value: str) -> None:
+def check_data(value: str, kind: Callable[[Path], str | None] | None = None) -> None:
     """A file of labelled data, or a data set of the Hub."""
     prefix = next((start for start in PREFIXES if value.startswith(start)), "")
     if prefix == PREFIXES[0]:
         return
     expected = "labelled data are expected here; a data set of the Hub is named hf:NAME"
-    path = look_at(value.removeprefix(prefix), expected)
-    if path.is_dir() and (kind := Artefact(path).kind) is not None:
-        raise ValueError(f"{value} is a {kind} folder, and labelled data are expected here")
+    path = look_at(value.removeprefix(prefix), expected, None if prefix or value.lower().endswith(PACKED) else kind)
+    if path.is_dir() and (folder := Artefact(path).kind) is not None:
+        raise ValueError(f"{value} is a {folder} folder, and labelled data are expected here")
     if path.is_dir():
         raise ValueError(f"{value} is a folder; for a data set saved there by `datasets` write hf:{value}")
 

@@ -19,11 +19,11 @@ from typing import Any, Literal, NamedTuple
 
 from boustro.given import refuse_half_characters
 from boustro.options import OptionError
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.contract import Contract
 from boustro.tasks.data import kept_for
 from boustro.tasks.data.named import no_column
-from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
-from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets, OffsetUnit

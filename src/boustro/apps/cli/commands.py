@@ -35,7 +35,14 @@ from boustro.store import claim
 from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import like, with_kept
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    DEFAULT_TRAIN_DATA,
+    DataOptions,
+    TrainDataOptions,
+    named_in,
+    named_of,
+)
 from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
@@ -87,6 +94,7 @@ def fit(
     kind, chosen = task_class(task), head or TASKS[task].config.default_head
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
+        columns = named_of(vars(reading)) or named_in(train)
         given = _read_sets(kind, train, dev, reading, training)
         labelled = [example for example in given.train if kind.is_labelled(example)]
         make_labelling(chosen, [*labelled, *kind.named_examples(training)], of_head)
@@ -100,7 +108,7 @@ def fit(
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.learn(given, seed, 0.0 if dev else cross_validate)
-            model.keep_columns(vars(reading), train)
+            model.keep_columns(columns)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,6 +31,7 @@ from boustro.tasks.data.schemes import (
     invalid_tags,
     to_bio,
 )
+from boustro.text.files import DataFile
 from boustro.text.places import Corpus, DataPlace, missing
 from boustro.text.rows import Lines as Lines
 from boustro.text.spellings import respell
@@ -39,8 +41,6 @@ from boustro.types import Sentence
 T = TypeVar("T")
 PREFIX = "hf:"
 """Of the name of a data set of the Hugging Face Hub, or of a saved one."""
-TEXT_KEYS = ("text", "sentence")
-"""Of a whole text, in a record or a row."""
 RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
 PADDED = "words with white space around them, read without it"
@@ -126,11 +126,10 @@ def named_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def named_in(data: Any) -> dict[str, Any]:
     """The column that the texts of a file of answers of `boustro label` are from (`SHOWN_COLUMN`), as `named_of`."""
-    if not isinstance(data, (str, Path)) or not Path(data).is_file():
-        return {}
-    with suppress(ValueError, AttributeError), Path(data).open(encoding="utf-8") as file:
-        column = json.loads(file.readline()).get(SHOWN_COLUMN)
-        return {"text_column": [column]} if isinstance(column, str) else {}
+    with suppress(TypeError, ValueError, AttributeError):
+        for _, line in DataFile.of(data).source.look(1) if Path(data).is_file() else ():
+            column = json.loads(line).get(SHOWN_COLUMN)
+            return {"text_column": [column]} if isinstance(column, str) else {}
     return {}
 
 
@@ -147,7 +146,7 @@ def refuse_text_options(options: DataOptions) -> None:
 def refuse_delimiter(options: DataOptions, data: Any) -> None:
     """`OptionError` where a separator is given for a file that has no columns."""
     if options.delimiter is not None:
-        name = data if isinstance(data, (str, Path)) else "the given data"
+        name = data if isinstance(data, (str, PathLike)) else "the given data"
         raise OptionError(f"--delimiter is not read with {name}, which has no separated columns; remove it")
 
 

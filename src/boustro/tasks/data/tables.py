@@ -18,15 +18,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.choose import suggestion
 from boustro.metrics.spans import is_span_tag
+from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
-    TEXT_KEYS,
     DataOptions,
     Note,
     RawData,
@@ -45,7 +46,7 @@ DOCUMENTS = ("document", "document_id", "doc_id", "doc")
 
 def named_rows(data: Any) -> list[tuple[str, Any]] | None:
     """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
-    if isinstance(data, (str, Path)) and str(data).startswith(PREFIX):
+    if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         data = open_hub(str(data))
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]

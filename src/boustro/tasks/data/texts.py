@@ -23,16 +23,15 @@ from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import INDICATORS, as_text, is_missing, plain_value, refuse_indicators
+from boustro.tasks import LABEL_KEY, LABELS_KEY, SCORE_KEY, TEXT_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of, missing_file
-from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of, missing_file
 from boustro.text.files import DataFile
 from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
 from boustro.types import Sentence, TypedLabel
 
-LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 MEANING_KEYS = ("description", "meaning")
 LONGEST_MEANING = 100
 """Words that describe a label."""
@@ -178,23 +177,6 @@ def _several(record: Any) -> Any:
     return given[LABELS_KEY] if given.get(LABEL_KEY) is None and LABELS_KEY in given else given.get(LABEL_KEY)
 
 
-def is_text(record: Mapping[str, Any]) -> bool:
-    """Whether a record has a text that is not split into words."""
-    return any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
-
-
-def suits_labels(record: Mapping[str, Any]) -> bool:
-    """Whether this is a text with a label or several."""
-    lists = (record.get(LABEL_KEY), record.get(LABELS_KEY))  # doccano has topics under `label`
-    one = is_label(record.get(LABEL_KEY))
-    return is_text(record) and (one or any(bool(labels) and are_labels(labels) for labels in lists))
-
-
-def suits_scores(record: Mapping[str, Any]) -> bool:
-    """Whether this is a text with a number."""
-    return is_text(record) and SCORE_KEY in record
-
-
 def whole_text(text: str, document: str = "") -> Placed:
     """All words of a text as one sentence, with their places."""
     parts = list(split_text(text, document))
@@ -306,3 +288,13 @@ def is_label(value: Any) -> bool:
 def are_labels(value: Any) -> bool:
     """Whether this is a list of labels, perhaps empty."""
     return isinstance(value, (list, tuple)) and all(map(is_label, value))
+
+
+def lists_labels(value: Any) -> bool:
+    """Whether this is a list of labels, and not empty."""
+    return bool(value) and are_labels(value)
+
+
+def names_labels(value: Any) -> bool:
+    """Whether this names a label, or lists some, as doccano has topics under `label`."""
+    return is_label(value) or lists_labels(value)
