@@ -58,6 +58,8 @@ PAIR_KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypoth
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 QUESTION_KEYS = ("context", "question")
 RELATION_KEYS = ("text", "head", "tail")
+TOOL_FORMATS = ("labelstudio", "argilla")
+"""Labelling tools whose exports are read, and for which suggestions are written (`data.annotations`)."""
 
 
 def _any(value: Any) -> bool:
@@ -341,7 +343,7 @@ def read_examples(
     Raises as `Task.read`; `training` allows examples without labels where the task's training sets may have them.
     """
     from boustro.tasks.data import refuse_unlabelled
-    from boustro.tasks.data.texts import texts_unlabelled
+    from boustro.tasks.data.reading import texts_unlabelled
 
     with texts_unlabelled(training and bool(task.lenient)):
         examples, notices = read_counted(task, data, options)

@@ -40,8 +40,7 @@ from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.answers import Input
 from boustro.tasks.contract import Result
 from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, named_in, named_of
-from boustro.tasks.data.texts import texts_outside
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, named_in, named_of, texts_outside
 from boustro.tasks.model import PlannedModel
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 

@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from boustro.output import print_notices
-from boustro.text.columnar import read_record_batches
 from boustro.text.columns import LOOKED_AT, columns_form
 from boustro.text.conllu import is_conllu
 from boustro.text.documents import OPENERS, STANDARD_INPUT, LineSource, decode_line, is_stream, is_western
@@ -46,6 +45,7 @@ from boustro.text.rows import (
     JSON,
     JSON_LINES,
     TABLES,
+    WORKBOOK,
     JsonFault,
     begins_rows,
     file_ending,
@@ -58,7 +58,6 @@ from boustro.text.rows import (
 )
 from boustro.text.separated import SEPARATED_BY, Dialect, begins_table, json_value
 from boustro.text.tables import NO_HEAD, TABLE_HEADS, TableHead, TableRow, fill_rows
-from boustro.text.workbooks import WORKBOOK
 from boustro.types import Note
 
 KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
@@ -131,6 +130,8 @@ class Rows:
 
     def batches(self, only: str | None = None) -> Iterator[Any]:
         """The rows of a parquet or Arrow file as `pyarrow.RecordBatch`es; each call begins anew."""
+        from boustro.text.columnar import read_record_batches
+
         return read_record_batches(self.path, only)
 
     @property

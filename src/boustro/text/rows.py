@@ -29,6 +29,7 @@ CONLLU_FILES = (".conllu", ".conllup")
 COLUMN_FILES = (".conll", ".bio", ".iob", ".iob2", *CONLLU_FILES)
 """Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
+WORKBOOK = ".xlsx"
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 OPENS = re.compile(r'[\[{]\s*[{"]')

@@ -42,8 +42,8 @@ from boustro.tasks.data.reading import (
     TrainDataOptions,
     named_in,
     named_of,
+    texts_outside,
 )
-from boustro.tasks.data.texts import texts_outside, whole_text
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
 from boustro.text.documents import read_documents
@@ -124,6 +124,7 @@ def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptio
     weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
     texts = read_documents(reading.documents, split="line") if reading.documents else ()
     if texts and not kind.in_documents:
+        from boustro.tasks.data.texts import whole_text
         from boustro.tasks.label_names import MOST_TEXTS
 
         examples += [whole_text(text).sentence for text in islice(texts, MOST_TEXTS)]

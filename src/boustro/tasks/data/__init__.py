@@ -37,7 +37,6 @@ from boustro.tasks.data.reading import (
     refuse_text_options,
     warn_of,
 )
-from boustro.tasks.data.records import is_marked_text, is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.text.conllu import is_conllu
 from boustro.text.documents import is_stream
@@ -49,6 +48,7 @@ Data: TypeAlias = Any
 DataReader = Callable[[Path, DataOptions, Lines], RawData]
 read_columns: DataReader = lazy("boustro.tasks.data.conll:read_columns")
 read_conllu: DataReader = lazy("boustro.tasks.data.conllu:read_conllu")
+read_records: Callable[..., RawData] = lazy("boustro.tasks.data.records:read_records")
 
 
 def read_data(
@@ -231,6 +231,8 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
         return _of_table("read_frame", data, options=options)
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
+    from boustro.tasks.data.records import is_marked_text, is_text_pair
+
     name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
     if items and all(isinstance(item, Mapping) or is_text_pair(item) or is_marked_text(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)

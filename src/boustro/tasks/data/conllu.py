@@ -15,9 +15,8 @@ from pathlib import Path
 
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks.data.reading import DataOptions, Lines, RawData
-from boustro.text.columns import ColumnReader
+from boustro.text.columns import ALL_LETTERS, ColumnReader, respell
 from boustro.text.conllu import ColumnSentence, ud_column
-from boustro.text.spellings import ALL_LETTERS, respell
 from boustro.types import Sentence
 
 

@@ -10,8 +10,9 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -31,10 +32,10 @@ from boustro.tasks.data.schemes import (
     invalid_tags,
     to_bio,
 )
+from boustro.text.columns import respell
 from boustro.text.files import DataFile
 from boustro.text.places import Corpus, DataPlace, missing
 from boustro.text.rows import Lines as Lines
-from boustro.text.spellings import respell
 from boustro.types import Note as Note
 from boustro.types import Sentence
 
@@ -52,6 +53,8 @@ ABOUT = re.compile(
     re.IGNORECASE,
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
+OUTSIDE_TEXTS: ContextVar[bool] = ContextVar("OUTSIDE_TEXTS", default=False)
+UNLABELLED_TEXTS: ContextVar[bool] = ContextVar("UNLABELLED_TEXTS", default=False)
 ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
 REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
@@ -82,6 +85,26 @@ class DataOptions:
 
 
 DEFAULT_OPTIONS = DataOptions()
+
+
+def texts_outside(allowed: bool) -> AbstractContextManager[None]:
+    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
+    that are learned from never have them, and data that are judged on where the model may answer none."""
+    return _set_within(OUTSIDE_TEXTS, allowed)
+
+
+def texts_unlabelled(allowed: bool) -> AbstractContextManager[None]:
+    """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
+    return _set_within(UNLABELLED_TEXTS, allowed)
+
+
+@contextmanager
+def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,14 @@ pandas is not imported.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.choose import suggestion
+from boustro.choose import lazy, suggestion
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
@@ -33,12 +33,12 @@ from boustro.tasks.data.reading import (
     RawData,
     note_unread,
 )
-from boustro.tasks.data.records import read_records
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
 from boustro.text.files import DataFile
 from boustro.text.separated import cell_text
 from boustro.types import Sentence
 
+read_records: Callable[..., RawData] = lazy("boustro.tasks.data.records:read_records")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")
 SENTENCES = ("sentence_id", "sent_id", "sentence", "sentence_idx", "sent", "satz")
 DOCUMENTS = ("document", "document_id", "doc_id", "doc")

@@ -15,7 +15,6 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +25,15 @@ from boustro.given import INDICATORS, as_text, is_missing, plain_value, refuse_i
 from boustro.tasks import LABEL_KEY, LABELS_KEY, SCORE_KEY, TEXT_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of, missing_file
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    OUTSIDE_TEXTS,
+    UNLABELLED_TEXTS,
+    DataOptions,
+    Note,
+    document_of,
+    missing_file,
+)
 from boustro.text.files import DataFile
 from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
@@ -42,30 +49,6 @@ CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 GoldKind = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
-
-
-_outside: ContextVar[bool] = ContextVar("_outside", default=False)
-_unlabelled: ContextVar[bool] = ContextVar("_unlabelled", default=False)
-
-
-def texts_outside(allowed: bool) -> contextlib.AbstractContextManager[None]:
-    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
-    that are learned from never have them, and data that are judged on where the model may answer none."""
-    return _set_within(_outside, allowed)
-
-
-def texts_unlabelled(allowed: bool) -> contextlib.AbstractContextManager[None]:
-    """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
-    return _set_within(_unlabelled, allowed)
-
-
-@contextlib.contextmanager
-def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 def read_texts(
@@ -102,7 +85,7 @@ def read_texts(
 
     reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
     texts = read_named(data, "text", read, plain, options, noted, reads)
-    if texts and _unlabelled.get() and not any(text.is_labelled for text in texts):
+    if texts and UNLABELLED_TEXTS.get() and not any(text.is_labelled for text in texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
 
@@ -210,7 +193,7 @@ def as_score(value: Any, where: str) -> float:
 
 def _sentence(record: Any, where: str, gold: GoldKind, notes: list[Note]) -> Sentence:
     if isinstance(record, Sentence):  # read before
-        if not record.is_labelled and not _unlabelled.get():
+        if not record.is_labelled and not UNLABELLED_TEXTS.get():
             raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")
         return record if record.label != "" else _with_labels(record, {LABEL_KEY: None}, where, notes)
     if isinstance(record, (list, tuple)) and len(record) == 2:
@@ -241,9 +224,9 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
-    if nothing and LABELS_KEY not in record and _unlabelled.get():
+    if nothing and LABELS_KEY not in record and UNLABELLED_TEXTS.get():
         return sentence
-    if nothing and LABELS_KEY not in record and _outside.get():
+    if nothing and LABELS_KEY not in record and OUTSIDE_TEXTS.get():
         return replace(sentence, label="")
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
