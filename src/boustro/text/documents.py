@@ -26,8 +26,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 from boustro.given import refuse_half_characters
 from boustro.output import print_notices
-from boustro.text.kinds import START, kind_of_start, refuse_kind
-from boustro.text.places import is_dataset, missing, shown_files
+from boustro.text.places import START, is_dataset, kind_of_start, missing, refuse_kind, shown_files
 from boustro.text.rows import Row, saved_rows
 from boustro.types import Note
 
@@ -185,7 +184,7 @@ class LineSource:
     """The lines of a file as bytes, each time from its beginning; those of a stream once.
 
     Attributes:
-        kind: What a file is that was looked at and is no plain text, see `kinds`; `None` before that.
+        kind: What a file is that was looked at and is no plain text, see `places`; `None` before that.
     """
 
     def __init__(self, path: Path) -> None:

@@ -52,9 +52,8 @@ from boustro.text.rows import (
     has_key,
     hold_records,
     is_whole,
-    json_rows,
     parse_record,
-    records_of,
+    whole_rows,
 )
 from boustro.text.separated import SEPARATED_BY, Dialect, begins_table, json_value
 from boustro.text.tables import NO_HEAD, TABLE_HEADS, TableHead, TableRow, fill_rows
@@ -154,11 +153,7 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """All records, once, blank rows between others too; `ValueError`, with the place, for what is no record."""
-        for item in self.items():
-            if item is not None:
-                if item.problem:
-                    raise ValueError(item.problem)
-                yield item.place, item.value
+        return _whole_items(self.items())
 
     def items(self) -> Iterator[Item | None]:
         """Yield all records, also those that cannot be read, and `None` whenever the next has not arrived yet (pipes).
@@ -169,7 +164,9 @@ class Rows:
         self.refuse_words()
         if self.is_table:
             return (Item(place, None if row.problem else row, problem=row.problem) for place, row in self.records)
-        return self._json_items() if self.form == "json" else self._lines_of_text()
+        if self.form == "json":
+            return self._json_items(_shown(self.path), self.lines())
+        return self._lines_of_text()
 
     def refuse_words(self) -> None:
         """`ValueError` for words in columns, where texts are read."""
@@ -206,10 +203,11 @@ class Rows:
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """(number of the line or the row, record) of JSON, and of a table as `rows` has them."""
-        if self.form == "json":
-            return records_of(self.path, self.sound_lines())
-        self.refuse_words()
         begin = len(str(self.path)) + 1
+        if self.form == "json":
+            items = self._json_items(self.path, ((*line, "") for line in self.sound_lines()))
+            return ((int(place[begin:].partition(",")[0]), record) for place, record in _whole_items(items))
+        self.refuse_words()
         return ((int(place[begin:].rpartition(" ")[2]), row) for place, row in self.rows())
 
     def _lines_of_text(self) -> Iterator[Item | None]:
@@ -217,9 +215,8 @@ class Rows:
         for item in self.lines():
             yield item and Item(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
 
-    def _json_items(self) -> Iterator[Item | None]:
-        name, held = _shown(self.path), list[tuple[int, str, str] | None]()
-        arriving, first = self.lines(), ""
+    def _json_items(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[Item | None]:
+        held, first = list[tuple[int, str, str] | None](), ""
         for item in arriving:
             held.append(item)
             if item is None:
@@ -227,10 +224,10 @@ class Rows:
             elif first := item[1].strip():
                 break
         arriving = chain(filter(None, held), arriving)
-        if is_whole(self.path, first):
+        if first[:1] in ("[", "{") and is_whole(self.path, first):
             held = list(arriving)
             try:
-                yield from [Item(*row) for row in json_rows(name, _sound(held))]
+                yield from [Item(*row) for row in whole_rows(name, _sound(held), first)]
                 return
             except ValueError as error:
                 if first[:1] == "[" or isinstance(error, JsonFault):
@@ -257,6 +254,15 @@ def _sound(lines: Iterable[tuple[int, str, str] | None]) -> Iterator[tuple[int, 
             if item[2]:
                 raise ValueError(item[2])
             yield item[0], item[1]
+
+
+def _whole_items(items: Iterable[Item | None]) -> Iterator[tuple[str, Any]]:
+    """(place, value) of items that have arrived; `ValueError`, with the place, for one that cannot be read."""
+    for item in items:
+        if item is not None:
+            if item.problem:
+                raise ValueError(item.problem)
+            yield item.place, item.value
 
 
 def _shown(path: Path) -> Path:
@@ -443,7 +449,7 @@ def _begins_json(source: LineSource, first: str, keys: Sequence[str] | None) -> 
         return False
     try:
         lines = ((number, decode_line(source.path, number, raw)) for number, raw in source.whole())
-        records = [*json_rows(source.path, lines)]
+        records = [*whole_rows(source.path, lines, first)]
     except JsonFault:
         raise
     except ValueError:

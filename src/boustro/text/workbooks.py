@@ -14,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.text.kinds import EXCEL, SHEET
+from boustro.text.places import EXCEL, SHEET
 from boustro.text.separated import cell_text
 from boustro.types import Note
 

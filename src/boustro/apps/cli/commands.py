@@ -1,4 +1,4 @@
-"""`boustro fit`, `evaluate` and `predict`, for every task.
+"""`boustro fit` and `evaluate`, for every task.
 
 torch is imported when a command runs, so that its help does not wait for it. `in_documents` (`fit --documents`) puts
 labelled sentences into the documents that they were taken from, so that LMs read what stands around them:
@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.batch.command import DEFAULT_OUTPUT, DEFAULT_PREDICT, OutputOptions, PredictOptions
 from boustro.heads.options import HeadOptions
 from boustro.names import FAST, LARGE
 from boustro.options import (
@@ -47,7 +46,7 @@ from boustro.tasks.data.reading import (
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
 from boustro.text.documents import read_documents
-from boustro.text.places import LM, DataPlace, Model, TextSource
+from boustro.text.places import LM, DataPlace, Model
 from boustro.text.words import split_text, word_rule
 from boustro.types import Sentence
 
@@ -250,28 +249,6 @@ def evaluate(
         scores |= {"calibration": errors} if errors else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)
-
-
-def predict(
-    folder: Positional[Model | None],
-    files: Positional[tuple[TextSource, ...]] = ("-",),
-    answers: PredictOptions = DEFAULT_PREDICT,
-    encoder: LM | None = None,
-    output: OutputOptions = DEFAULT_OUTPUT,
-    run: RunOptions = DEFAULT_RUN,
-) -> None:
-    """Label text, one document per line or per row of a table, each as soon as it is read.
-
-    Args:
-        folder: A folder that boustro fit wrote.
-        files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
-            for standard input; or one folder of files, whose answers go to the folder --out.
-        encoder: Where the encoder is now, if it has moved.
-    """
-    check_options(predict, locals())
-    from boustro.apps.batch.ways import Prediction
-
-    Prediction(folder, files, answers, encoder, output, run).run()
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:

@@ -22,7 +22,6 @@ from boustro.choose import suggestion
 from boustro.given import as_list, plain_value
 from boustro.options import OptionError
 from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS
-from boustro.tasks.data.annotations import guess_wanted, tool_of
 from boustro.tasks.data.reading import (
     ABOUT,
     DEFAULT_OPTIONS,
@@ -35,7 +34,6 @@ from boustro.tasks.data.reading import (
     refuse_tag_options,
     unread_fields,
 )
-from boustro.tasks.data.tables import find_words, named_rows, rows_of_words
 from boustro.text.files import DataFile
 
 T = TypeVar("T")
@@ -79,6 +77,8 @@ def read_named(
     Raises `FileNotFoundError`, `OptionError` for options that only tags have, and `ValueError` where there is no
     example; `read` raises for a record that is none.
     """
+    from boustro.tasks.data.tables import named_rows
+
     refuse_tag_options(options)
     named = named_rows(data)
     if named is None and isinstance(data, (str, PathLike)):
@@ -250,13 +250,18 @@ def guess_task(
             return named
         found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else file.first()
         if rows.form == "json":
+            from boustro.tasks.data.annotations import guess_wanted, tool_of
+
             if known := [name for name in TASKS if name not in others and TASKS[name].suits(_first_of(found))]:
                 return known[0]
             if tool_of(found[0] if found else None) and (wanted := guess_wanted(rows.numbered())):
                 return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
-        one_a_row = rows_of_words(file, DEFAULT_OPTIONS, []) if rows.is_table and not texts else None
-        if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
-            return DEFAULT_TASK
+        if rows.is_table and not texts:
+            from boustro.tasks.data.tables import find_words, rows_of_words
+
+            one_a_row = rows_of_words(file, DEFAULT_OPTIONS, [])
+            if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
+                return DEFAULT_TASK
         keys = PAIR_KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
         chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
         records = [record for _, record in under_names([(str(file), one) for one in found], chosen, keys, LABEL_KEY)]
