@@ -47,7 +47,7 @@ Data: TypeAlias = Any
 """A path, `hf:NAME`, (text, entities) or (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset`, a frame."""
 DataReader = Callable[[Path, DataOptions, Lines], RawData]
 read_columns: DataReader = lazy("boustro.tasks.data.conll:read_columns")
-read_conllu: DataReader = lazy("boustro.tasks.data.conllu:read_conllu")
+read_conllu: DataReader = lazy("boustro.tasks.data.conll:read_conllu")
 read_records: Callable[..., RawData] = lazy("boustro.tasks.data.records:read_records")
 
 
