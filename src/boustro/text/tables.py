@@ -6,15 +6,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from boustro.text.columnar import schema_of
 from boustro.text.columns import LOOKED_AT
 from boustro.text.documents import EndedLine, LineSource, ended_line
 from boustro.text.separated import OTHERS, CellRow, Dialect, Separated, cell_text
-from boustro.text.workbooks import SheetRow, sheet_rows
 from boustro.types import Note
 
 if TYPE_CHECKING:
     from boustro.text.files import Rows
+    from boustro.text.workbooks import SheetRow
 
 HEAD_AGAIN = "lines that name the columns again, as joined files have them, left out"
 SHORT = "rows with fewer cells than columns; the others are empty"
@@ -213,15 +212,19 @@ def _without_last_blanks(records: Iterable[tuple[str, TableRow]], rows: "Rows") 
 
 
 def _sheet_head(path: Path, source: LineSource, delimiter: str | None) -> TableHead:
+    from boustro.text.workbooks import sheet_rows
+
     return _to_sheet_head(path, sheet_rows(path, []))
 
 
-def _to_sheet_head(path: Path, numbered: Iterator[SheetRow]) -> TableHead:
+def _to_sheet_head(path: Path, numbered: "Iterator[SheetRow]") -> TableHead:
     row = next((row for row in numbered if row.values), None)
     return TableHead(tuple(row.values), keys_of(row.values, f"{path}: row {row.number}")) if row else TableHead()
 
 
 def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
+    from boustro.text.workbooks import sheet_rows
+
     keys, padded = rows.keys, rows.padded
     numbered = sheet_rows(rows.path, rows.notes)
     _to_sheet_head(rows.path, numbered)
@@ -240,6 +243,8 @@ def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
 
 
 def _columns_head(path: Path, source: LineSource, delimiter: str | None) -> TableHead:
+    from boustro.text.columnar import schema_of
+
     schema = schema_of(path)
     names = tuple(schema.names)
     keys_of(names, str(path))  # refuses names that come twice

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from boustro.apps.live.structured import BodyTexts, Slot, checked, respelled, unescaped
+from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.named import no_column
-from boustro.tasks.data.reading import TEXT_KEYS
 from boustro.text.columnar import write_columns
 from boustro.text.documents import BYTE_ORDER_MARK, open_binary, read_ended
 from boustro.text.files import IN_COLUMNS, TABULAR, DataFile, Form, Rows

@@ -28,13 +28,13 @@ from boustro.output import (
 )
 from boustro.progress import Progress
 from boustro.store import fingerprint
-from boustro.tasks.data.annotations import TOOLS
+from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.render import html_head
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
-from boustro.text.kinds import EXCEL
+from boustro.text.places import EXCEL
 
 BINARY = (".parquet", ".arrow", ".feather", ".xlsx")
 """Files that are made of JSON lines in the end."""
@@ -257,7 +257,7 @@ class RowStream:
 def _frame(labeller: Labeller, files: Sequence[DataFile], ending: str) -> tuple[str, str, str]:
     """Return the text before, between and after the answers."""
     form = labeller.shown.form
-    if form in TOOLS or (form == "jsonl" and ending == ".json"):
+    if form in TOOL_FORMATS or (form == "jsonl" and ending == ".json"):
         return "[\n", ",", "]\n"
     if form in ("csv", "tsv"):
         dialect = labeller.shown.dialect or TABULAR[form]

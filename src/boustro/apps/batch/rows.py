@@ -19,15 +19,14 @@ from typing import Any, Literal, NamedTuple
 
 from boustro.given import refuse_half_characters
 from boustro.options import OptionError
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.contract import Contract
 from boustro.tasks.data import kept_for
 from boustro.tasks.data.named import no_column
-from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
-from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets, OffsetUnit
-from boustro.tasks.sense.data import corpus_records
 from boustro.text.columns import COMMENTS, ColumnReader
 from boustro.text.documents import read_lines
 from boustro.text.files import IN_COLUMNS, KEYS, TABULAR, DataFile, Form, Item, Rows
@@ -274,6 +273,8 @@ def read_rows(
             yield None
         name = file.name
         if form == "xml":
+            from boustro.tasks.sense.data import corpus_records
+
             yield from (FileRow(name, str(value.pop("where")), value, form) for value in corpus_records(file.path))
             continue
         own: list[Note] = []

@@ -37,9 +37,8 @@ from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
-from boustro.text.kinds import kind_of_file
 from boustro.text.languages import ForeignTexts
-from boustro.text.places import shown_files
+from boustro.text.places import kind_of_file, shown_files
 from boustro.text.separated import json_value
 from boustro.text.tables import free_names
 
@@ -290,7 +289,7 @@ def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> Sha
 def predict_folder(
     predictor: Predictor, source: Path, form: Output, output: OutputOptions, quiet: bool = False
 ) -> None:
-    """Answer all files of a folder, see `boustro.apps.cli.commands.predict`."""
+    """Answer all files of a folder, see `boustro.apps.batch.command.predict`."""
     out = output.out
     assert out is not None
     with only_errors(quiet):

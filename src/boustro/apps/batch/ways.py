@@ -36,7 +36,7 @@ MOST_BYTES = 1 << 16  # what a pipe holds on Linux, so one read takes all that h
 
 @dataclass(frozen=True)
 class Prediction:
-    """One run of `boustro.apps.cli.commands.predict`, whose parameters these are."""
+    """One run of `boustro.apps.batch.command.predict`, whose parameters these are."""
 
     folder: Path | None
     files: tuple[str, ...]

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder
 from boustro.encoders.cache import tell_cost
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
@@ -30,7 +29,6 @@ from boustro.features.reader import Parts, Reader
 from boustro.heads.base import Head
 from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
-from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW_EXAMPLES, HeadOptions
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import HeadRun, Solved, TrainingJob, train_heads, train_many
@@ -39,9 +37,8 @@ from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import TooFew, firsts, kin, num_different, unlearned
-from boustro.tasks.label_names import MOST_TEXTS, readable_texts, spoken
 from boustro.tasks.labellings import Labelling, make_labelling
-from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
+from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet, head_facts
 from boustro.text.languages import ForeignTexts
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
@@ -301,6 +298,8 @@ def read_names(
     if means and len(others) == len(means):
         known = ", ".join(labelling.labels[:5])
         raise ValueError(f"no text has a label that is described: {', '.join(others[:5])}; the labels are {known}")
+    from boustro.tasks.label_names import MOST_TEXTS, readable_texts, spoken
+
     said = spoken({label: means.get(label, label) for label in labelling.labels})
     numbers = [n for n, label in enumerate(labelling.labels) if label in said]
     examples = [part.example for text in said.values() for part in plan.task.split(text, "label")]
@@ -372,27 +371,6 @@ def scores_of(fitted: Fitted, held: DevSet) -> tuple[dict[str, Any], dict[str, A
     answers = fitted.answers(held.ask(fitted.head), held.examples)
     again = lambda: fitted.answers(held.ask(fitted.head, again=True), held.examples)  # noqa: E731
     return fitted.score(held.examples, answers).to_dict(), calibration(fitted, held.examples, answers, again)
-
-
-def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
-    """Return the part of a record about the trained head."""
-    shapes = zip(encoder.streams, head.mixes, strict=True)
-    return {
-        "batch_sentences": log.batch_sentences,
-        "encoder_parameters": encoder.num_parameters,
-        "head_parameters": sum(p.numel() for p in head.parameters()),
-        "best_epoch": log.best_epoch,
-        "losses": [round(x, 5) for x in log.losses],
-        "dev_curve": [round(x, 3) for x in log.scores],
-        **head.facts(),
-        "layer_weights": {stream.name: _learned_shares(mix) for stream, mix in shapes},
-    }
-
-
-def _learned_shares(mix: LayerConcat) -> list[float]:
-    """The shares of the layers in a mix; none of a mix that did not learn, whose shares are equal."""
-    shares = mix.layer_weights()
-    return shares if len({*shares}) > 1 else []
 
 
 def describe(examples: Sequence[Any]) -> dict[str, Any]:
