@@ -212,7 +212,8 @@ class ConcatEncoder(Encoder):
         return by_lm
 
     def identity(self) -> Identity | JoinedIdentity:
-        return JoinedIdentity(lms=tuple(lm for part in self.parts for lm in part.identity().lms))
+        identities = [*map(methodcaller("identity"), self.parts)]
+        return JoinedIdentity(lms=tuple(lm for identity in identities for lm in identity.lms))
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         copies = tee(sentences, len(self.parts))

@@ -62,7 +62,7 @@ def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] =
     if given.weak and given.weight == 0:
         return _fit_without(plan, given, seed, {}, then)
     started = time.monotonic()
-    begun, data = _begin(plan, given, seed)
+    begun, data = begin_training(plan, given, seed)
     fitted, plan, labelling = begun.fitted, begun.fitted.plan, begun.fitted.labelling
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     if dev_inputs:
@@ -129,13 +129,13 @@ def fit_many(
     ):
         return [fit_head(*each) for each in asked]
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
-    kept: list[_Begun] = []
+    kept: list[BegunTraining] = []
 
     def jobs() -> Iterator[TrainingJob]:
         latest: tuple[Any, ...] = (None, None, None)
         for settled, examples, seed in asked:
             if latest[0] is not examples:
-                latest = examples, *_begin(settled, examples, seed)
+                latest = examples, *begin_training(settled, examples, seed)
             _, begun, data = latest
             fitted = replace(begun.fitted, plan=replace(begun.fitted.plan, head_options=settled.head_options))
             kept.append(replace(begun, fitted=fitted, seed=seed))
@@ -158,12 +158,6 @@ def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     return plan.task.resolve_options(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
 
 
-def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:
-    """An untrained head, and the features that it would learn from, without weak examples or a development set."""
-    begun, data = _begin(plan, given, seed)
-    return begun.fitted, data
-
-
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
     """Replace the head by an untrained one of another plan that reads the same examples."""
     labelling = _learn_labels(plan, data.examples)
@@ -172,7 +166,7 @@ def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class BegunTraining:
     """State of a training before the head is trained."""
 
     given: Examples
@@ -183,8 +177,8 @@ class _Begun:
     notices: Mapping[str, int]
 
 
-def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, TrainingSet]:
-    """The plan as its training data want it, their features, what they teach, and an untrained head."""
+def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTraining, TrainingSet]:
+    """Return the plan as its training data want it, their features, what they teach, and an untrained head."""
     started = time.monotonic()
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
@@ -195,7 +189,7 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
     labelling = _learn_labels(plan, [*train, *given.weak])
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
-    return _Begun(given, train, fitted, seed, time.monotonic() - started, notices), data
+    return BegunTraining(given, train, fitted, seed, time.monotonic() - started, notices), data
 
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
@@ -205,7 +199,12 @@ def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
 
 
 def _record(
-    begun: _Begun, head: Head, log: TrainLog, train_seconds: float, weak: Mapping[str, Any], extra: Mapping[str, Any]
+    begun: BegunTraining,
+    head: Head,
+    log: TrainLog,
+    train_seconds: float,
+    weak: Mapping[str, Any],
+    extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Make the record of a training; `extra` are its scores and what else was found."""
     given, train, plan, labelling = begun.given, begun.train, begun.fitted.plan, begun.fitted.labelling
