@@ -74,7 +74,7 @@ class Packaged(NamedTuple):
         return not (self.kind or self.spec)
 
 
-PACKAGE = {
+PACKAGED = {
     "starter-forward": Packaged(folder="starter/forward"),
     "starter-backward": Packaged(folder="starter/backward"),
     "starter-lm": Packaged(folder="starter/lm"),
@@ -94,7 +94,7 @@ HUB_SECONDS = 5.0  # to connect; a hub that does not answer in it is taken as ou
 @functools.cache
 def packaged(name: str) -> Artefact:
     """Return the folder of a model of the package, looked at once in a process, since nothing changes it."""
-    return Artefact(str(files("boustro") / "data" / PACKAGE[name].folder))
+    return Artefact(str(files("boustro") / "data" / PACKAGED[name].folder))
 
 
 def place_of(name: str) -> Artefact:
@@ -102,7 +102,7 @@ def place_of(name: str) -> Artefact:
 
     A name with `~` is expanded.
     """
-    return packaged(name) if name in PACKAGE else Artefact(expand_home(name))
+    return packaged(name) if name in PACKAGED else Artefact(expand_home(name))
 
 
 def locate_model(name: str) -> Artefact:
@@ -111,19 +111,19 @@ def locate_model(name: str) -> Artefact:
     Raises `FileNotFoundError` for a misspelt name of the package, and `ValueError` for one of another
     kind.
     """
-    if name in PACKAGE and not PACKAGE[name].is_lm:
-        kind, _, spec = PACKAGE[name]
+    if name in PACKAGED and not PACKAGED[name].is_lm:
+        kind, _, spec = PACKAGED[name]
         if spec:
             raise ValueError(f"{name} is several models side by side; name one LM: {' or '.join(spec.split('+'))}")
         raise ValueError(f"{name} is {KIND_NAMES[kind]}, not an LM; it is an encoder, such as in --encoder {name}")
     found = place_of(name)
-    if name in PACKAGE:
+    if name in PACKAGED:
         return found
     if packed := _packed(found.path):
         return Artefact(packed)
     if found.path.exists() or is_path(name):
         return found
-    if near := nearest(name, PACKAGE, cutoff=0.8):
+    if near := nearest(name, PACKAGED, cutoff=0.8):
         raise FileNotFoundError(f"{name}: no such folder, and no model of this name; did you mean {near}?")
     prepare_hub()
     return found
@@ -158,7 +158,7 @@ def source(place: "str | Path | Artefact") -> tuple[str, dict[str, str]]:
 def is_shipped(spec: str) -> bool:
     """Whether an LM of the package is part of an encoder's spec, such as `unmasked:starter-forward+./backward`;
     it reads English."""
-    names = PACKAGE.keys() - {LANGUAGES, LANGUAGES_TAGGER}
+    names = PACKAGED.keys() - {LANGUAGES, LANGUAGES_TAGGER}
     return any(part.rpartition(":")[2] in names for part in spec.split("+"))
 
 

@@ -29,7 +29,7 @@ from boustro.locks import disk_errors, lock, real_path, restore_older, retired_p
 MANIFEST = "manifest.json"
 POINTER = b"version https://git-lfs"  # how a file of a few lines begins that stands for a large one
 EDITABLE = frozenset({"README.md"})  # a person may edit them: not verified, and an edited one is not replaced
-KEPT_BYTES = 1 << 16  # settings, which several ask for; weights and words are given once
+SETTINGS_BYTES = 1 << 16  # settings, which several ask for; weights and words are given once
 _options: dict[str, Any] = {}
 
 
@@ -165,7 +165,7 @@ class Artefact:
         self._is_verified = False
 
     @classmethod
-    def of(cls, place: "Place") -> "Artefact":
+    def of(cls, place: "ModelPlace") -> "Artefact":
         """Return the artefact at a place, or the one that is given."""
         return place if isinstance(place, Artefact) else cls(place)
 
@@ -271,7 +271,7 @@ class Artefact:
             return self._kept[name]
         data = (self.path / name).read_bytes()
         self._hashes[name] = hashlib.sha256(data).hexdigest()
-        if len(data) <= KEPT_BYTES:
+        if len(data) <= SETTINGS_BYTES:
             self._kept[name] = data
         return data
 
@@ -282,14 +282,14 @@ class Artefact:
     def sha256(self, name: str, make: Callable[[Path], str] | None = None) -> str:
         """Return the hash of a file, made once by `hash_file` or `make`."""
         file = self.path / name
-        if name not in self._hashes and file.stat().st_size <= KEPT_BYTES:
+        if name not in self._hashes and file.stat().st_size <= SETTINGS_BYTES:
             self.read(name)
         if name not in self._hashes:
             self._hashes[name] = (make or hash_file)(file)
         return self._hashes[name]
 
 
-Place = str | Path | Artefact
+ModelPlace = str | Path | Artefact
 """A folder, a file of weights, or a name on the Hub."""
 
 

@@ -20,7 +20,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.spec import Spec, open_encoder
 from boustro.models.packed import StoredWeights
 from boustro.models.products import INT8, works
-from boustro.names import NAMES, PACKAGE, Packaged, packaged
+from boustro.names import NAMES, PACKAGED, Packaged, packaged
 from boustro.store import hash_file, write_folder
 from boustro.text import languages
 from boustro.text.tokenizers import UNLIKE_CUT
@@ -292,7 +292,7 @@ def tagger_of_many(installed, tmp_path, monkeypatch):
     with write_folder(folder, NAMES) as made:
         save_file({name: array.astype(np.float32) for name, array in arrays.items()}, made / NETWORK)
         (made / "config.json").write_text(json.dumps(facts | {"words": RULE, "record": record}))
-    monkeypatch.setitem(PACKAGE, "languages-names", Packaged(NAMES, str(folder)))
+    monkeypatch.setitem(PACKAGED, "languages-names", Packaged(NAMES, str(folder)))
     packaged.cache_clear()
     return installed[0], installed[1]
 

@@ -20,7 +20,7 @@ from boustro.encoders.extended import NamesNetwork, load_names
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.lab.adapt.names import UNKNOWN, read_file
 from boustro.lab.adapt.options import NamesConfig
-from boustro.names import PACKAGE, packaged
+from boustro.names import PACKAGED, packaged
 from boustro.store import Artefact
 from boustro.tasks.labellings.tags import join_names
 from boustro.text.places import _say_which
@@ -206,7 +206,7 @@ def test_the_tagger_of_the_package_is_found_by_its_name_by_files_and_service(tmp
 
 
 def test_what_is_the_packages_own_never_goes_through_a_folder_of_the_user(tagger_folder, tmp_path, monkeypatch, capsys):
-    for name in ("names", *PACKAGE):
+    for name in ("names", *PACKAGED):
         shutil.copytree(tagger_folder, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     _say_which.cache_clear()

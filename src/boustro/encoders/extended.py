@@ -324,7 +324,7 @@ class FolderExtender(NamedTuple):
     """A folder that extends the encoder that its `config` names.
 
     Attributes:
-        said: That the folder is of the encoder `{}`, how that was read, and how the folder is made again.
+        said: In words, that the folder is of the encoder, how that was read, and how the folder is made again.
         of: Makes the extender of an encoder; `ValueError` where its streams do not fit.
     """
 
@@ -333,20 +333,10 @@ class FolderExtender(NamedTuple):
     said: tuple[str, str, str]
     of: Callable[[Encoder], Extender]
 
-    @property
-    def spec(self) -> str:
-        """That of the encoder."""
-        return self.config["encoder"]
-
-    @property
-    def what(self) -> str:
-        """What the folder is, for the error of an encoder that cannot be opened."""
-        return f"{self.folder} {self.said[0].format(self.spec)}"
-
     def extend(self, base: Encoder, spec: str) -> Encoder:
         """Return the encoder with the folder's streams; `ValueError` where it reads otherwise than it did for it."""
         if other := sorted(_differing(reading_facts(base), self.config["reading"])):
-            how = f"{self.said[1].format(self.spec)} with other {', '.join(other)}"
+            how = f"{self.said[1]} with other {', '.join(other)}"
             raise ValueError(f"{self.folder}: {how}; read in the same way, or {self.said[2]}")
         return ExtendedEncoder(base_encoder(base), [*extenders_of(base), self.of(base)], spec)
 
@@ -361,7 +351,8 @@ def open_memory(folder: Artefact) -> FolderExtender:
             raise ValueError(f"{folder}: damaged (vectors of another width); write the memory folder again")
         return PooledMentions(base.streams, "sentence", known, weights=weights)
 
-    said = "is a memory of {}", "{} read the text of this memory", "write the memory anew with boustro lab memory"
+    spec, anew = config["encoder"], "write the memory anew with boustro lab memory"
+    said = f"{folder} is a memory of {spec}", f"{spec} read the text of this memory", anew
     return FolderExtender(folder, config, said, extender)
 
 
@@ -482,7 +473,8 @@ def open_names(folder: Artefact) -> FolderExtender:
             raise ValueError(f"{folder}: damaged (vectors of another width); write the names folder again")
         return FoundNames(network, list[str](config["kinds"]), len(base.streams), base.dtype, weights)
 
-    said = "has names of {}", "its network was trained on {}", "train it anew with boustro lab names"
+    spec, anew = config["encoder"], "train it anew with boustro lab names"
+    said = f"{folder} has names of {spec}", f"its network was trained on {spec}", anew
     return FolderExtender(folder, config, said, extender)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from boustro.encoders.cache import remembered
 from boustro.errors import reason
 from boustro.names import ADAPTATION, CHANNELS_FILE, ELMO, FUSION, MEMORY, NAMES, TABLE, is_path, source
-from boustro.store import EDITABLE, MANIFEST, Artefact, Place, fingerprint, hash_file
+from boustro.store import EDITABLE, MANIFEST, Artefact, ModelPlace, fingerprint, hash_file
 from boustro.text.places import similar_name
 from boustro.text.tokenizers import load_tokenizer
 
@@ -48,7 +48,7 @@ def naming(folder: str) -> Iterator[None]:
         raise type(error)(f"{folder}: {error}") from error
 
 
-def load_config(place: Place, revision: str | None):
+def load_config(place: ModelPlace, revision: str | None):
     """Return the model's config. Raises `FileNotFoundError` if there is no model, `ValueError` if its folder is
     incomplete."""
     artefact = Artefact.of(place)
@@ -94,7 +94,7 @@ def find_file(place: Artefact, name: str, revision: str | None) -> Path | None:
     return None if found is None else Path(found)
 
 
-def load_tokenizer_of(place: Place, revision: str | None, fallback: Any) -> Any:
+def load_tokenizer_of(place: ModelPlace, revision: str | None, fallback: Any) -> Any:
     """Return the model's tokenizer, or `fallback` if it has none."""
     try:
         return load_tokenizer(place, revision, to_read=True)
@@ -104,7 +104,7 @@ def load_tokenizer_of(place: Place, revision: str | None, fallback: Any) -> Any:
         return fallback
 
 
-def exact_revision(place: Place, revision: str | None) -> str | None:
+def exact_revision(place: ModelPlace, revision: str | None) -> str | None:
     """Return the commit of a model in the Hub's cache, which transformers does not report; None for a folder."""
     if Path(place).exists():
         return None
@@ -114,7 +114,7 @@ def exact_revision(place: Place, revision: str | None) -> str | None:
     return Path(config).parent.name if isinstance(config, str) else revision
 
 
-def weights_fingerprint(place: Place, revision: str | None) -> str:
+def weights_fingerprint(place: ModelPlace, revision: str | None) -> str:
     """Return name@commit of a model of the Hub, else a hash over the file, or over the files of the folder."""
     artefact = Artefact.of(place)
     if artefact.path.is_file():

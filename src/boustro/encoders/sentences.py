@@ -122,14 +122,11 @@ def read_modules(place: Artefact, revision: str | None = None) -> SentenceFolder
             f"{place}: no {MODULES}, so this is no folder of sentence-transformers; name it without sentences:"
         )
 
-    def settings(file: Path, name: str) -> Any:
-        return place.json(name) if place.path.is_dir() else read_json(file)
-
     def config_of(*names: str) -> dict[str, Any]:
         found = next(((file, name) for name in names if (file := find_file(place, name, revision))), None)
-        return {} if found is None else _object(settings(*found), found[0])
+        return {} if found is None else _object(_settings(place, *found), found[0])
 
-    modules = settings(listed, MODULES)
+    modules = _settings(place, listed, MODULES)
     known = isinstance(modules, list) and all(isinstance(m, dict) and isinstance(m.get("type"), str) for m in modules)
     if not known:
         raise ValueError(f"{listed}: expected a list of modules, each with its type")
@@ -181,6 +178,10 @@ def read_modules(place: Artefact, revision: str | None = None) -> SentenceFolder
 def fingerprint_of(place: Artefact, revision: str | None) -> str:
     """Return `SentenceFolder.fingerprint` of a place; raises as `read_modules`."""
     return read_modules(place, revision).fingerprint()
+
+
+def _settings(place: Artefact, file: Path, name: str) -> Any:
+    return place.json(name) if place.path.is_dir() else read_json(file)
 
 
 def _object(value: Any, path: Path) -> dict[str, Any]:

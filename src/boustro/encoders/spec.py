@@ -52,7 +52,7 @@ from boustro.names import (
     MEMORY,
     MODULES,
     NAMES,
-    PACKAGE,
+    PACKAGED,
     SENTENCES,
     TABLE,
     expand_home,
@@ -163,14 +163,14 @@ class SpecPart:
         if not at or _exists(_split_kind(name)[1]):
             bare, revision = name, ""
         prefix, path = _split_kind(bare)
-        if revision and (path in PACKAGE or _exists(path)):
+        if revision and (path in PACKAGED or _exists(path)):
             raise ValueError(f"{name!r}: {path} is a folder here, which has no revision; leave out @{revision}")
         kind = prefix.partition(":")[0]
         if kind and kind not in KINDS:
             near = nearest(kind, KINDS)
             hint = f"; did you mean {near}:{path}?" if near else ""
             raise ValueError(f"unknown kind {kind!r} in {bare!r}: known are {', '.join(KINDS)}, or none at all{hint}")
-        if path in PACKAGE and (spec := PACKAGE[path].spec):
+        if path in PACKAGED and (spec := PACKAGED[path].spec):
             lms = " or ".join(prefix + lm for lm in spec.split("+"))
             raise ValueError(f"{bare!r}: {path} is several models side by side; name one LM: {lms}")
         return cls(name, prefix, path, revision or None)
@@ -195,7 +195,7 @@ class SpecPart:
             return Artefact(self.path)
         if self.path == LANGUAGES:
             return Artefact(lazy("boustro.encoders.multilingual:open_package")())
-        is_sentences = self.kind is KINDS[SENTENCES] and self.path in PACKAGE
+        is_sentences = self.kind is KINDS[SENTENCES] and self.path in PACKAGED
         return (place_of if self.kind.extends or self.kind is KINDS[TABLE] or is_sentences else locate_model)(self.path)
 
     def fingerprint(self) -> list[Any]:
@@ -208,9 +208,9 @@ class SpecPart:
 
     def exact(self, weights: str) -> str:
         """The part with nothing left open, by the fingerprint of the weights that were loaded."""
-        if self.path in PACKAGE and PACKAGE[self.path].kind:
+        if self.path in PACKAGED and PACKAGED[self.path].kind:
             return self.path
-        if self.kind.elsewhere or self.path in PACKAGE:
+        if self.kind.elsewhere or self.path in PACKAGED:
             return self.name
         if _exists(self.path):
             return self.prefix + str(Path(expand_home(self.path)).resolve())
@@ -228,7 +228,7 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> "Spec":
         """Parse a spec; a path that exists is never split. `ValueError` for an empty part, and as `SpecPart.parse`."""
-        known = PACKAGE.get(text)
+        known = PACKAGED.get(text)
         if Path(text).exists() and not (known and (known.kind or known.spec)):
             return cls(text, (SpecPart.parse(text),))
         names = [name for part in text.split("+") for name in _in_full(part).split("+")]
@@ -290,7 +290,7 @@ class Spec:
         A model of the Hub gets the commit that was loaded (from the encoder's `identity`), a local folder its absolute
         path.
         """
-        if self.text in PACKAGE and PACKAGE[self.text].spec:
+        if self.text in PACKAGED and PACKAGED[self.text].spec:
             return self.text
         return "+".join(part.exact(lm.weights) for part, lm in zip(self.parts, identity.lms, strict=True))
 
@@ -308,7 +308,7 @@ def _split_kind(bare: str) -> tuple[str, str]:
 
 def _in_full(part: str) -> str:
     """Return a name of the package with its kind, or what it stands for; any other part as it is."""
-    known = PACKAGE.get(part)
+    known = PACKAGED.get(part)
     return part if known is None or known.is_lm else known.spec or f"{known.kind}:{part}"
 
 
@@ -397,40 +397,30 @@ def load_encoder(
     return open_encoder(spec, reading, device=device, cache=cache, revision=revision, **options)
 
 
-class Step(NamedTuple):
+class OpeningStep(NamedTuple):
     """One thing that is opened for an encoder: a part, or a folder that extends the parts before it.
 
     Attributes:
-        part: As the spec has it.
-        place: Its folder.
+        part, place: As the spec has it, and its folder.
         options: Those of its kind.
         before: How many encoders stand before it side by side.
-        within: The folders that name the encoder which it is a part of, the innermost first.
-        extender: What the folder extends by; `None` of a part.
-        inner: Of an extender, the spec of what it extends.
+        within: Says of the folders that name the encoder which it is a part of what they are, the innermost first.
+        extender, inner: What the folder extends by, and the spec of what it extends; `None` of a part.
     """
 
     part: SpecPart
     place: Artefact
     options: dict[str, Any]
     before: int
-    within: "tuple[FolderExtender, ...]"
+    within: tuple[str, ...]
     extender: "FolderExtender | None" = None
     inner: "Spec | None" = None
 
-    @contextlib.contextmanager
-    def naming(self) -> Iterator[None]:
-        """A block whose errors name the folders that the encoder is a part of."""
-        with contextlib.ExitStack() as stack:
-            for folder in reversed(self.within):
-                stack.enter_context(naming(folder.what))
-            yield
-
 
 def _steps(
-    named: Spec, reading: ReadingOptions, given: Mapping[str, Any], within: "tuple[FolderExtender, ...]" = ()
-) -> Iterator[Step]:
-    """What is opened for an encoder, in order: its parts, and each folder that extends some behind those."""
+    named: Spec, reading: ReadingOptions, given: Mapping[str, Any], within: tuple[str, ...] = ()
+) -> Iterator[OpeningStep]:
+    """Yield, in order, the parts of an encoder, and behind those that it extends each folder of that kind."""
     named.refuse_unread(reading)
     read_by_none = given.keys() - {option for part in named.parts for option in part.kind.options}
     for number, part in enumerate(named.parts):
@@ -441,14 +431,14 @@ def _steps(
         if not part.kind.extends:
             options = {name: value for name, value in {**given, **own}.items() if name in part.kind.options}
             options.pop("start_piece", None)  # it is in `reading`
-            yield Step(part, place, options, number, within)
+            yield OpeningStep(part, place, options, number, within)
             continue
         extender = part.kind.make(place)
-        with naming(extender.what):
-            inner = Spec.parse(extender.spec)
+        with naming(extender.said[0]):
+            inner = Spec.parse(extender.config["encoder"])
             read = {name: value for name, value in given.items() if name == "start_piece"}
-            yield from _steps(inner, reading, read, (extender, *within))
-        yield Step(part, place, {}, number, within, extender, inner)
+            yield from _steps(inner, reading, read, (extender.said[0], *within))
+        yield OpeningStep(part, place, {}, number, within, extender, inner)
 
 
 def open_encoder(
@@ -470,10 +460,12 @@ def open_encoder(
     opened: list[Encoder] = []
     for step in _steps(Spec.parse(spec), reading, given):
         part, kind = step.part, step.part.kind
-        with step.naming():
+        with contextlib.ExitStack() as named:
+            for what in reversed(step.within):
+                named.enter_context(naming(what))
             if step.extender and step.inner:
                 first = len(opened) - len(step.inner.parts)
-                with naming(step.extender.what):
+                with naming(step.extender.said[0]):
                     base = _side_by_side(opened[first:], step.inner.text)
                 opened[first:] = [step.extender.extend(base, part.name)]
                 continue

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from safetensors import safe_open
 from torch import Tensor
 
-from boustro.store import Artefact, Place, reading
+from boustro.store import Artefact, ModelPlace, reading
 
 PACKED_FILE, PLAIN_FILE = "packed.safetensors", "model.safetensors"
 CODES_ENDING, SCALES_ENDING, LAYOUT = ":codes", ":scales", "layout"
@@ -151,7 +151,7 @@ def decoded(codes: Float[Tensor, "B 32"], scale: Float[Tensor, " B"], minimum: F
 class StoredWeights:
     """The weights in the one safetensors file of a folder, packed or not."""
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: ModelPlace) -> None:
         """Raises `ValueError` for a packed file without all that its layout names."""
         self.path = Path(folder) / (PACKED_FILE if is_packed(folder) else PLAIN_FILE)
         with reading(self.path, "write the model folder again"):
@@ -224,12 +224,12 @@ class StoredRows:
         return found
 
 
-def is_packed(path: Place) -> bool:
+def is_packed(path: ModelPlace) -> bool:
     """Whether a folder has packed weights."""
     return (Path(path) / PACKED_FILE).is_file()
 
 
-def packed_weights(place: Place) -> StoredWeights | None:
+def packed_weights(place: ModelPlace) -> StoredWeights | None:
     """Return those of a packed folder that is complete, every byte compared; None for any other place.
 
     Raises as `Artefact.check`.

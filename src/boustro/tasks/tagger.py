@@ -15,7 +15,7 @@ import numpy as np
 from boustro.choose import lazy
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
-from boustro.names import LARGE, NAMES, PACKAGE, is_shipped, packaged
+from boustro.names import LARGE, NAMES, PACKAGED, is_shipped, packaged
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.store import Artefact
@@ -126,7 +126,7 @@ class Tagger(Task[str, Entities]):
             raise ValueError(
                 f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
             )
-        spec = encoder or next((name for name in PACKAGE if packaged(name).path == path.path), f"{NAMES}:{path}")
+        spec = encoder or next((name for name in PACKAGED if packaged(name).path == path.path), f"{NAMES}:{path}")
         plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
         plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
         reader = plan.reader.encoder()

@@ -17,7 +17,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from boustro.errors import reason
-from boustro.names import PACKAGE, locate_model, source
+from boustro.names import PACKAGED, locate_model, source
 from boustro.store import Artefact, refuse_pointers
 
 PLAIN = ("TokenizersBackend", "PreTrainedTokenizerFast", "BertTokenizer", "BertTokenizerFast")
@@ -172,7 +172,7 @@ def load_tokenizer(name_or_path: str | Path | Artefact, revision: str | None = N
     place = name_or_path
     if not isinstance(place, Artefact):
         name = str(place)
-        place = locate_model(PACKAGE[name].spec.partition("+")[0] or name if name in PACKAGE else name)
+        place = locate_model(PACKAGED[name].spec.partition("+")[0] or name if name in PACKAGED else name)
     folder, file = source(place)
     try:
         tokenizer = _load_plain(place, to_read) or _load_any(folder, revision=revision, **file)

@@ -38,7 +38,7 @@ from boustro.models.pretrained import (
     first_position,
     load_pretrained,
 )
-from boustro.names import PACKAGE
+from boustro.names import PACKAGED
 from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
@@ -186,7 +186,7 @@ def open_lm(
     Raises `FileNotFoundError` if there is none, and `ValueError` for several models, a backward LM, a tokenizer of
     another vocabulary, a masked LM without a mask piece, and an attention that takes no mask.
     """
-    if spec in PACKAGE and PACKAGE[spec].spec:
+    if spec in PACKAGED and PACKAGED[spec].spec:
         raise ValueError(f"{spec} is several models side by side, and one writes or scores; name one: starter-forward")
     path, revision = locate(spec)
     config = load_config(path, revision)

@@ -19,7 +19,7 @@ from boustro.tasks.config import AUTO
 from boustro.tasks.fitting.estimate import BY_NAMES, CHOICE, FEWEST, KEY, PARTS, answers_left_out, estimate
 from boustro.tasks.fitting.training import begin_training, fit_head, with_head
 from boustro.tasks.folds import num_different
-from boustro.tasks.plan import Examples, Fitted, Plan
+from boustro.tasks.plan import Examples, Fitted, Plan, TrainingSet
 
 CHOICE_SECONDS = 120.0
 """Seconds that a further kind of head may take to be tried."""
@@ -81,19 +81,14 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     if len(plans) < 2 or given.dev or given.weak:
         return HeadChoice(plans[0])
     different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
-    if not FEWEST <= different < FEW_EXAMPLES:
-        if different >= FEWEST:
-            return HeadChoice(plans[0])
-        begun, data = begin_training(plans[0], given, seed)
-        for plan in plans:  # the first whose head is solved at once and suits the examples
-            with suppress(ValueError):
-                if head_class(plan.head_kind).closed_form and with_head(begun.fitted, plan, data):
-                    return HeadChoice(plan)
+    if different >= FEW_EXAMPLES:
         return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()
     training, data = begin_training(plans[0], given, seed)
     begun = training.fitted
+    if different < FEWEST:
+        return HeadChoice(next((plan for plan in plans if _solved_at_once(begun, plan, data)), plans[0]))
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
     knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
@@ -134,6 +129,13 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
     told = f"head: {plan.head_kind}, {how}; --head takes another"
     return HeadChoice(plan, told, heads, scores(everything)[plan.head_kind])
+
+
+def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:
+    """Whether a plan's head is solved at once and suits the examples."""
+    with suppress(ValueError):
+        return head_class(plan.head_kind).closed_form and bool(with_head(begun, plan, data))
+    return False
 
 
 def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
