@@ -18,10 +18,10 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import IO, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
@@ -53,11 +53,28 @@ class State:
     read: str = ""
 
 
+@dataclass
+class Frame:
+    """Text around answers, and between them; `begun` says whether there is one already."""
+
+    head: str = ""
+    between: str = ""
+    end: str = ""
+    begun: bool = False
+
+    def put_between(self, answers: Iterable[Any]) -> Iterator[Any]:
+        """Answers, each but the first with what stands before it."""
+        for answer in answers:
+            yield self.between + answer if self.between and self.begun else answer
+            self.begun = True
+
+
 class Growing:
     """Output files that grow in `.part` and go on after an interruption; made by `grow`."""
 
-    def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State, again: str) -> None:
+    def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State, frame: Frame, again: str) -> None:
         self.files, self.progress, self.state, self._again = files, progress, state, again
+        self.frame = replace(frame, begun=self.size > len(frame.head.encode()))
         self._saved, self._saved_at = state, 0.0
         self._read, self._digests = hashlib.sha256(), deque[str]()
 
@@ -94,6 +111,7 @@ class Growing:
 
     def add(self, rows: int, lines: Iterable[str], problems: Iterable[dict[str, str]]) -> None:
         """The answers of the next rows, and the problems of those that have none."""
+        lines = self.frame.put_between(lines)
         written = "".join(lines).encode(), "".join(f"{as_json(problem)}\n" for problem in problems).encode()
         try:
             sizes = []
@@ -144,7 +162,7 @@ def grow(
     resume: bool = False,
     overwrite: bool = False,
     table: Callable[[Path, Path], None] | None = None,
-    end: str = "",
+    frame: Frame | None = None,
     kept: str = KEPT,
     again: str = "--overwrite without --resume starts again",
 ) -> Iterator[Growing]:
@@ -157,13 +175,13 @@ def grow(
         resume: Go on where an unfinished run was, if there is one.
         overwrite: Replace an existing file, and an unfinished one unless `resume`.
         table: Called with what was written and where to make a table of it; files of a folder there go to `out`.
-        end: What stands at the end of the file.
+        frame: What stands around the answers.
         kept, again: What messages say of the rows that are done, and how to start again.
 
     Raises `FileExistsError` for a file, or unfinished work, that is there already, `ValueError` where the run that is
     resumed was another or its files have changed, and `BlockingIOError` where another run writes the file.
     """
-    out = real_path(out)
+    out, frame = real_path(out), frame or Frame()
     part, progress = (out.with_name(f"{out.name}.{ending}") for ending in ("part", "progress"))
     files = [part] if errors is None else [part, errors]
     beside = None if errors is None else os.path.relpath(errors, out.parent)
@@ -182,9 +200,12 @@ def grow(
             state = _continued(left, state, files, again)
         _write_state(progress, state)
         opened = [_open(file, size) for file, size in zip(files, state.bytes, strict=True)]
-        growing = Growing(opened, progress, state, again)
+        growing = Growing(opened, progress, state, frame, again)
         with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else "", ValueError):
             try:
+                if frame.head and not growing.size:
+                    growing.add(0, [frame.head], [])
+                    growing.frame.begun = False
                 yield growing
                 growing.save()
                 growing.close()
@@ -192,7 +213,7 @@ def grow(
                 growing.give_up()
                 raise
             with part.open("ab") as file:
-                file.write(end.encode())  # a run that is killed here and resumed writes it once
+                file.write(frame.end.encode())  # a run that is killed here and resumed writes it once
             sync(part)
             _name(part, out, table)
         progress.unlink()

@@ -1,75 +1,41 @@
-"""Files that are redacted: their rows with the texts to check, and the same files again with what stands there instead.
+"""Rows of files with masks for names: `boustro redact` finds them, and writes the files again.
 
     file = GivenFile(DataFile("tickets.csv"), columns=("message",))
     [row.slots for row in file.rows()]             a slot (`live.structured`) for each text; a checker fills them
-    file.write(rows, stream, place)                the file with the results of the slots, all else as it was
+    file.masked(row)                               what stands in the place of the row, for `text.written`
 
-A CSV file keeps its separator, line ends and byte order mark, a workbook the values and formats of its first sheet, a
-parquet or Arrow file its types and other columns. Of a row that cannot be read there is its `problem`; a file without
-it is written where it is left out of `rows`. `rows` begins anew with each call.
+Of a row that cannot be read there is its `problem`; a file without it is written where it is left out. What was found
+grows as JSON lines, the number of the file and places in its texts, and no text: `[0, [[[4, 7, "PERSON"]]]]`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from boustro.apps.live.structured import BodyTexts, Slot, checked, respelled, unescaped
+from boustro.apps.batch.growing import Frame, grow
+from boustro.apps.batch.job import Answered, printing, run
+from boustro.apps.live.masks import Masks, Region
+from boustro.apps.live.structured import BodyTexts, Checker, Slot, checked, respelled, unescaped
+from boustro.output import as_json
+from boustro.progress import Progress
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS
-from boustro.text.columnar import write_columns
-from boustro.text.documents import BYTE_ORDER_MARK, open_binary, read_ended
-from boustro.text.files import IN_COLUMNS, TABULAR, DataFile, Form, Rows
-from boustro.text.rows import JSON, JsonFault, file_ending, is_whole, parse_json, spelled_items
-from boustro.text.separated import in_quotes
-from boustro.text.tables import TableRow
-from boustro.text.workbooks import write_sheet
+from boustro.text.files import TABULAR, DataFile, Form
+from boustro.text.rows import file_ending
+from boustro.text.tables import FileRow
+from boustro.text.written import Written
 from boustro.types import Note
 
-
-@dataclass(eq=False)
-class RedactedRow:
-    """A row of a file.
-
-    Attributes:
-        place: file:line, or the number of the row.
-        slots: The texts to check.
-        whole: All that the row has, as a text.
-        problem: Why it cannot be read, with the place.
-        given: The row as its form has it.
-        values: The values of the columns of a table; slots where there are texts.
-        before, after: Text around it.
-        file: The number of the file.
-        ends: Whether the file cannot be read on.
-    """
-
-    place: str
-    slots: Sequence[Slot] = ()
-    whole: str = ""
-    problem: str = ""
-    given: Any = None
-    values: Sequence[Any] = ()
-    before: str = ""
-    after: str = ""
-    file: int = 0
-    ends: bool = False
-
-    @property
-    def content(self) -> bytes:
-        """Bytes of what was read, by which a row is known again."""
-        return (self.problem or self.whole).encode(errors="surrogatepass")
-
-    @property
-    def results(self) -> list[Any]:
-        """The values of its columns without names; what is no text stays."""
-        return [value.result if isinstance(value, Slot) else value for value in self.values]
-
-    def to_problem(self) -> dict[str, str]:
-        """The line of a file of problems."""
-        return {"place": self.place, "error": self.problem}
+ROWS_AT_ONCE = 256
+"""Rows whose texts a tagger reads at once."""
+CHANGED = "was changed while it was read; --overwrite starts again"
 
 
 def form_with(file: DataFile, columns: Sequence[str]) -> Form:
@@ -81,278 +47,328 @@ def form_with(file: DataFile, columns: Sequence[str]) -> Form:
     return form
 
 
-@dataclass
-class GivenFile:
-    """A file.
+@dataclass(eq=False)
+class RedactedRow:
+    """A row with the texts to check.
 
     Attributes:
+        row: The row as it was read.
+        problem: Why it cannot be read, with the place.
+        slots: The texts to check.
+        values: What stands in its place: of JSON values, else the cells of some columns; slots where there are texts.
+        whole: All that the row has, as a text.
+        file: The number of the file.
+        ends: Whether the file cannot be read on.
+    """
+
+    row: FileRow
+    problem: str = ""
+    slots: Sequence[Slot] = ()
+    values: Sequence[Any] = ()
+    whole: str = ""
+    file: int = 0
+    ends: bool = False
+
+    @property
+    def content(self) -> bytes:
+        """Bytes of what was read, by which a row is known again."""
+        return (self.problem or self.whole).encode(errors="surrogatepass")
+
+
+@dataclass
+class GivenFile:
+    """A file that is redacted.
+
+    Attributes:
+        number: Which of the files it is.
         columns: The columns of a table, or keys of JSON, in which names are masked.
         kept: The columns that the folder of the tagger keeps, which are read where they are there.
         shown: How it is called in messages, where it is the copy of a stream.
-        notes: What there is to say of how it was read last.
-        table: The table that was read last.
-        opening, closing: Text around the values of JSON that was read last.
     """
 
     file: DataFile
+    number: int = 0
     columns: Sequence[str] = ()
     kept: Sequence[str] = ()
     shown: str = ""
-    notes: list[Note] = field(default_factory=list)
-    table: Any = None
-    opening: str = ""
-    closing: str = ""
-
-    @property
-    def path(self) -> Path:
-        """Where it is."""
-        return self.file.path
 
     @cached_property
     def form(self) -> Form:
         """The form of the file."""
         return form_with(self.file, self.columns)
 
-    def open(self) -> Form:
-        """Find what it is; `ValueError` and `OSError` where it cannot be opened."""
-        if self.form in TABULAR:
-            self.file.head(self.form)
-        return self.form
+    @cached_property
+    def written(self) -> Written:
+        """What reads it and writes it again; `ValueError` for a table without the columns in which names are masked."""
+        keys = [key for key in self._keys if key]
+        chosen = [*self.columns] or [key for key in self.kept if key in keys]
+        chosen = chosen or next(([key] for key in TEXT_KEYS if key in keys), [])
+        unknown = [name for name in chosen if name not in keys]
+        if self._keys and (unknown or not chosen):
+            rows = (row for _, row in self.file.open(self.form, notes=[]))
+            raise no_column(str(self.file.path), unknown[:1] or TEXT_KEYS[:1], rows, keys)
+        return Written(self.file, self.form, chosen if self._keys else ())
 
-    def check_columns(self) -> None:
-        """`ValueError` for a table without the columns in which names are masked."""
-        if self.form in TABULAR:
-            self._columns_of(self.file.open(self.form, notes=[]))
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return self.file.head(self.form).keys if self.form in TABULAR else ()
+
+    @property
+    def notes(self) -> list[Note]:
+        """What there is to say of how it was read last."""
+        rest = [key for key in self._keys if key and key not in self.written.columns]
+        left = f"tables with columns that are not read and stay: {', '.join(rest)}"
+        return [*([Note(left, str(self.file.path))] if rest else []), *self.written.notes]
+
+    def check(self, in_folder: bool) -> None:
+        """`ValueError` before the work, where one without the columns is read; else what cannot be read is left out."""
+        try:
+            _ = self._keys
+        except (ValueError, OSError):
+            if not in_folder:
+                raise
+        else:
+            _ = self.written
 
     def rows(self) -> Iterator[RedactedRow]:
         """All rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
-        self.notes = []
-        for row in FORMS[self._kind()][0](self):
-            if row.problem and self.shown:
-                row.place, row.problem = (said.replace(str(self.path), self.shown) for said in (row.place, row.problem))
-            yield row
+        for row in self.written.rows():
+            made = self._of_json(row) if self.form == "json" else self._of_texts(row)
+            if made.problem and self.shown:
+                place, made.problem = (s.replace(str(self.file.path), self.shown) for s in (row.place, made.problem))
+                made.row = row._replace(place=place)
+            made.file = self.number
+            yield made
 
-    def write(self, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
-        """Write these rows; what is no text goes to `place`, which is `stream` on the disk."""
-        FORMS[self._kind()][1](self, rows, stream, place)
+    def _of_texts(self, row: FileRow) -> RedactedRow:
+        """A line, or a row of a table; what is no text in its columns is no slot."""
+        if row.problem:
+            return RedactedRow(row, row.problem)
+        reading, given = BodyTexts(), [row.value] if row.is_line else [row.value[key] for key in self.written.columns]
+        values = [reading.text(value, row.place) if isinstance(value, str) and value else value for value in given]
+        whole = [row.spelled] if row.is_line else row.value.values()
+        text = "\n".join(str(value) for value in whole if value is not None)
+        return RedactedRow(row, "", reading.slots, values, text)
 
-    def _kind(self) -> str:
-        form = self.form
-        if form != "json" or file_ending(self.path) == JSON:
-            return "values" if form == "json" else form
-        lines = read_ended(self.path, None, keep_going=True)
-        return "values" if is_whole(self.path, next((s for line in lines if (s := line.line.strip())), "")) else "json"
-
-    def open_table(self) -> tuple[Rows, list[str]]:
-        """Open a table; also the columns in which names are masked."""
-        self.table = table = self.file.open(self.form, notes=self.notes)
-        columns = self._columns_of(table)
-        if rest := [key for key in table.keys if key and key not in columns]:
-            left = f"tables with columns that are not read and stay: {', '.join(rest)}"
-            self.notes.append(Note(left, str(table.path)))
-        return table, columns
-
-    def _columns_of(self, table: Rows) -> list[str]:
-        if not table.keys:  # an empty file
-            return []
-        found = [key for key in table.keys if key]
-        kept = [key for key in self.kept if key in found]
-        chosen = [*self.columns] or kept or next(([key] for key in TEXT_KEYS if key in found), [])
-        unknown = [name for name in chosen if name not in found]
-        if unknown or not chosen:
-            raise no_column(str(table.path), unknown[:1] or TEXT_KEYS[:1], (row for _, row in table), found)
-        return chosen
-
-
-def _of_columns(place: str, values: Sequence[Any], whole: Iterable[Any], given: Any = None) -> RedactedRow:
-    """A row of a table; what is no text in its columns is no slot."""
-    reading = BodyTexts()
-    cells = [reading.text(value, place) if isinstance(value, str) and value else value for value in values]
-    text = "\n".join(str(value) for value in whole if value is not None)
-    return RedactedRow(place, reading.slots, text, given=given, values=cells)
-
-
-# Lines of text
-
-
-def _read_text(file: GivenFile) -> Iterator[RedactedRow]:
-    file.file.open(file.form).refuse_words()
-    for line in read_ended(file.path, file.notes, keep_going=True):
-        row = _of_columns(f"{file.path}:{line.number}", [line.line.removeprefix(BYTE_ORDER_MARK)], [line.line])
-        row.before, row.after, row.problem = BYTE_ORDER_MARK * line.has_mark, line.end, line.problem
-        yield row
-
-
-def _write_text(file: GivenFile, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
-    for row in rows:
-        stream.write(f"{row.before}{row.results[0]}{row.after}".encode())
-
-
-# JSON: lines, an array, or values that follow each other
-
-
-def _read_json_lines(file: GivenFile) -> Iterator[RedactedRow]:
-    for line in read_ended(file.path, None, keep_going=True):
-        place, problem, values = f"{file.path}:{line.number}", line.problem, []
-        if line.line.strip():
-            try:
-                values = [parse_json(line.line, place)]
-            except ValueError as error:
-                problem = str(error)
-        row = _of_values(file, place, BYTE_ORDER_MARK * line.has_mark + line.line, values, problem)
-        row.after = line.end
-        yield row
-
-
-def _read_values(file: GivenFile) -> Iterator[RedactedRow]:
-    with open_binary(file.path) as stream:
+    def _of_json(self, row: FileRow) -> RedactedRow:
+        reading, trees, problem = BodyTexts(halves=True), [], row.problem
         try:
-            given = stream.read().decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{file.path}: no UTF-8 at byte {error.start:,} ({error.reason})") from None
-    text = given.removeprefix(BYTE_ORDER_MARK)
-    is_array, at = text.lstrip()[:1] == "[", 0
-    try:
-        items = list(spelled_items(text, file.path, int(is_array)))
-    except ValueError as error:
-        if is_array or isinstance(error, JsonFault):
-            raise
-        yield from _read_json_lines(file)  # of which one is broken
-        return
-    begin, end = (items[0].start, items[-1].end) if items else (len(text), len(text))
-    file.opening, file.closing = given[: len(given) - len(text)] + text[:begin], text[end:]
-    for item in items:
-        row = _of_values(file, item.place, text[item.start : item.end], [item.value])
-        row.before, at = text[at : item.start], item.end
-        yield row
+            for one in row.value:
+                trees.append(
+                    self._chosen(one, reading, row.place) if self.columns else checked(one, reading, row.place)
+                )
+        except RecursionError:
+            problem = f"{row.place}: JSON that is nested too deep to be read"
+        except ValueError as error:
+            problem = str(error)
+        return RedactedRow(row, problem, [] if problem else reading.slots, trees, unescaped(row.spelled)[0])
+
+    def _chosen(self, tree: Any, reading: BodyTexts, place: str) -> Any:
+        """A record whose keys were chosen, or a list of records."""
+        if isinstance(tree, list):
+            return [self._chosen(one, reading, place) for one in tree]
+        missing = [key for key in self.columns if not isinstance(tree, dict) or key not in tree]
+        if missing:
+            found = ", ".join(tree) if isinstance(tree, dict) else "no object"
+            raise ValueError(f"{place}: no {missing[0]!r} (found: {found or 'nothing'})")
+        return {key: checked(v, reading, place, key) if key in self.columns else v for key, v in tree.items()}
+
+    def masked(self, given: RedactedRow) -> Any:
+        """What stands in the place of a row whose slots are filled, see `Written`."""
+        if self.form == "json":
+            is_changed = any(slot.is_changed for slot in given.slots)
+            return respelled(given.row.spelled, given.values) if is_changed else given.row.spelled
+        results = [value.result if isinstance(value, Slot) else value for value in given.values]
+        return results[0] if given.row.is_line else dict(zip(self.written.columns, results, strict=True))
 
 
-def _of_values(file: GivenFile, place: str, given: str, values: list[Any], problem: str = "") -> RedactedRow:
-    """A text with values of JSON."""
-    reading, trees = BodyTexts(halves=True), []
-    try:
-        for one in values:
-            chosen = _chosen(one, reading, place, file.columns) if file.columns else checked(one, reading, place)
-            trees.append(chosen)
-    except RecursionError:
-        problem = f"{place}: JSON that is nested too deep to be read"
-    except ValueError as error:
-        problem = str(error)
-    return RedactedRow(place, [] if problem else reading.slots, unescaped(given)[0], problem, (given, trees))
+@dataclass
+class RedactionJob:
+    """Work of one command.
 
+    Attributes:
+        files: What is read, in order.
+        in_folder: Whether a file that cannot be read is left out; else it ends the work.
+        same: Whether a name has the same mask in all rows.
+        keep_going: Whether a row that cannot be read is left out; else it ends the file.
+        rows: How many were written.
+        problems: How many were left out.
+        failed: What is wrong with files that could not be read, by their number.
+        labels: How many names of each label were masked.
+        notes: How many rows have what there is to say of how files were read.
+    """
 
-def _chosen(tree: Any, reading: BodyTexts, place: str, columns: Sequence[str]) -> Any:
-    """A record whose keys were chosen, or a list of records."""
-    if isinstance(tree, list):
-        return [_chosen(one, reading, place, columns) for one in tree]
-    missing = [key for key in columns if not isinstance(tree, dict) or key not in tree]
-    if missing:
-        found = ", ".join(tree) if isinstance(tree, dict) else "no object"
-        raise ValueError(f"{place}: no {missing[0]!r} (found: {found or 'nothing'})")
-    return {key: checked(v, reading, place, key) if key in columns else v for key, v in tree.items()}
+    checker: Checker
+    files: Sequence[GivenFile]
+    in_folder: bool
+    same: bool
+    keep_going: bool
+    quiet: bool
+    rows: int = 0
+    problems: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    _masks: Masks | None = None
 
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Counts of what was done, for --json."""
+        counted = self.checker.counted
+        found = {"files": len(self.files) - len(self.failed), "rows": self.rows, "left_out": self.problems}
+        found |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
+        return found | {"labels": dict(self.labels)}
 
-def _write_json(file: GivenFile, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
-    first = True
-    for row in rows:
-        given, trees = row.given
-        said = respelled(given, trees) if any(slot.is_changed for slot in row.slots) else given
-        stream.write(f"{file.opening if first else row.before}{said}{row.after}".encode())
-        first = False
-    stream.write(f"{file.opening * first}{file.closing}".encode())
+    def read(self) -> Iterator[RedactedRow]:
+        """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
+        for file in self.files:
+            try:
+                for row in file.rows():
+                    if row.problem and not self.keep_going:
+                        raise ValueError(row.problem)
+                    yield row
+            except (ValueError, OSError) as error:
+                if not self.in_folder:
+                    raise
+                place = str(file.file.path)
+                yield RedactedRow(FileRow(place, None), _said(error), file=file.number, ends=True)
 
+    def find(self, rows: list[RedactedRow]) -> Answered:
+        """Lines of the names in the texts of rows, see `FoundLines`."""
+        found = [row.problem if row.ends else regions for row, regions in self._found(rows)]
+        said = [f"{as_json([row.file, regions])}\n" for row, regions in zip(rows, found, strict=True)]
+        return Answered(said, _problems(rows))
 
-# Tables
+    def mask(self, rows: list[RedactedRow]) -> Answered:
+        """The rows of the one file as they are written."""
+        filled = ((row, self._fill(row, regions)) for row, regions in self._found(rows))
+        written = self.files[0].written
+        return Answered([written.line(row.row, new) for row, new in filled if new is not None], _problems(rows))
 
-
-def _read_table(file: GivenFile) -> Iterator[RedactedRow]:
-    table, columns = file.open_table()
-    for place, record in table.records:
-        if record.problem:
-            yield RedactedRow(place, problem=record.problem)
-        else:
-            yield _of_columns(place, [record[key] for key in columns], record.values(), record)
-
-
-def _records(file: GivenFile, rows: Iterable[RedactedRow]) -> Iterator[TableRow]:
-    """The records of a table with masks in some columns."""
-    _, columns = file.open_table()
-    for row in rows:
-        row.given.update(zip(columns, row.results, strict=True))
-        yield row.given
-
-
-def _write_separated(file: GivenFile, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
-    table, _ = file.open_table()
-    dialect = table.output_dialect
-    start = BYTE_ORDER_MARK * dialect.has_mark + table.columns.before
-    start += dialect.as_given(table.columns.row) if table.columns.row else ""
-    stream.write(start.encode())
-    for record in _records(file, rows):
-        row, cells = record.given, [*record.values()]
-        assert row is not None
-        spelled = [
-            was if new in (old, None) else in_quotes(new) if quoted else dialect.spell(new)
-            for was, old, quoted, new in zip(row.spelled, row.cells, row.quoted, cells, strict=False)
+    def _found(self, rows: list[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
+        """Rows with the places and labels of names in their texts; `None` for those that cannot be read."""
+        regions = iter(self.checker.regions([slot for row in rows for slot in row.slots]))
+        found = [(row, [*islice(regions, len(row.slots))]) for row in rows]
+        return [
+            (row, None if row.problem else [[(r.start, r.end, r.label) for r in slot] for slot in own])
+            for row, own in found
         ]
-        stream.write(f"{record.before}{dialect.separator.join(spelled)}{row.end}".encode())
-    stream.write(file.table.after.encode())
+
+    def print(self, errors: Path | None, overwrite: bool) -> None:
+        """Write the one file to standard output, row by row."""
+        (file,) = self.files
+        self._reserve()
+        frame, bar = Frame(head=file.written.head), self._bar(None if not sys.stdout.isatty() else False)
+        out = sys.stdout.buffer
+        with bar, printing(lambda: bar.done, errors, overwrite, lambda text: out.write(text.encode()), frame) as sink:
+            for _ in run(self.read(), _batches, self.mask, sink, bar):
+                pass
+            frame.end = file.written.rest
+        self.notes.update(one.what for one in file.notes)
+
+    def write(
+        self, out: Path, targets: Sequence[Path], key: str, errors: Path | None, resume: bool, overwrite: bool
+    ) -> None:
+        """Write all files: `out`, or `targets` in it."""
+
+        def make(part: Path, made: Path) -> None:
+            self._reserve()
+            lines = FoundLines(part)
+            for file, target in zip(self.files, targets, strict=True):
+                if file.number in lines.failed:
+                    self.failed[file.number] = lines.failed[file.number]
+                    lines.skip(file.number)
+                    continue
+                place = made / target if self.in_folder else made
+                place.parent.mkdir(parents=True, exist_ok=True)
+                file.written.write(self._again(file, lines), place)
+                self.notes.update(one.what for one in file.notes)
+
+        how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
+        with self._bar(None) as bar, grow(out, key, **how) as growing:
+            for _ in run(self.read(), _batches, self.find, growing, bar):
+                pass
+        files = f"{len(self.files) - len(self.failed):,} files, " if self.in_folder else ""
+        print(f"{out}: {files}{self.rows:,} rows", file=sys.stderr)
+
+    def _again(self, file: GivenFile, lines: "FoundLines") -> Iterator[tuple[FileRow, Any]]:
+        """The rows of a file, each with what stands in its place."""
+        for row in file.rows():
+            found = lines.next(file.number)
+            if found is None or (found[1] is None) != bool(row.problem):
+                raise ValueError(f"{file.file.path}: {CHANGED}")
+            if (new := self._fill(row, found[1])) is not None:
+                yield row.row, new
+        if lines.next(file.number) is not None:
+            raise ValueError(f"{file.file.path}: {CHANGED}")
+
+    def _fill(self, row: RedactedRow, found: list[Any] | None) -> Any:
+        """What stands in the place of a row, by the names in its texts; `None` for one that cannot be read."""
+        if found is None:
+            self.problems += 1
+            return None
+        self._masks = self._masks if self.same and self._masks else self._new_masks()
+        self._masks.reserve(row.whole)
+        regions = [[Region(start, end, label, None) for start, end, label in slot] for slot in found]
+        self.checker.fill(row.slots, self._masks, regions=regions)
+        self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
+        self.rows += 1
+        return self.files[row.file].masked(row)
+
+    def _reserve(self) -> None:
+        """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
+        if self.same:
+            self._masks = self._new_masks()
+            for row in self.read():
+                self._masks.reserve(row.whole)
+
+    def _new_masks(self) -> Masks:
+        return Masks(self.checker.tagger.types)
+
+    def _bar(self, shown: bool | None) -> Progress:
+        total = None
+        if not self.quiet and shown is not False:
+            with suppress(ValueError, OSError):  # which is said when its row is read
+                total = sum(1 for _ in self.read())
+        return Progress("redacting", "rows", total=total, shown=False if self.quiet else shown)
 
 
-def _write_sheet(file: GivenFile, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
-    table, _ = file.open_table()
-    records = _records(file, rows)
-    cells = (([*record.values()], [record.formats.get(key) for key in table.keys]) for record in records)
-    write_sheet(table.heads, cells, place, table.path)
+class FoundLines:
+    """Lines of what was found: the number of the file, and of each slot of a row the names, or what is wrong."""
+
+    def __init__(self, part: Path) -> None:
+        self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
+        self._rest = _read_lines(part)
+        self._line = next(self._rest, None)
+
+    def next(self, number: int) -> Any:
+        """The next line of a file, or `None`."""
+        line = self._line
+        if line is None or line[0] != number:
+            return None
+        self._line = next(self._rest, None)
+        return line
+
+    def skip(self, number: int) -> None:
+        """Leave out the lines of a file."""
+        while self.next(number) is not None:
+            pass
 
 
-def _read_columns(file: GivenFile) -> Iterator[RedactedRow]:
-    import pyarrow
-
-    def may_have_texts(kind: Any) -> bool:
-        is_bytes = pyarrow.types.is_binary(kind) or pyarrow.types.is_large_binary(kind)
-        return not is_bytes and not pyarrow.types.is_primitive(kind)
-
-    table, columns = file.open_table()
-    for key in columns:
-        kind = table.schema.field(key).type
-        kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-        if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-            raise ValueError(f"{table.path}: the column {key!r} has no texts but the type {kind}; name one with texts")
-    number = 0
-    for batch in table.batches():
-        rows = batch.select([field.name for field in batch.schema if may_have_texts(field.type)]).to_pylist()
-        for row in rows or [{}] * len(batch):
-            number += 1
-            yield _of_columns(f"{table.path}: row {number}", [row[key] for key in columns], row.values())
+def _read_lines(part: Path) -> Iterator[Any]:
+    with part.open(encoding="utf-8") as file:
+        yield from map(json.loads, file)
 
 
-def _write_columns(file: GivenFile, rows: Iterable[RedactedRow], stream: IO[bytes], place: Path) -> None:
-    import pyarrow
-
-    (table, columns), rows = file.open_table(), iter(rows)
-
-    def batches() -> Iterator[Any]:
-        for batch in table.batches():
-            found = [*zip(*(row.results for row in islice(rows, len(batch))), strict=True)] or [()] * len(columns)
-            arrays = list(batch.columns)
-            for key, values in zip(columns, found, strict=True):
-                number = batch.schema.get_field_index(key)
-                arrays[number] = pyarrow.array(values, pyarrow.string()).cast(batch.schema.field(number).type)
-            yield pyarrow.Table.from_arrays(arrays, schema=batch.schema)
-        next(rows, None)  # which lets their reader end
-
-    write_columns(table.schema, batches(), place, "parquet" if file_ending(table.path) == ".parquet" else "arrow")
+def _batches(rows: Iterator[RedactedRow]) -> Iterator[list[RedactedRow]]:
+    return iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])
 
 
-Reader = Callable[[GivenFile], Iterator[RedactedRow]]
-Writer = Callable[[GivenFile, Iterable[RedactedRow], IO[bytes], Path], None]
-FORMS: dict[str, tuple[Reader, Writer]] = {
-    "json": (_read_json_lines, _write_json),
-    "values": (_read_values, _write_json),
-    "separated": (_read_table, _write_separated),
-    "sheet": (_read_table, _write_sheet),
-    "columns": (_read_columns, _write_columns),
-    **dict.fromkeys(("text", *IN_COLUMNS), (_read_text, _write_text)),
-}
-"""How files are read and written; words in columns are refused."""
+def _problems(rows: Iterable[RedactedRow]) -> list[dict[str, str]]:
+    return [row.row.to_problem(row.problem) for row in rows if row.problem]
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

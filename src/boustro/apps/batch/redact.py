@@ -8,30 +8,26 @@ is asked for in all that one command reads. Of a table the columns that are name
 depth (`live.structured`), or those under the keys that are named.
 
 A file is read twice. First the tagger finds names, which takes long: `growing` keeps their places, and no text, so that
-an interrupted run goes on. Then all is written at once (`batch.masked`), for the masks depend on the rows before.
+an interrupted run goes on. Then all is written at once (`text.written`), for the masks depend on the rows before.
 """
 
-import json as json_module
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
-from boustro.apps.batch.growing import grow
-from boustro.apps.batch.masked import GivenFile, RedactedRow, form_with
+from boustro.apps.batch.masked import GivenFile, RedactionJob, form_with
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
-from boustro.apps.live.masks import Masks, Region
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError, Positional, Share, check_options
-from boustro.output import as_json, check_output, check_target, give, keeping, only_errors, print_notices
-from boustro.progress import Progress
+from boustro.output import check_output, check_target, give, only_errors, print_notices
 from boustro.store import fingerprint
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
 from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
@@ -39,9 +35,6 @@ from boustro.text.languages import MOST_TEXTS, names_tagger
 from boustro.text.places import Model, TextSource, shown_files
 from boustro.text.rows import file_ending
 
-ROWS_AT_ONCE = 256
-"""Rows whose texts a tagger reads at once."""
-CHANGED = "was changed while it was read; --overwrite starts again"
 PROBLEMS = "rows that could not be read, left out"
 MISSED = {
     SHIPPED_TAGGER: "what is not found stays: of 100 words of persons, places and organisations the tagger of the "
@@ -133,7 +126,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
     """
     check_options(redact, locals())
     asked, out, errors = redaction, redaction.out, redaction.errors
-    path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source)
+    path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source, keeps=True)
     if not is_folder:
         given.check()
     if out is None and (is_folder or given.form() in ("sheet", "columns")):
@@ -153,7 +146,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
         checker = Checker(place or opened.open(), asked.named or None, asked.with_, threshold=asked.least)
         work = RedactionJob(checker, files, is_folder, asked.same_everywhere, errors is not None, asked.quiet)
         if out is None:
-            work.print(errors)
+            work.print(errors, asked.overwrite)
         else:
             facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
             facts += [[file.name for file, _ in pairs], is_folder and errors is None]
@@ -178,26 +171,15 @@ def _opened(
     if asked.types is not None:
         opened = OpenedModel(Tagger.from_labels(asked.types))
     kept = tuple(opened.kept_columns.get("text_column", ()))
-    given = [GivenFile(file, asked.text_column, kept, shown) for file in files]
+    given = [GivenFile(file, number, asked.text_column, kept, shown) for number, file in enumerate(files)]
     for file in given:
-        _check_columns(file, in_folder)
+        file.check(in_folder)
     if asked.model is None and asked.types is None:
         opened = OpenedFolder(_suited_to(given))
     return opened, given
 
 
-def _check_columns(file: GivenFile, in_folder: bool) -> None:
-    """`ValueError`, before the work, for a table without the columns in which names are masked."""
-    try:
-        file.open()
-    except (ValueError, OSError):
-        if not in_folder:
-            raise
-    else:
-        file.check_columns()
-
-
-def _say_done(work: "RedactionJob", place: str, changed: bool) -> None:
+def _say_done(work: RedactionJob, place: str, changed: bool) -> None:
     """Print what was noted, and what a tagger misses; `changed` says that it was not asked as by default."""
     print_notices(work.notes + Counter({PROBLEMS: work.problems}))
     print(f"note: {work.checker.counted}", file=sys.stderr)
@@ -230,7 +212,7 @@ def _on_disk(file: DataFile) -> Iterator[DataFile]:
         with open_binary(file.path) as stream, copy.open("wb") as made:
             shutil.copyfileobj(stream, made)
         try:
-            yield DataFile(copy)
+            yield DataFile(copy, keeps=True)
         except ValueError as error:
             kind = OptionError if isinstance(error, OptionError) else ValueError
             raise kind(str(error).replace(str(copy), _shown(file.path))) from None
@@ -269,201 +251,3 @@ def _check(file: DataFile, out: Path | None, overwrite: bool, in_folder: bool) -
         if ending in OPENERS or (form in TABULAR and expected and ending != expected):
             raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or '.txt'}")
         check_target(out, overwrite, "--out")
-
-
-@dataclass
-class RedactionJob:
-    """Work of one command.
-
-    Attributes:
-        files: What is read, in order.
-        in_folder: Whether a file that cannot be read is left out; else it ends the work.
-        same: Whether a name has the same mask in all rows.
-        keep_going: Whether a row that cannot be read is left out; else it ends the file.
-        rows: How many were written.
-        problems: How many were left out.
-        failed: What is wrong with files that could not be read, by their number.
-        labels: How many names of each label were masked.
-        notes: How many rows have what there is to say of how files were read.
-    """
-
-    checker: Checker
-    files: Sequence[GivenFile]
-    in_folder: bool
-    same: bool
-    keep_going: bool
-    quiet: bool
-    rows: int = 0
-    problems: int = 0
-    failed: dict[int, str] = field(default_factory=dict)
-    labels: Counter[str] = field(default_factory=Counter)
-    notes: Counter[str] = field(default_factory=Counter)
-    _masks: Masks | None = None
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """Counts of what was done, for --json."""
-        counted = self.checker.counted
-        found = {"files": len(self.files) - len(self.failed), "rows": self.rows, "left_out": self.problems}
-        found |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
-        return found | {"labels": dict(self.labels)}
-
-    def read(self, note: bool = False) -> Iterator[RedactedRow]:
-        """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
-        for number, file in enumerate(self.files):
-            try:
-                for row in file.rows():
-                    if row.problem and not self.keep_going:
-                        raise ValueError(row.problem)
-                    row.file = number
-                    yield row
-            except (ValueError, OSError) as error:
-                if not self.in_folder:
-                    raise
-                yield RedactedRow(str(file.path), problem=_said(error), file=number, ends=True)
-            if note:
-                self.notes.update(one.what for one in file.notes)
-
-    def found(self, rows: Iterable[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
-        """Rows with the names in their texts; `None` for those that cannot be read."""
-        rows = list(rows)
-        regions = iter(self.checker.regions([slot for row in rows for slot in row.slots]))
-        return [(row, None if row.problem else [*islice(regions, len(row.slots))]) for row in rows]
-
-    def print(self, errors: Path | None) -> None:
-        """Write the one file to standard output, row by row."""
-        (file,), rows = self.files, self.read()
-        self._reserve()
-        with ExitStack() as stack:
-            problems = None if errors is None else stack.enter_context(errors.open("w", encoding="utf-8"))
-            bar = stack.enter_context(self._bar(None if not sys.stdout.isatty() else False))
-            stack.enter_context(keeping(lambda: f"{bar.done:,} rows are printed"))
-
-            def masked() -> Iterator[RedactedRow]:
-                while some := self.found(islice(rows, ROWS_AT_ONCE)):
-                    for row, regions in some:
-                        if problems is not None and row.problem:
-                            problems.write(f"{as_json(row.to_problem())}\n")
-                        yield from self._filled(row, regions)
-                    bar.update(len(some))
-
-            file.write(masked(), sys.stdout.buffer, Path("-"))
-            sys.stdout.flush()
-        self.notes.update(one.what for one in file.notes)
-
-    def write(
-        self, out: Path, targets: Sequence[Path], key: str, errors: Path | None, resume: bool, overwrite: bool
-    ) -> None:
-        """Write all files: `out`, or `targets` in it."""
-
-        def make(part: Path, made: Path) -> None:
-            self._reserve()
-            lines = FoundLines(part)
-            for number, (file, target) in enumerate(zip(self.files, targets, strict=True)):
-                if number in lines.failed:
-                    self.failed[number] = lines.failed[number]
-                    lines.skip(number)
-                    continue
-                place = made / target if self.in_folder else made
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with place.open("wb") as stream:
-                    file.write(self._again(file, number, lines), stream, place)
-                self.notes.update(one.what for one in file.notes)
-
-        how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
-        with self._bar(None) as bar, grow(out, key, **how) as growing:
-            rows = self.read()
-            if growing.done:
-                bar.skip(growing.done)
-                growing.skip(rows)
-            for batch in growing.follow(iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])):
-                found = self.found(batch)
-                problems = [row.to_problem() for row in batch if row.problem]
-                growing.add(len(batch), (_line(row, regions) for row, regions in found), problems)
-                bar.update(len(batch))
-        if not self.in_folder:
-            print(f"{out}: {self.rows:,} rows", file=sys.stderr)
-        else:
-            print(f"{out}: {len(self.files) - len(self.failed):,} files, {self.rows:,} rows", file=sys.stderr)
-
-    def _again(self, file: GivenFile, number: int, lines: "FoundLines") -> Iterator[RedactedRow]:
-        """The rows of a file with what was found in them."""
-        for row in file.rows():
-            found = lines.next(number)
-            if found is None or (found[1] is None) != bool(row.problem):
-                raise ValueError(f"{file.path}: {CHANGED}")
-            regions = (
-                None
-                if found[1] is None
-                else [[Region(start, end, label, None) for start, end, label in slot] for slot in found[1]]
-            )
-            yield from self._filled(row, regions)
-        if lines.next(number) is not None:
-            raise ValueError(f"{file.path}: {CHANGED}")
-
-    def _filled(self, row: RedactedRow, regions: list[Any] | None) -> Iterator[RedactedRow]:
-        """A row whose slots have their results; nothing for one that cannot be read."""
-        if regions is None:
-            self.problems += 1
-            return
-        self._masks = self._masks if self.same and self._masks else self._new_masks()
-        self._masks.reserve(row.whole)
-        self.checker.fill(row.slots, self._masks, regions=regions)
-        self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
-        self.rows += 1
-        yield row
-
-    def _reserve(self) -> None:
-        """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
-        if self.same:
-            self._masks = self._new_masks()
-            for row in self.read():
-                self._masks.reserve(row.whole)
-
-    def _new_masks(self) -> Masks:
-        return Masks(self.checker.tagger.types)
-
-    def _bar(self, shown: bool | None) -> Progress:
-        total = None
-        if not self.quiet and shown is not False:
-            with suppress(ValueError, OSError):  # which is said when its row is read
-                total = sum(1 for _ in self.read())
-        return Progress("redacting", "rows", total=total, shown=False if self.quiet else shown)
-
-
-class FoundLines:
-    """Lines of what was found: the number of the file, and of each slot of a row the names, or what is wrong."""
-
-    def __init__(self, part: Path) -> None:
-        self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
-        self._rest = _read_lines(part)
-        self._line = next(self._rest, None)
-
-    def next(self, number: int) -> Any:
-        """The next line of a file, or `None`."""
-        line = self._line
-        if line is None or line[0] != number:
-            return None
-        self._line = next(self._rest, None)
-        return line
-
-    def skip(self, number: int) -> None:
-        """Leave out the lines of a file."""
-        while self.next(number) is not None:
-            pass
-
-
-def _read_lines(part: Path) -> Iterator[Any]:
-    with part.open(encoding="utf-8") as file:
-        yield from map(json_module.loads, file)
-
-
-def _line(row: RedactedRow, regions: list[Any] | None) -> str:
-    found = None if regions is None else [[[r.start, r.end, r.label] for r in slot] for slot in regions]
-    return f"{as_json([row.file, row.problem if row.ends else found])}\n"
-
-
-def _said(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)

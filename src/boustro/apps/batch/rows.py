@@ -10,52 +10,30 @@
 A row that cannot be read is not an end: it comes with its `problem`.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
+from boustro.apps.batch.forms import FORMS
 from boustro.given import refuse_half_characters
 from boustro.options import OptionError
-from boustro.tasks.contract import Contract
 from boustro.tasks.data import kept_for
 from boustro.tasks.data.named import no_column
 from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
 from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
-from boustro.tasks.data.units import Offsets, OffsetUnit
+from boustro.tasks.data.units import Offsets
 from boustro.tasks.sense.data import corpus_records
 from boustro.text.columns import COMMENTS, ColumnReader
 from boustro.text.documents import read_lines
-from boustro.text.files import IN_COLUMNS, KEYS, TABULAR, DataFile, Form, Item, Rows
+from boustro.text.files import IN_COLUMNS, KEYS, TABULAR, DataFile, Form, Rows
 from boustro.text.rows import SEPARATORS, first_line
-from boustro.text.separated import cell_text, json_value
-from boustro.text.tables import TableRow
-from boustro.text.words import join_words
+from boustro.text.separated import cell_text
+from boustro.text.tables import FileRow, TableRow
 from boustro.types import Sentence
-
-RowForm = Literal["text", "jsonl", "conll", "conllu", "parquet", "arrow", "xml"]
-FORMS: dict[str, RowForm] = {
-    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
-    **dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "conll"),
-    **dict.fromkeys((".conllu", ".conllup"), "conllu"),
-    ".parquet": "parquet",
-    **dict.fromkeys((".arrow", ".feather"), "arrow"),
-}
-"""By the ending of a file; a file with another is text."""
-PLACE = "place"
-FILES: dict[RowForm, Form] = {
-    "text": "text",
-    "jsonl": "json",
-    "conll": "conll",
-    "conllu": "conllu",
-    "parquet": "columns",
-    "arrow": "columns",
-}
-"""What `text.files` calls these forms."""
 
 
 @dataclass(frozen=True)
@@ -149,106 +127,49 @@ class Columns:
 DEFAULT_COLUMNS = Columns()
 
 
-class FileRow(NamedTuple):
-    """A row of a file.
+def parse_row(row: FileRow, task: Any, notes: list[Note], as_value: bool = False) -> Any:
+    """The task's input; `ValueError`, with the place, where a row is none.
 
-    Attributes:
-        file: The file, as it was named.
-        place: file:line, or the number of the row of a table.
-        value: A line of text, a value of JSON, or a sentence.
-        form: What `value` is.
-        problem: Why there is none, with the place.
-        opens: Whether it is the first sentence of a document of a CoNLL file.
-        unit: What the places in its value count, where the file proves it.
-        given: The row as it stands in the file, where it has names.
-        is_empty: Whether its texts are empty.
-        number: Which of all rows it is, from 0, where that is told.
+    Args:
+        task: A task's class, or a model.
+        notes: What to say of places that are converted.
+        as_value: Whether lines and sentences are values of JSON too.
     """
-
-    file: str
-    place: str
-    value: Any
-    form: RowForm
-    problem: str = ""
-    opens: bool = False
-    unit: OffsetUnit | None = None
-    given: Mapping[str, Any] | None = None
-    is_empty: bool = False
-    number: int = 0
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether it is an empty row between others of a table."""
-        return isinstance(self.given, TableRow) and self.given.is_blank
-
-    @property
-    def content(self) -> bytes:
-        """Bytes of what was read, by which a row is known again."""
-        read = self.value.words if isinstance(self.value, Sentence) else self.value
-        read = self.problem or (read if self.given is None else self.given)
-        return json.dumps(read, default=json_value).encode()
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """Fields of the row that its answer repeats, under the names that its file has."""
-        given = self.value if self.given is None else self.given
-        return given.as_named if isinstance(given, TableRow) else dict(given) if isinstance(given, Mapping) else {}
-
-    @property
-    def cells(self) -> dict[str, Any]:
-        """Fields as cells of a table, by their keys, where a line of text has its place."""
-        value = self.value
-        if isinstance(self.given, TableRow):
-            return dict(self.given)
-        text = join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
-        return self.fields or {PLACE: self.place, "text": text}
-
-    def converted(self, offsets: Offsets | None, notes: list[Note]) -> Any:
-        """The value with its places in code points, which are noted."""
-        if offsets is None or self.problem:
-            return self.value
-        return offsets.convert(self.value, self.unit or offsets.unit([self.value]), self.place, notes)
-
-    def parse(self, task: type[Contract[Any, Any]] | Contract[Any, Any], notes: list[Note]) -> Any:
-        """The task's input; `ValueError`, with the place, where it is none."""
-        if self.problem:
-            raise ValueError(self.problem)
-        if self.form == "text":
-            return task.parse_line(self.value, self.place)
-        if self.form in ("conll", "conllu"):
-            if "conll" not in task.formats:
-                raise ValueError(
-                    f"{self.place}: words in columns, and texts are expected: lines, JSON lines or a table"
-                )
-            return task.as_input(self.value, self.place)
-        refuse_half_characters(self.value, self.place)
-        return task.parse_value(self.converted(task.offsets, notes), self.place)
-
-    def parse_or_advise(self, task: Any, notes: list[Note], keep_going: bool) -> Any:
-        """The task's input, or with `keep_going` the `ValueError` of a row that is none, which is raised otherwise."""
-        try:
-            return self.parse(task, notes)
-        except ValueError as error:
-            if keep_going:
-                return error
-            error.add_note("--errors FILE writes such rows down and goes on")
-            raise
+    if row.problem:
+        raise ValueError(row.problem)
+    is_sentence = isinstance(row.value, Sentence)
+    if row.is_line and not as_value:
+        return task.parse_line(row.value, row.place)
+    if is_sentence and not as_value:
+        if "conll" not in task.formats:
+            raise ValueError(f"{row.place}: words in columns, and texts are expected: lines, JSON lines or a table")
+        return task.as_input(row.value, row.place)
+    value, offsets = as_json_value(row), task.offsets
+    refuse_half_characters(value, row.place)
+    if offsets is not None:
+        value = offsets.convert(value, row.unit or offsets.unit([value]), row.place, notes)
+    return task.parse_value(value, row.place)
 
 
-def _row(file: str, item: Item, columns: Columns, table: bool) -> FileRow:
-    form, problem, value = "text" if item.is_line else "jsonl", item.problem, item.value
+def parse_or_advise(row: FileRow, task: Any, notes: list[Note], keep_going: bool, as_value: bool = False) -> Any:
+    """The task's input, or with `keep_going` the `ValueError` of a row that is none, which is raised otherwise."""
     try:
-        value = columns.named(value, item.place, table)
+        return parse_row(row, task, notes, as_value)
     except ValueError as error:
-        problem = str(error)
-    given = item.value if isinstance(item.value, Mapping) else None
-    is_empty = not problem and (columns.are_empty(value) or (isinstance(given, TableRow) and given.is_blank))
-    return FileRow(file, item.place, value, form, problem, given=given, is_empty=is_empty)
+        if keep_going:
+            return error
+        error.add_note("--errors FILE writes such rows down and goes on")
+        raise
+
+
+def as_json_value(row: FileRow) -> Any:
+    """A row as a value of JSON: a sentence as its words."""
+    return {WORD_KEYS[0]: list(row.value.words)} if isinstance(row.value, Sentence) else row.value
 
 
 def read_rows(
     given: Iterable[str | DataFile],
-    form: RowForm | None = None,
+    form: str | None = None,
     offsets: Offsets | None = None,
     columns: Columns | None = None,
     notes: list[Note] | None = None,
@@ -257,38 +178,57 @@ def read_rows(
 
     Args:
         given: Files, compressed or not, or - for standard input.
-        form: What they hold; by default as they say.
+        form: What they hold, a name in `forms.FORMS`; by default as they say.
         offsets: Where the values have places, whose unit each file proves; a stream, by each row alone.
         columns: Which keys or columns are read.
         notes: What to say of how a table was read.
 
     Raises `ValueError` for a file that cannot be read on, such as a damaged archive or a table that is none.
     """
-    columns = columns or DEFAULT_COLUMNS
+    number = 0
     for file in map(DataFile.of, given):
+        unit = None
         if offsets is not None and not file.is_stream:
-            unit = offsets.unit(row.value for row in read_rows([file], form) if row is not None)
-            yield from (row and row._replace(unit=unit) for row in read_rows([file], form, None, columns, notes))
-            continue
-        if file.is_stream:  # opening it may take long
-            yield None
-        name = file.name
-        if form == "xml":
-            yield from (FileRow(name, str(value.pop("where")), value, form) for value in corpus_records(file.path))
-            continue
-        own: list[Note] = []
-        if form is None and (words := columns.sentences(file, own)) is not None:
-            if notes is not None:
-                notes += own
-            yield from _of_table(name, words)
-            continue
-        known, keys = form and FILES[form], (*KEYS, *columns.names.values())
-        how: dict[str, Any] = {"keys": keys, "words": True, "bare": columns.scheme in BARE}
-        opened = file.open(known, columns.separator(file), notes, **how)
-        if opened.form in IN_COLUMNS:
-            yield from _sentences(name, opened, columns)
-        else:
-            yield from (item and _row(name, item, columns, opened.is_table and form is None) for item in opened.items())
+            unit = offsets.unit(row.value for row in _rows_of(file, form, DEFAULT_COLUMNS, None) if row is not None)
+        for row in _rows_of(file, form, columns or DEFAULT_COLUMNS, notes):
+            yield row and row._replace(file=file.name, number=number, unit=unit)
+            number += row is not None
+
+
+def _rows_of(file: DataFile, form: str | None, columns: Columns, notes: list[Note] | None) -> Iterator[FileRow | None]:
+    if file.is_stream:  # opening it may take long
+        yield None
+    if form == "xml":
+        yield from (FileRow(str(value.pop("where")), value) for value in corpus_records(file.path))
+        return
+    own: list[Note] = []
+    if form is None and (words := columns.sentences(file, own)) is not None:
+        if notes is not None:
+            notes += own
+        document = ""
+        for sentence in words:
+            yield FileRow(sentence.where, sentence, opens=sentence.document not in ("", document))
+            document = sentence.document
+        return
+    how: dict[str, Any] = {"keys": (*KEYS, *columns.names.values()), "words": True, "bare": columns.scheme in BARE}
+    opened = file.open(form and FORMS[form].held, columns.separator(file), notes, **how)
+    if opened.form in IN_COLUMNS:
+        yield from _sentences(file.name, opened, columns)
+    else:
+        yield from (row and _named(row, columns, opened.is_table and form is None) for row in opened.items())
+
+
+def _named(row: FileRow, columns: Columns, table: bool) -> FileRow:
+    """A row under the names that the task reads."""
+    given = row.value if isinstance(row.value, Mapping) else None
+    value, problem = row.value, row.problem
+    try:
+        value = columns.named(value, row.place, table)
+    except ValueError as error:
+        problem = str(error)
+    is_blank = isinstance(given, TableRow) and given.is_blank
+    is_empty = not problem and (columns.are_empty(value) or is_blank)
+    return FileRow(row.place, value, row.is_line, problem, given=given, is_empty=is_empty)
 
 
 def in_batches(rows: Iterable[FileRow | None], most: int) -> Iterator[list[FileRow]]:
@@ -309,17 +249,9 @@ def _has_document(row: FileRow) -> bool:
     return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
-def _of_table(file: str, words: Iterable[Sentence]) -> Iterator[FileRow]:
-    document = ""
-    for sentence in words:
-        yield FileRow(file, sentence.where, sentence, "conll", "", sentence.document not in ("", document))
-        document = sentence.document
-
-
 def _sentences(file: str, opened: Rows, columns: Columns) -> Iterator[FileRow | None]:
     own = kept_for(file, columns.of_words) if columns.of_words and Path(file).is_file() else {}
-    form = "conllu" if opened.form == "conllu" else "conll"
-    reader = ColumnReader(file, "conllu" if form == "conllu" else None, **own)
+    reader = ColumnReader(file, "conllu" if opened.form == "conllu" else None, **own)
     opens = False
     for read in reader.read(opened.lines()):
         opened.notes += [note for note in reader.notes if note.what != COMMENTS]
@@ -327,10 +259,8 @@ def _sentences(file: str, opened: Rows, columns: Columns) -> Iterator[FileRow | 
         if read is None:
             yield None
             continue
-        document = f"{file} {read.document}" if read.document else ""
-        sentence = Sentence(
-            tuple(word.strip() for word in read.words), spaces=read.spaces, document=document, where=read.where
-        )
+        document, words = f"{file} {read.document}" if read.document else "", tuple(map(str.strip, read.words))
         opens = opens or read.opens
-        yield FileRow(file, read.where, sentence, form, read.problem, opens)
+        sentence = Sentence(words, spaces=read.spaces, document=document, where=read.where)
+        yield FileRow(read.where, sentence, problem=read.problem, opens=opens)
         opens = opens and bool(read.problem)  # of a sentence that has no answer, the next one opens the document

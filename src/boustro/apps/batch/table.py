@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, FileRow, RowForm, read_rows
+from boustro.apps.batch.forms import FORMS, FileForm
+from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, read_rows
 from boustro.progress import Progress
 from boustro.text.columnar import Types, write_columns
 from boustro.text.files import TABULAR, DataFile, Rows
@@ -25,7 +26,6 @@ from boustro.text.tables import TableRow
 from boustro.text.workbooks import SHEET_ROWS, refuse_in_sheet, write_sheet
 
 ROWS = 1024
-Output = Literal["csv", "tsv", "sheet", "parquet", "arrow", "jsonl"]
 Record = dict[str, Any]
 
 
@@ -49,10 +49,11 @@ class Survey:
     types: Types | None = None
     alike: list[Rows] = field(default_factory=list)
 
-    def add(self, record: Record, output: Output | None) -> None:
+    def add(self, record: Record, output: FileForm | None) -> None:
         """Add the columns of a row behind those that are there. What was no head of a table cannot run in one."""
+        is_text = output is not None and output.grows and output.dialect is not None
         for key in record if not record.keys() <= self.heads.keys() else ():
-            self.heads.setdefault(key, no_formula(key) if output in ("csv", "tsv") else key)
+            self.heads.setdefault(key, no_formula(key) if is_text else key)
 
 
 def can_read_again(files: Iterable[DataFile]) -> bool:
@@ -62,8 +63,8 @@ def can_read_again(files: Iterable[DataFile]) -> bool:
 
 def look(
     files: Sequence[DataFile],
-    reads: RowForm | None,
-    output: Output | None,
+    reads: str | None,
+    output: FileForm | None,
     out: Path | None = None,
     columns: Columns = DEFAULT_COLUMNS,
     keep_going: bool = False,
@@ -79,52 +80,49 @@ def look(
     Raises `ValueError`, with the place, for a table that cannot be read, and for what a workbook or a column with a
     type cannot hold.
     """
-    survey = Survey(types=Types() if output in ("parquet", "arrow") else None)
+    is_sheet, name = output is FORMS["sheet"], out or Path(f"answers.{output and output.name}")
+    survey = Survey(types=Types() if output is not None and output.held == "columns" else None)
     if not can_read_again(files):
         return survey
-    pointed = False
-    opened, counted, name = [_table_of(file, reads, columns) for file in files], [0], out or Path(f"answers.{output}")
+    opened, counted, pointed = [_table_of(file, reads, columns) for file in files], [0], False
     for file, table in zip(files, opened, strict=True):
+        records = _records(file, reads, output, columns) if table is None else table
         if table is not None:
             for key, head in zip(table.keys, table.heads, strict=True):
                 survey.heads.setdefault(key, head)
-        records = _records(file, reads, output, columns) if table is None else table
-        if table is not None and keep_going:
-            records = (record for record in table.records if not record[1].problem)
-        typed = table is not None and table.schema is not None
-        if survey.types is not None and table is not None:
-            survey.types.add(table)
+            if keep_going:
+                records = (record for record in table.records if not record[1].problem)
+            if survey.types is not None:
+                survey.types.add(table)
         for some in _chunks(Progress("counting", "rows").over(records), table is None, counted):
             if table is not None:  # they are said when the rows are answered
                 table.notes.clear()
             for place, record in some:
                 survey.add(record, output)
                 pointed = pointed or any(isinstance(v, str) and WITH_POINT.fullmatch(v) for v in record.values())
-                if output == "sheet":
+                if is_sheet:
                     refuse_in_sheet(record, place, name)
-            if survey.types is not None and not typed:
+            if survey.types is not None and (table is None or table.schema is None):
                 survey.types.see([r.as_named if isinstance(r, TableRow) else r for _, r in some], file.name)
-    if output == "sheet" and counted[0] >= SHEET_ROWS:
+    if is_sheet and counted[0] >= SHEET_ROWS:
         raise ValueError(f"{name}: {counted[0]:,} rows, and a workbook holds {SHEET_ROWS - 1:,}; write .csv")
     survey.rows = None if None in counted else counted[0]
     first = opened[0]
-    if first is not None and first.dialect and file_ending(files[0].path) == f".{output}":
+    if first is None:
+        return survey
+    if first.dialect and output is not None and file_ending(files[0].path) == f".{output.name}":
         # a spreadsheet that separates by semicolons has decimal commas, and takes 1.05 for a day in May
         point = "," if first.dialect.separator == ";" and not pointed else "."
         survey.dialect = replace(first.output_dialect, point=point)
         survey.head = first.columns.row if len(files) == 1 else None
-    if first is not None and all(table is not None and _is_alike(table, first) for table in opened):
+    if all(table and table.schema is not None and table.schema.equals(opened[0].schema) for table in opened):
         survey.alike = [table for table in opened if table is not None]
     return survey
 
 
-def _is_alike(table: Rows, first: Rows) -> bool:
-    return table.schema is not None and first.schema is not None and table.schema.equals(first.schema)
-
-
-def _table_of(file: DataFile, reads: RowForm | None, columns: Columns) -> Rows | None:
+def _table_of(file: DataFile, reads: str | None, columns: Columns) -> Rows | None:
     """The file as a table; `None` where it is none."""
-    if reads not in (None, "parquet", "arrow"):
+    if reads is not None and FORMS[reads].held != "columns":
         return None
     form = "columns" if reads else columns.form_of(file)
     if form not in TABULAR or (reads is None and columns.sentences(file, []) is not None):
@@ -133,12 +131,12 @@ def _table_of(file: DataFile, reads: RowForm | None, columns: Columns) -> Rows |
 
 
 def _records(
-    file: DataFile, reads: RowForm | None, output: Output | None, columns: Columns
+    file: DataFile, reads: str | None, output: FileForm | None, columns: Columns
 ) -> Iterator[tuple[str, Record]]:
     """(place, what is repeated) of the rows of a file that is no table."""
     for row in read_rows([file], reads, None, columns):
         if row is not None:
-            yield row.place, row.cells if output in ("csv", "tsv", "sheet") else row.fields
+            yield row.place, row.cells if output is not None and output.dialect else row.fields
 
 
 def _chunks(records: Iterable[Any], partly: bool, counted: list[Any]) -> Iterator[list[Any]]:
@@ -163,9 +161,9 @@ class AnswerTable:
     """
 
     files: Sequence[DataFile]
-    reads: RowForm | None
+    reads: str | None
     survey: Survey
-    output: Output
+    output: FileForm
     answers: Sequence[str]
     name: Path
     columns: Columns
@@ -173,7 +171,7 @@ class AnswerTable:
 
     def write(self, part: Path, made: Path) -> None:
         """Make the table of what has grown; `ValueError` for what it cannot hold."""
-        if self.output == "sheet":
+        if self.output.dialect:
             heads = [*self.survey.heads.values(), *self.answers]
             write_sheet(heads, (self._cells(*pair) for pair in self._pairs(part)), made, self.name)
             return
@@ -182,10 +180,9 @@ class AnswerTable:
             answers.see([line["answer"] for line in lines], self.name)
         if not len(answers.schema):  # no row, and the columns are there all the same
             answers.see([self.nothing()], self.name)
-        form = "parquet" if self.output == "parquet" else "arrow"
+        form = "parquet" if self.output.name == "parquet" else "arrow"
         if self.survey.alike:
-            kept = self.survey.alike[0].schema
-            write_columns(answers.behind(kept), self._beside(part, answers), made, form)
+            write_columns(answers.behind(self.survey.alike[0].schema), self._beside(part, answers), made, form)
             return
         types = self.survey.types or Types()
         for lines in _lines(part) if not self._again else ():
@@ -197,25 +194,23 @@ class AnswerTable:
 
     def _cells(self, fields: Record, line: Record) -> tuple[list[Any], list[str | None]]:
         """The cells of a row of a workbook, and how they are shown."""
-        formats = {}
-        if isinstance(fields, TableRow):
-            if fields.is_blank:
-                return [], []
-            formats = fields.formats
+        if isinstance(fields, TableRow) and fields.is_blank:
+            return [], []
+        formats = fields.formats if isinstance(fields, TableRow) else {}
         cells = [fields.get(key) for key in self.survey.heads]
         return [*cells, *line["answer"]], [formats.get(key) for key in self.survey.heads]
 
     def _pairs(self, part: Path) -> Iterator[tuple[Record, Record]]:
         """(what is repeated, line) of every answer."""
-        read = read_rows(self.files, self.reads, None, self.columns)
-        rows = enumerate(row for row in read if row is not None) if self._again else None
+        read = read_rows(self.files, self.reads, None, self.columns) if self._again else ()
+        rows = (row for row in read if row is not None)
         for line in chain.from_iterable(_lines(part)):
-            if rows is None:
+            if not self._again:
                 yield line["fields"], line
-            else:
-                row: FileRow = next(row for number, row in rows if number == line["row"])
-                given = row.given if isinstance(row.given, TableRow) else row.cells
-                yield given if self.output == "sheet" else row.fields, line
+                continue
+            row = next(row for row in rows if row.number == line["row"])
+            cells = row.given if isinstance(row.given, TableRow) else row.cells
+            yield cells if self.output.dialect else row.fields, line
 
     @property
     def _again(self) -> bool:

@@ -1,0 +1,162 @@
+"""One job: rows are read, answered in batches, here or in processes of their own, and written in their order.
+
+    with grow(out, key) as sink:                       # or `Printing`, for standard output
+        for answered in run(rows, in_batches, labeller, sink, bar, workers=2):
+            ...
+
+A sink says how many rows are `done`, leaves those out (`skip`), follows the batches on their way, and takes what they
+became (`add`).
+"""
+
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple, Protocol
+
+from boustro.apps.batch.growing import Frame
+from boustro.output import as_json, check_target, keeping
+from boustro.progress import Progress
+
+AHEAD = 3
+"""Batches that wait for each process."""
+_running: dict[str, Callable[[Any], Any]] = {}
+
+
+class Answered(NamedTuple):
+    """Printed answers of a batch, in order, the problems of rows that have none, and the notices so far, by process."""
+
+    lines: Sequence[Any]
+    problems: Sequence[dict[str, str]] = ()
+    counts: Mapping[str, int] = MappingProxyType({})
+    process: int = 0
+
+
+class Sink(Protocol):
+    """Where answers go, see `growing.Growing`."""
+
+    @property
+    def done(self) -> int: ...
+    def skip(self, rows: Iterator[Any]) -> None: ...
+    def follow(self, batches: Iterable[list[Any]]) -> Iterable[list[Any]]: ...
+    def add(self, rows: int, lines: Iterable[Any], problems: Iterable[dict[str, str]]) -> None: ...
+
+
+class Printing:
+    """Standard output, which `say` writes on; problems go to a file."""
+
+    done = 0
+
+    def __init__(self, say: Callable[[Any], None], frame: Frame, errors: IO[str] | None) -> None:
+        self.say, self.frame, self.errors = say, frame, errors
+
+    def skip(self, rows: Iterator[Any]) -> None:
+        """Nothing is done before."""
+
+    def follow(self, batches: Iterable[list[Any]]) -> Iterable[list[Any]]:
+        """The batches as they are: nothing printed is known again."""
+        return batches
+
+    def add(self, rows: int, lines: Iterable[Any], problems: Iterable[dict[str, str]]) -> None:
+        """Print answers at once."""
+        for line in self.frame.put_between(lines):
+            self.say(line)
+        sys.stdout.flush()
+        if self.errors is not None:
+            self.errors.writelines(f"{as_json(problem)}\n" for problem in problems)
+
+
+@contextmanager
+def printing(
+    done: Callable[[], int], errors: Path | None, overwrite: bool, say: Callable[[Any], None], frame: Frame
+) -> Iterator[Printing]:
+    """A sink for standard output, with the text around the answers; `done` says how many rows were printed."""
+    if errors is not None:
+        check_target(errors, overwrite, "--errors")
+    file = None if errors is None else errors.open("w", encoding="utf-8")
+    try:
+        with keeping(lambda: f"{done():,} rows are printed"):
+            if frame.head:
+                say(frame.head)
+            yield Printing(say, frame, file)
+            if frame.end:
+                say(frame.end)
+            sys.stdout.flush()
+    finally:
+        if file is not None:
+            file.close()
+
+
+def run(
+    rows: Iterable[Any],
+    batches: Callable[[Iterator[Any]], Iterable[list[Any]]],
+    answer: Callable[[list[Any]], Answered],
+    sink: Sink,
+    bar: Progress | None = None,
+    workers: int = 1,
+) -> Iterator[Answered]:
+    """Answer rows that are not done yet; yields what each batch became when it is written.
+
+    Raises what `answer` raises, and `OSError` where a process dies.
+    """
+    rows = iter(rows)
+    if sink.done:
+        if bar is not None:
+            bar.skip(sink.done)
+        sink.skip(row for row in rows if row is not None)
+    for number, answered in in_processes(answer, sink.follow(batches(rows)), workers, len):
+        sink.add(number, answered.lines, answered.problems)
+        if bar is not None:
+            bar.update(number)
+        yield answered
+
+
+def in_processes(
+    work: Callable[[Any], Any], items: Iterable[Any], workers: int, size: Callable[[Any], int] = lambda item: 1
+) -> Iterator[tuple[int, Any]]:
+    """(size of the item, its result), in order: of one worker here, else from new processes, which share the cores.
+
+    Raises what `work` raises, and `OSError` where a process dies.
+    """
+    if workers <= 1:
+        yield from ((size(item), work(item)) for item in items)
+        return
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    waiting: deque[tuple[int, Future[Any]]] = deque()
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start, (work, threads)) as pool:
+        try:
+            for item in items:
+                waiting.append((size(item), pool.submit(_work, item)))
+                if len(waiting) >= AHEAD * workers:
+                    number, future = waiting.popleft()
+                    yield number, future.result()
+            while waiting:
+                number, future = waiting.popleft()
+                yield number, future.result()
+        except BrokenProcessPool:
+            raise OSError("a process died, perhaps for lack of memory; take fewer --workers, and --resume") from None
+        except (KeyboardInterrupt, GeneratorExit):  # an item may take hours
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _start(work: Callable[[Any], Any], threads: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all, and the first process ends the others
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # of torch, where it is imported later, and of onnxruntime
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+    _running["work"] = work
+
+
+def _work(item: Any) -> Any:
+    return _running["work"](item)
