@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.rows import in_batches, read_rows
+from boustro.apps.batch.job import in_batches
 from boustro.apps.cli.main import main
 from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.rows import read_rows
 from boustro.tasks.tagger import Tagger
 from boustro.text.columnar import Types, write_columns
 from boustro.text.columns import ColumnReader

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from boustro.apps.batch import growing, shards
-from boustro.apps.batch.growing import Frame, grow
-from boustro.apps.batch.job import Answered
-from boustro.apps.batch.rows import Columns
+from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.job import AnsweredRows
+from boustro.tasks.rows import Columns
 
 PROBLEM = {"place": "a:1", "error": "none"}
 
@@ -205,7 +205,7 @@ def test_an_error_keeps_the_rows_and_leaves_nothing_where_there_is_none(tmp_path
 
 
 def test_no_rows_at_all_are_a_file_too(tmp_path):
-    write(tmp_path / "out.jsonl", 0, None, frame=Frame(end="]"))
+    write(tmp_path / "out.jsonl", 0, None, frame=AnswerFrame(end="]"))
     assert (tmp_path / "out.jsonl").read_text() == "]" and beside(tmp_path / "out.jsonl") == ["out.jsonl"]
 
 
@@ -219,7 +219,7 @@ class Echo:
 
     def __call__(self, rows):
         lines = [f"{json.dumps({'text': row.value, 'seen': True})}\n" for row in rows if row.value != "bad"]
-        return Answered(lines, [row.to_problem("bad") for row in rows if row.value == "bad"])
+        return AnsweredRows(lines, [row.to_problem("bad") for row in rows if row.value == "bad"])
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 MARK = BYTE_ORDER_MARK.encode()
 BLOCK = 1 << 16  # bytes read at once
-KEPT_BYTES = 1 << 20  # of a file whose lines are kept: they take a few MB
+SMALL_FILE = 1 << 20  # of a file whose lines are kept: they take a few MB
 DAMAGE = (EOFError, lzma.LZMAError, zlib.error, OSError)
 """What reading a damaged compressed file raises."""
 WESTERN = (
@@ -184,7 +184,7 @@ class LineSource:
         self._stream = None if path.is_file() else read_raw_lines(path)
         self._held: list[tuple[int, bytes] | None] = []
         self._first: list[tuple[int, bytes]] | None = None
-        self._keeps = keeps and path.is_file() and path.suffix not in OPENERS and path.stat().st_size <= KEPT_BYTES
+        self._keeps = keeps and path.is_file() and path.suffix not in OPENERS and path.stat().st_size <= SMALL_FILE
 
     def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
         if self._stream is None:

@@ -1,6 +1,6 @@
 """Files that are written again as they were, with other values in some of their rows.
 
-    written = Written(DataFile("tickets.csv"), "separated", columns=["message"])
+    written = WrittenFile(DataFile("tickets.csv"), "separated", columns=["message"])
     rows = [*written.rows()]                                    # their values are records of the table
     written.write([(row, {"message": "…"}) for row in rows], place)
 
@@ -26,7 +26,7 @@ Pair = tuple[FileRow, Any]
 """A row, and what stands in its place: a line, JSON, or the values of some columns by their names."""
 
 
-class Written:
+class WrittenFile:
     """A file, its rows, and the file with other rows.
 
     Args:
@@ -37,7 +37,8 @@ class Written:
     """
 
     def __init__(self, file: DataFile, form: Form, columns: Sequence[str] = ()) -> None:
-        self.file, self.form, self.columns = file, form, columns
+        self.file, self.columns = file, columns
+        self.form: Form = form
         self.notes: list[Note] = []
         self._opening, self._closing, self._begun = "", "", False
         self._table: Rows | None = None
@@ -182,12 +183,12 @@ class Written:
                 yield FileRow(f"{table.path}: row {number}", row)
 
 
-READERS: dict[str, Callable[[Written], Iterator[FileRow]]] = {
-    "json": Written._json_lines,
-    "values": Written._values,
-    "separated": Written._records,
-    "sheet": Written._records,
-    "columns": Written._typed,
-    **dict.fromkeys(("text", *IN_COLUMNS), Written._lines),
+READERS: dict[str, Callable[[WrittenFile], Iterator[FileRow]]] = {
+    "json": WrittenFile._json_lines,
+    "values": WrittenFile._values,
+    "separated": WrittenFile._records,
+    "sheet": WrittenFile._records,
+    "columns": WrittenFile._typed,
+    **dict.fromkeys(("text", *IN_COLUMNS), WrittenFile._lines),
 }
 """By form; words in columns are refused."""

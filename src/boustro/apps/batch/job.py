@@ -1,7 +1,7 @@
 """One job: rows are read, answered in batches, here or in processes of their own, and written in their order.
 
     with grow(out, key) as sink:                       # or `Printing`, for standard output
-        for answered in run(rows, in_batches, labeller, sink, bar, workers=2):
+        for answered in run_job(rows, in_batches, labeller, sink, bar, workers=2):
             ...
 
 A sink says how many rows are `done`, leaves those out (`skip`), follows the batches on their way, and takes what they
@@ -18,35 +18,26 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
-from boustro.apps.batch.growing import Frame
+from boustro.apps.batch.growing import AnswerFrame, Growing
 from boustro.output import as_json, check_target, keeping
 from boustro.progress import Progress
+from boustro.text.tables import FileRow
+from boustro.types import Sentence
 
 AHEAD = 3
 """Batches that wait for each process."""
 _running: dict[str, Callable[[Any], Any]] = {}
 
 
-class Answered(NamedTuple):
+class AnsweredRows(NamedTuple):
     """Printed answers of a batch, in order, the problems of rows that have none, and the notices so far, by process."""
 
     lines: Sequence[Any]
     problems: Sequence[dict[str, str]] = ()
-    counts: Mapping[str, int] = MappingProxyType({})
+    counts: Mapping[str, int] = {}
     process: int = 0
-
-
-class Sink(Protocol):
-    """Where answers go, see `growing.Growing`."""
-
-    @property
-    def done(self) -> int: ...
-    def skip(self, rows: Iterator[Any]) -> None: ...
-    def follow(self, batches: Iterable[list[Any]]) -> Iterable[list[Any]]: ...
-    def add(self, rows: int, lines: Iterable[Any], problems: Iterable[dict[str, str]]) -> None: ...
 
 
 class Printing:
@@ -54,7 +45,7 @@ class Printing:
 
     done = 0
 
-    def __init__(self, say: Callable[[Any], None], frame: Frame, errors: IO[str] | None) -> None:
+    def __init__(self, say: Callable[[Any], object], frame: AnswerFrame, errors: IO[str] | None) -> None:
         self.say, self.frame, self.errors = say, frame, errors
 
     def skip(self, rows: Iterator[Any]) -> None:
@@ -75,7 +66,7 @@ class Printing:
 
 @contextmanager
 def printing(
-    done: Callable[[], int], errors: Path | None, overwrite: bool, say: Callable[[Any], None], frame: Frame
+    done: Callable[[], int], errors: Path | None, overwrite: bool, say: Callable[[Any], object], frame: AnswerFrame
 ) -> Iterator[Printing]:
     """A sink for standard output, with the text around the answers; `done` says how many rows were printed."""
     if errors is not None:
@@ -94,14 +85,14 @@ def printing(
             file.close()
 
 
-def run(
+def run_job(
     rows: Iterable[Any],
     batches: Callable[[Iterator[Any]], Iterable[list[Any]]],
-    answer: Callable[[list[Any]], Answered],
-    sink: Sink,
+    answer: Callable[[list[Any]], AnsweredRows],
+    sink: Growing | Printing,
     bar: Progress | None = None,
     workers: int = 1,
-) -> Iterator[Answered]:
+) -> Iterator[AnsweredRows]:
     """Answer rows that are not done yet; yields what each batch became when it is written.
 
     Raises what `answer` raises, and `OSError` where a process dies.
@@ -116,6 +107,24 @@ def run(
         if bar is not None:
             bar.update(number)
         yield answered
+
+
+def in_batches(rows: Iterable[FileRow | None], most: int) -> Iterator[list[FileRow]]:
+    """`most` rows at a time, fewer where the next one has not come yet, a few more to the end of a document."""
+    batch: list[FileRow] = []
+    for row in rows:
+        full = len(batch) >= most and (row is None or row.opens or not _has_document(row) or len(batch) >= 4 * most)
+        if batch and (row is None or full):
+            yield batch
+            batch = []
+        if row is not None:
+            batch.append(row)
+    if batch:
+        yield batch
+
+
+def _has_document(row: FileRow) -> bool:
+    return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
 def in_processes(

@@ -2,8 +2,7 @@
 
     labeller = Labeller(OpenedFolder(Path("ner")), AnswerForm(FORMS["jsonl"]))
     labeller(rows).lines        # ['{"text": "Ada left.", "entities": […]}', …]: for files
-    predictor = Predictor("ner")
-    predictor({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}
+    Predictor("ner")({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
 Both can be pickled, see `batch.models`. Answers as CSV for a spreadsheet
 have the columns of the rows, in order, and behind them those of the answer (`Contract.cells`):
@@ -28,10 +27,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.batch.forms import FileForm
-from boustro.apps.batch.job import Answered
+from boustro.apps.batch.job import AnsweredRows
 from boustro.apps.batch.models import Opened, OpenedFolder
-from boustro.apps.batch.rows import Columns, as_json_value, parse_or_advise
 from boustro.errors import lacks_memory, reason
 from boustro.given import refuse_half_characters
 from boustro.output import as_json
@@ -40,6 +37,8 @@ from boustro.tasks.answering import model_folder
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
+from boustro.tasks.forms import FileForm
+from boustro.tasks.rows import Columns, as_json_value, parse_or_advise
 from boustro.text.columns import DOCUMENT_START
 from boustro.text.separated import CellRow, Dialect, json_value, no_formula
 from boustro.text.tables import FileRow, TableRow, free_names
@@ -98,7 +97,7 @@ class Labeller:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "model"}
 
-    def __call__(self, rows: Sequence[FileRow]) -> Answered:
+    def __call__(self, rows: Sequence[FileRow]) -> AnsweredRows:
         """Answer rows.
 
         Raises `ValueError` for the first row that is no input, and what the model raises, unless `keep_going`.
@@ -119,7 +118,7 @@ class Labeller:
             else:
                 shown.append(self._show(row, answer))
         self.noted.update(note.what for note in notes)
-        return Answered(shown, problems, self.noted + Counter(self.model.notices()), os.getpid())
+        return AnsweredRows(shown, problems, self.noted + Counter(self.model.notices()), os.getpid())
 
     @property
     def _says_nothing(self) -> bool:

@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.batch.growing import Frame, grow
-from boustro.apps.batch.job import Answered, printing, run
+from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.live.masks import Masks, Region
 from boustro.apps.live.structured import BodyTexts, Checker, Slot, checked, respelled, unescaped
 from boustro.output import as_json
@@ -30,7 +30,7 @@ from boustro.tasks.data.reading import TEXT_KEYS
 from boustro.text.files import TABULAR, DataFile, Form
 from boustro.text.rows import file_ending
 from boustro.text.tables import FileRow
-from boustro.text.written import Written
+from boustro.text.written import WrittenFile
 from boustro.types import Note
 
 ROWS_AT_ONCE = 256
@@ -98,8 +98,8 @@ class GivenFile:
         return form_with(self.file, self.columns)
 
     @cached_property
-    def written(self) -> Written:
-        """What reads it and writes it again; `ValueError` for a table without the columns in which names are masked."""
+    def written(self) -> WrittenFile:
+        """The file as it is written again; `ValueError` for a table without the columns in which names are masked."""
         keys = [key for key in self._keys if key]
         chosen = [*self.columns] or [key for key in self.kept if key in keys]
         chosen = chosen or next(([key] for key in TEXT_KEYS if key in keys), [])
@@ -107,7 +107,7 @@ class GivenFile:
         if self._keys and (unknown or not chosen):
             rows = (row for _, row in self.file.open(self.form, notes=[]))
             raise no_column(str(self.file.path), unknown[:1] or TEXT_KEYS[:1], rows, keys)
-        return Written(self.file, self.form, chosen if self._keys else ())
+        return WrittenFile(self.file, self.form, chosen if self._keys else ())
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ class GivenFile:
 
     @property
     def notes(self) -> list[Note]:
-        """What there is to say of how it was read last."""
+        """Notes on how it was read last."""
         rest = [key for key in self._keys if key and key not in self.written.columns]
         left = f"tables with columns that are not read and stay: {', '.join(rest)}"
         return [*([Note(left, str(self.file.path))] if rest else []), *self.written.notes]
@@ -174,7 +174,7 @@ class GivenFile:
         return {key: checked(v, reading, place, key) if key in self.columns else v for key, v in tree.items()}
 
     def masked(self, given: RedactedRow) -> Any:
-        """What stands in the place of a row whose slots are filled, see `Written`."""
+        """Return what stands in the place of a row whose slots are filled, see `WrittenFile`."""
         if self.form == "json":
             is_changed = any(slot.is_changed for slot in given.slots)
             return respelled(given.row.spelled, given.values) if is_changed else given.row.spelled
@@ -233,17 +233,17 @@ class RedactionJob:
                 place = str(file.file.path)
                 yield RedactedRow(FileRow(place, None), _said(error), file=file.number, ends=True)
 
-    def find(self, rows: list[RedactedRow]) -> Answered:
+    def find(self, rows: list[RedactedRow]) -> AnsweredRows:
         """Lines of the names in the texts of rows, see `FoundLines`."""
         found = [row.problem if row.ends else regions for row, regions in self._found(rows)]
         said = [f"{as_json([row.file, regions])}\n" for row, regions in zip(rows, found, strict=True)]
-        return Answered(said, _problems(rows))
+        return AnsweredRows(said, _problems(rows))
 
-    def mask(self, rows: list[RedactedRow]) -> Answered:
+    def mask(self, rows: list[RedactedRow]) -> AnsweredRows:
         """The rows of the one file as they are written."""
         filled = ((row, self._fill(row, regions)) for row, regions in self._found(rows))
         written = self.files[0].written
-        return Answered([written.line(row.row, new) for row, new in filled if new is not None], _problems(rows))
+        return AnsweredRows([written.line(row.row, new) for row, new in filled if new is not None], _problems(rows))
 
     def _found(self, rows: list[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
         """Rows with the places and labels of names in their texts; `None` for those that cannot be read."""
@@ -258,10 +258,10 @@ class RedactionJob:
         """Write the one file to standard output, row by row."""
         (file,) = self.files
         self._reserve()
-        frame, bar = Frame(head=file.written.head), self._bar(None if not sys.stdout.isatty() else False)
+        frame, bar = AnswerFrame(head=file.written.head), self._bar(None if not sys.stdout.isatty() else False)
         out = sys.stdout.buffer
         with bar, printing(lambda: bar.done, errors, overwrite, lambda text: out.write(text.encode()), frame) as sink:
-            for _ in run(self.read(), _batches, self.mask, sink, bar):
+            for _ in run_job(self.read(), _batches, self.mask, sink, bar):
                 pass
             frame.end = file.written.rest
         self.notes.update(one.what for one in file.notes)
@@ -286,7 +286,7 @@ class RedactionJob:
 
         how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
         with self._bar(None) as bar, grow(out, key, **how) as growing:
-            for _ in run(self.read(), _batches, self.find, growing, bar):
+            for _ in run_job(self.read(), _batches, self.find, growing, bar):
                 pass
         files = f"{len(self.files) - len(self.failed):,} files, " if self.in_folder else ""
         print(f"{out}: {files}{self.rows:,} rows", file=sys.stderr)
@@ -303,7 +303,7 @@ class RedactionJob:
             raise ValueError(f"{file.file.path}: {CHANGED}")
 
     def _fill(self, row: RedactedRow, found: list[Any] | None) -> Any:
-        """What stands in the place of a row, by the names in its texts; `None` for one that cannot be read."""
+        """Return what stands in the place of a row, by the names in its texts; `None` for one that cannot be read."""
         if found is None:
             self.problems += 1
             return None

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain
@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions, PredictOptions
-from boustro.apps.batch.forms import FORMS, OUT_ENDINGS, FileForm, form_at
-from boustro.apps.batch.growing import Frame, grow
-from boustro.apps.batch.job import printing, run
+from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.job import in_batches, printing, run_job
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import Opened
-from boustro.apps.batch.rows import Columns, in_batches, read_rows
 from boustro.apps.batch.table import ROWS, AnswerTable, can_read_again, look
 from boustro.options import OptionError
 from boustro.output import RunOptions, check_target, console, only_errors, print_notices
@@ -23,7 +21,9 @@ from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
+from boustro.tasks.forms import FORMS, OUT_ENDINGS, FileForm, form_at
 from boustro.tasks.render import html_head
+from boustro.tasks.rows import Columns, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
 from boustro.text.kinds import EXCEL
@@ -82,9 +82,9 @@ def predict_files(
                 table = AnswerTable(sources, reads, survey, form, heads, out, columns, labeller.nothing).write
             how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
             sink = grow(out, key, frame=frame, **how)
-        noticed, problems = dict[int, dict[str, int]](), 0
+        noticed, problems = dict[int, Mapping[str, int]](), 0
         with bar, sink as growing:
-            for answered in run(rows, partial(in_batches, most=ROWS), labeller, growing, bar, output.workers):
+            for answered in run_job(rows, partial(in_batches, most=ROWS), labeller, growing, bar, output.workers):
                 noticed[answered.process] = answered.counts  # since the process began
                 problems += len(answered.problems)
         if out is not None:
@@ -128,17 +128,17 @@ def _refuse_output(output: OutputOptions, form: FileForm, recall: bool, explain:
         check_target(output.errors, output.overwrite, "--errors")
 
 
-def _frame(labeller: Labeller, files: Sequence[DataFile]) -> Frame:
+def _frame(labeller: Labeller, files: Sequence[DataFile]) -> AnswerFrame:
     """The text before, between and after the answers."""
     form = labeller.shown.form
     if form.between:
-        return Frame("[\n", ",", "]\n")
+        return AnswerFrame("[\n", ",", "]\n")
     if form.dialect and form.grows:
-        return Frame(labeller.head)
+        return AnswerFrame(labeller.head)
     if form.shown != "html":
-        return Frame()
+        return AnswerFrame()
     names = ("Standard input" if file.name == "-" else file.name for file in files)
-    return Frame(html_head(", ".join(names), labeller.model.types) + "\n")
+    return AnswerFrame(html_head(", ".join(names), labeller.model.types) + "\n")
 
 
 class RowStream:

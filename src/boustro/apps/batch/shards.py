@@ -23,12 +23,10 @@ from time import monotonic
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
-from boustro.apps.batch.forms import FORMS, FileForm
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.job import Answered, in_processes, run
+from boustro.apps.batch.job import AnsweredRows, in_batches, in_processes, run_job
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import OpenedFolder
-from boustro.apps.batch.rows import Columns, in_batches, read_rows
 from boustro.apps.batch.table import AnswerTable, look
 from boustro.choose import choose
 from boustro.errors import reason
@@ -38,6 +36,8 @@ from boustro.progress import Progress
 from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
+from boustro.tasks.forms import FORMS, FileForm
+from boustro.tasks.rows import Columns, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
 from boustro.text.kinds import kind_of_file
@@ -156,7 +156,7 @@ class ShardJob:
         notes, counts, labeller = list[Note](), Counter[str](), self.labeller
         labeller.noted.clear()  # of a shard that could not be read to its end
 
-        def answer(rows: list[FileRow]) -> Answered:
+        def answer(rows: list[FileRow]) -> AnsweredRows:
             answered = labeller(rows)
             return answered._replace(problems=[{"shard": shard, **problem} for problem in answered.problems])
 
@@ -168,7 +168,7 @@ class ShardJob:
         how["table"] = None if form.grows else table.write
         with grow(target, fingerprint(self.model, form.name, shard, [*survey.heads]), **how) as growing:
             rows = read_rows([file], None, self.offsets, self.columns, notes)
-            for _ in run(rows, partial(in_batches, most=SHARD_ROWS), answer, growing):
+            for _ in run_job(rows, partial(in_batches, most=SHARD_ROWS), answer, growing):
                 counts.update(note.what for note in notes)
                 notes.clear()
                 counts.update(+labeller.noted)

@@ -15,9 +15,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.batch.forms import FORMS, FileForm
-from boustro.apps.batch.rows import DEFAULT_COLUMNS, Columns, read_rows
 from boustro.progress import Progress
+from boustro.tasks.forms import FORMS, FileForm
+from boustro.tasks.rows import DEFAULT_COLUMNS, Columns, read_rows
 from boustro.text.columnar import Types, write_columns
 from boustro.text.files import TABULAR, DataFile, Rows
 from boustro.text.rows import file_ending
@@ -115,7 +115,7 @@ def look(
         point = "," if first.dialect.separator == ";" and not pointed else "."
         survey.dialect = replace(first.output_dialect, point=point)
         survey.head = first.columns.row if len(files) == 1 else None
-    if all(table and table.schema is not None and table.schema.equals(opened[0].schema) for table in opened):
+    if all(table and table.schema is not None and table.schema.equals(first.schema) for table in opened):
         survey.alike = [table for table in opened if table is not None]
     return survey
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.apps.batch.command import OutputOptions, PredictOptions
-from boustro.apps.batch.forms import FORMS
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.options import OptionError, command_line, option_name
 from boustro.output import RunOptions, as_json, only_errors, print_notices
 from boustro.tasks.base import Task
 from boustro.tasks.data.annotations import TOOLS
+from boustro.tasks.forms import FORMS
 from boustro.text.documents import open_binary
 from boustro.text.files import KEYS, DataFile
 
@@ -131,9 +131,9 @@ def _by_labels(given: Prediction) -> OpenedModel:
 
 def _texts(given: Prediction) -> Iterator[str]:
     """The first texts of files that can be read again, which say what texts are like."""
-    from boustro.apps.batch.rows import Columns, parse_or_advise, read_rows
     from boustro.tasks.classifier import Classifier
     from boustro.tasks.label_names import MOST_TEXTS
+    from boustro.tasks.rows import Columns, parse_or_advise, read_rows
 
     reads, sources = given.answers.reads, [source for source in given.sources if not source.is_stream]
     columns = Columns.of(Classifier, given.answers.text_column, {})
@@ -165,9 +165,9 @@ def _of_folder(given: Prediction) -> None:
         raise ValueError(f"{source} is a folder; name one for its answers, to label all of them: {whole}")
     if not form.of_folders:
         raise OptionError(f"--format {form.name}: of a folder of files answers are jsonl, parquet or arrow")
-    from boustro.apps.batch.rows import Columns
     from boustro.apps.batch.shards import predict_folder
     from boustro.tasks.answering import model_folder
+    from boustro.tasks.rows import Columns
 
     opened = replace(given.opened, folder=model_folder(str(given.folder)), cache=False)
     columns = Columns.of(opened.task, given.answers.text_column, opened.kept_columns)

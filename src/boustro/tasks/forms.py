@@ -40,7 +40,6 @@ class FileForm(NamedTuple):
     of_folders: bool = False
 
 
-WORDS = tuple(ending for ending in COLUMN_FILES if ending not in CONLLU_FILES)
 FORMS = {
     form.name: form
     for form in (
@@ -51,7 +50,7 @@ FORMS = {
         FileForm("json", (JSON,), "jsonl", repeats=True, between=True),
         FileForm("parquet", (".parquet",), "jsonl", "columns", repeats=True, grows=False, of_folders=True),
         FileForm("arrow", (".arrow", ".feather"), "jsonl", "columns", repeats=True, grows=False, of_folders=True),
-        FileForm("conll", WORDS, "conll", "conll"),
+        FileForm("conll", tuple(e for e in COLUMN_FILES if e not in CONLLU_FILES), "conll", "conll"),
         FileForm("html", (".html", ".htm"), "html"),
         FileForm("text", (".txt",), "text", "text"),
         FileForm("conllu", held="conllu"),

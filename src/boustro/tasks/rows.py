@@ -1,4 +1,4 @@
-"""Rows of files, one by one: what `predict` and `batch` answer. A file of any size is read in constant memory.
+"""Rows of files, one by one, and the inputs of a task that they are. A file of any size is read in constant memory.
 
     notes.txt                   a line is a row, as the task reads it
     notes.jsonl, notes.json     {"id": 7, "text": "Ada left."}   the fields are repeated in the answer
@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from boustro.apps.batch.forms import FORMS
 from boustro.given import refuse_half_characters
 from boustro.options import OptionError
 from boustro.tasks.data import kept_for
@@ -26,6 +25,7 @@ from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets
+from boustro.tasks.forms import FORMS
 from boustro.tasks.sense.data import corpus_records
 from boustro.text.columns import COMMENTS, ColumnReader
 from boustro.text.documents import read_lines
@@ -211,7 +211,7 @@ def _rows_of(file: DataFile, form: str | None, columns: Columns, notes: list[Not
             document = sentence.document
         return
     how: dict[str, Any] = {"keys": (*KEYS, *columns.names.values()), "words": True, "bare": columns.scheme in BARE}
-    opened = file.open(form and FORMS[form].held, columns.separator(file), notes, **how)
+    opened = file.open(FORMS[form].held if form else None, columns.separator(file), notes, **how)
     if opened.form in IN_COLUMNS:
         yield from _sentences(file.name, opened, columns)
     else:
@@ -229,24 +229,6 @@ def _named(row: FileRow, columns: Columns, table: bool) -> FileRow:
     is_blank = isinstance(given, TableRow) and given.is_blank
     is_empty = not problem and (columns.are_empty(value) or is_blank)
     return FileRow(row.place, value, row.is_line, problem, given=given, is_empty=is_empty)
-
-
-def in_batches(rows: Iterable[FileRow | None], most: int) -> Iterator[list[FileRow]]:
-    """`most` rows at a time, fewer where the next one has not come yet, a few more to the end of a document."""
-    batch: list[FileRow] = []
-    for row in rows:
-        full = len(batch) >= most and (row is None or row.opens or not _has_document(row) or len(batch) >= 4 * most)
-        if batch and (row is None or full):
-            yield batch
-            batch = []
-        if row is not None:
-            batch.append(row)
-    if batch:
-        yield batch
-
-
-def _has_document(row: FileRow) -> bool:
-    return isinstance(row.value, Sentence) and bool(row.value.document)
 
 
 def _sentences(file: str, opened: Rows, columns: Columns) -> Iterator[FileRow | None]:
