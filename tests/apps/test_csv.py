@@ -18,11 +18,11 @@ import pytest
 import boustro
 from boustro.apps.batch.labeller import EMPTY, AnswerForm, Labeller
 from boustro.apps.batch.models import OpenedFolder
-from boustro.apps.batch.table import Survey
 from boustro.apps.cli.main import main
 from boustro.output import as_json
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.forms import FORMS
+from boustro.tasks.rows import Survey
 from boustro.text.files import DataFile
 from boustro.text.separated import no_formula
 from boustro.text.tables import free_names

@@ -264,19 +264,15 @@ def read_ended(
     given."""
     for item in read_raw_lines(path) if source is None else source:
         if item is not None:
+            number, raw = item
+            end = raw[len(raw.rstrip(b"\r\n")) :].decode()
             try:
-                line = ended_line(path, *item, notes)
+                line = EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
             except ValueError as error:
                 if not keep_going:
                     raise
-                line = EndedLine(item[0], "", "", problem=str(error))
+                line = EndedLine(number, "", "", problem=str(error))
             yield line
-
-
-def ended_line(path: Path, number: int, raw: bytes, notes: list[Note] | None) -> EndedLine:
-    """A line as `read_raw` has it, with its end."""
-    end = raw[len(raw.rstrip(b"\r\n")) :].decode()
-    return EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
 
 
 def _numbered(path: Path, see: Callable[[Path, bytes], None]) -> Iterator[tuple[int, bytes] | None]:

@@ -2,7 +2,7 @@
 
     labeller = Labeller(OpenedFolder(Path("ner")), AnswerForm(FORMS["jsonl"]))
     labeller(rows).lines        # ['{"text": "Ada left.", "entities": […]}', …]: for files
-    Predictor("ner")({"text": ["Ada left.", "It rained."]})      # {"text": […], "entities": [[{"label": "PER", …}], []]}
+    Predictor("ner")({"text": ["Ada left.", "It rained."]})  # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
 Both can be pickled, see `batch.models`. Answers as CSV for a spreadsheet
 have the columns of the rows, in order, and behind them those of the answer (`Contract.cells`):

@@ -1,7 +1,7 @@
 """Rows of files with masks for names: `boustro redact` finds them, and writes the files again.
 
-    file = GivenFile(DataFile("tickets.csv"), columns=("message",))
-    [row.slots for row in file.rows()]             a slot (`live.structured`) for each text; a checker fills them
+    file = GivenFile(DataFile("tickets.csv"), named=("message",))
+    [row.slots for row in file.texts()]            a slot (`live.structured`) for each text; a checker fills them
     file.masked(row)                               what stands in the place of the row, for `text.written`
 
 Of a row that cannot be read there is its `problem`; a file without it is written where it is left out. What was found
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -75,68 +74,51 @@ class RedactedRow:
         return (self.problem or self.whole).encode(errors="surrogatepass")
 
 
-@dataclass
-class GivenFile:
+class GivenFile(WrittenFile):
     """A file that is redacted.
 
-    Attributes:
+    Args:
         number: Which of the files it is.
-        columns: The columns of a table, or keys of JSON, in which names are masked.
+        named: The columns of a table, or keys of JSON, in which names are masked.
         kept: The columns that the folder of the tagger keeps, which are read where they are there.
         shown: How it is called in messages, where it is the copy of a stream.
     """
 
-    file: DataFile
-    number: int = 0
-    columns: Sequence[str] = ()
-    kept: Sequence[str] = ()
-    shown: str = ""
-
-    @cached_property
-    def form(self) -> Form:
-        """The form of the file."""
-        return form_with(self.file, self.columns)
-
-    @cached_property
-    def written(self) -> WrittenFile:
-        """The file as it is written again; `ValueError` for a table without the columns in which names are masked."""
-        keys = [key for key in self._keys if key]
-        chosen = [*self.columns] or [key for key in self.kept if key in keys]
-        chosen = chosen or next(([key] for key in TEXT_KEYS if key in keys), [])
-        unknown = [name for name in chosen if name not in keys]
-        if self._keys and (unknown or not chosen):
-            rows = (row for _, row in self.file.open(self.form, notes=[]))
-            raise no_column(str(self.file.path), unknown[:1] or TEXT_KEYS[:1], rows, keys)
-        return WrittenFile(self.file, self.form, chosen if self._keys else ())
-
-    @property
-    def _keys(self) -> tuple[str, ...]:
-        return self.file.head(self.form).keys if self.form in TABULAR else ()
-
-    @property
-    def notes(self) -> list[Note]:
-        """Notes on how it was read last."""
-        rest = [key for key in self._keys if key and key not in self.written.columns]
-        left = f"tables with columns that are not read and stay: {', '.join(rest)}"
-        return [*([Note(left, str(self.file.path))] if rest else []), *self.written.notes]
+    def __init__(
+        self, file: DataFile, number: int = 0, named: Sequence[str] = (), kept: Sequence[str] = (), shown: str = ""
+    ) -> None:
+        super().__init__(file, form_with(file, named))
+        self.number, self.named, self.kept, self.shown, self._left = number, named, kept, shown, ""
 
     def check(self, in_folder: bool) -> None:
-        """`ValueError` before the work, where one without the columns is read; else what cannot be read is left out."""
+        """`ValueError`, before the work, for a table without the columns in which names are masked; one that cannot be
+        read is left out of a folder."""
         try:
-            _ = self._keys
+            heads = self.file.head(self.form).keys if self.form in TABULAR else ()
         except (ValueError, OSError):
             if not in_folder:
                 raise
-        else:
-            _ = self.written
+            return
+        keys = [key for key in heads if key]
+        chosen = [*self.named] or [key for key in self.kept if key in keys]
+        chosen = chosen or next(([key] for key in TEXT_KEYS if key in keys), [])
+        unknown = [name for name in chosen if name not in keys]
+        if heads and (unknown or not chosen):
+            rows = (row for _, row in self.file.open(self.form, notes=[]))
+            raise no_column(str(self.file.path), unknown[:1] or TEXT_KEYS[:1], rows, keys)
+        self.columns = chosen if heads else ()
+        self._left = ", ".join(key for key in keys if key not in chosen)
 
-    def rows(self) -> Iterator[RedactedRow]:
+    def texts(self) -> Iterator[RedactedRow]:
         """All rows, also those that cannot be read; `ValueError` for a file that cannot be read on."""
-        for row in self.written.rows():
+        rows, path = self.rows(), str(self.file.path)
+        if self._left:
+            self.notes.append(Note(f"tables with columns that are not read and stay: {self._left}", path))
+        for row in rows:
             made = self._of_json(row) if self.form == "json" else self._of_texts(row)
             if made.problem and self.shown:
-                place, made.problem = (s.replace(str(self.file.path), self.shown) for s in (row.place, made.problem))
-                made.row = row._replace(place=place)
+                made.row = row._replace(place=row.place.replace(path, self.shown))
+                made.problem = made.problem.replace(path, self.shown)
             made.file = self.number
             yield made
 
@@ -144,7 +126,7 @@ class GivenFile:
         """A line, or a row of a table; what is no text in its columns is no slot."""
         if row.problem:
             return RedactedRow(row, row.problem)
-        reading, given = BodyTexts(), [row.value] if row.is_line else [row.value[key] for key in self.written.columns]
+        reading, given = BodyTexts(), [row.value] if row.is_line else [row.value[key] for key in self.columns]
         values = [reading.text(value, row.place) if isinstance(value, str) and value else value for value in given]
         whole = [row.spelled] if row.is_line else row.value.values()
         text = "\n".join(str(value) for value in whole if value is not None)
@@ -154,9 +136,7 @@ class GivenFile:
         reading, trees, problem = BodyTexts(halves=True), [], row.problem
         try:
             for one in row.value:
-                trees.append(
-                    self._chosen(one, reading, row.place) if self.columns else checked(one, reading, row.place)
-                )
+                trees.append((self._chosen if self.named else checked)(one, reading, row.place))
         except RecursionError:
             problem = f"{row.place}: JSON that is nested too deep to be read"
         except ValueError as error:
@@ -167,11 +147,11 @@ class GivenFile:
         """A record whose keys were chosen, or a list of records."""
         if isinstance(tree, list):
             return [self._chosen(one, reading, place) for one in tree]
-        missing = [key for key in self.columns if not isinstance(tree, dict) or key not in tree]
+        missing = [key for key in self.named if not isinstance(tree, dict) or key not in tree]
         if missing:
             found = ", ".join(tree) if isinstance(tree, dict) else "no object"
             raise ValueError(f"{place}: no {missing[0]!r} (found: {found or 'nothing'})")
-        return {key: checked(v, reading, place, key) if key in self.columns else v for key, v in tree.items()}
+        return {key: checked(v, reading, place, key) if key in self.named else v for key, v in tree.items()}
 
     def masked(self, given: RedactedRow) -> Any:
         """Return what stands in the place of a row whose slots are filled, see `WrittenFile`."""
@@ -179,7 +159,7 @@ class GivenFile:
             is_changed = any(slot.is_changed for slot in given.slots)
             return respelled(given.row.spelled, given.values) if is_changed else given.row.spelled
         results = [value.result if isinstance(value, Slot) else value for value in given.values]
-        return results[0] if given.row.is_line else dict(zip(self.written.columns, results, strict=True))
+        return results[0] if given.row.is_line else dict(zip(self.columns, results, strict=True))
 
 
 @dataclass
@@ -223,7 +203,7 @@ class RedactionJob:
         """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
         for file in self.files:
             try:
-                for row in file.rows():
+                for row in file.texts():
                     if row.problem and not self.keep_going:
                         raise ValueError(row.problem)
                     yield row
@@ -242,8 +222,8 @@ class RedactionJob:
     def mask(self, rows: list[RedactedRow]) -> AnsweredRows:
         """The rows of the one file as they are written."""
         filled = ((row, self._fill(row, regions)) for row, regions in self._found(rows))
-        written = self.files[0].written
-        return AnsweredRows([written.line(row.row, new) for row, new in filled if new is not None], _problems(rows))
+        lines = [self.files[0].line(row.row, new) for row, new in filled if new is not None]
+        return AnsweredRows(lines, _problems(rows))
 
     def _found(self, rows: list[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
         """Rows with the places and labels of names in their texts; `None` for those that cannot be read."""
@@ -258,12 +238,12 @@ class RedactionJob:
         """Write the one file to standard output, row by row."""
         (file,) = self.files
         self._reserve()
-        frame, bar = AnswerFrame(head=file.written.head), self._bar(None if not sys.stdout.isatty() else False)
+        frame, bar = AnswerFrame(head=file.head), self._bar(None if not sys.stdout.isatty() else False)
         out = sys.stdout.buffer
         with bar, printing(lambda: bar.done, errors, overwrite, lambda text: out.write(text.encode()), frame) as sink:
             for _ in run_job(self.read(), _batches, self.mask, sink, bar):
                 pass
-            frame.end = file.written.rest
+            frame.end = file.rest
         self.notes.update(one.what for one in file.notes)
 
     def write(
@@ -273,15 +253,14 @@ class RedactionJob:
 
         def make(part: Path, made: Path) -> None:
             self._reserve()
-            lines = FoundLines(part)
+            self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
+            lines = FoundLines(line for line in _read_lines(part) if line[0] not in self.failed)
             for file, target in zip(self.files, targets, strict=True):
-                if file.number in lines.failed:
-                    self.failed[file.number] = lines.failed[file.number]
-                    lines.skip(file.number)
+                if file.number in self.failed:
                     continue
                 place = made / target if self.in_folder else made
                 place.parent.mkdir(parents=True, exist_ok=True)
-                file.written.write(self._again(file, lines), place)
+                file.write(self._again(file, lines), place)
                 self.notes.update(one.what for one in file.notes)
 
         how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
@@ -293,7 +272,7 @@ class RedactionJob:
 
     def _again(self, file: GivenFile, lines: "FoundLines") -> Iterator[tuple[FileRow, Any]]:
         """The rows of a file, each with what stands in its place."""
-        for row in file.rows():
+        for row in file.texts():
             found = lines.next(file.number)
             if found is None or (found[1] is None) != bool(row.problem):
                 raise ValueError(f"{file.file.path}: {CHANGED}")
@@ -336,10 +315,8 @@ class RedactionJob:
 class FoundLines:
     """Lines of what was found: the number of the file, and of each slot of a row the names, or what is wrong."""
 
-    def __init__(self, part: Path) -> None:
-        self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
-        self._rest = _read_lines(part)
-        self._line = next(self._rest, None)
+    def __init__(self, lines: Iterator[Any]) -> None:
+        self._rest, self._line = lines, next(lines, None)
 
     def next(self, number: int) -> Any:
         """The next line of a file, or `None`."""
@@ -348,11 +325,6 @@ class FoundLines:
             return None
         self._line = next(self._rest, None)
         return line
-
-    def skip(self, number: int) -> None:
-        """Leave out the lines of a file."""
-        while self.next(number) is not None:
-            pass
 
 
 def _read_lines(part: Path) -> Iterator[Any]:

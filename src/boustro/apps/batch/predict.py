@@ -14,7 +14,7 @@ from boustro.apps.batch.growing import AnswerFrame, grow
 from boustro.apps.batch.job import in_batches, printing, run_job
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import Opened
-from boustro.apps.batch.table import ROWS, AnswerTable, can_read_again, look
+from boustro.apps.batch.table import AnswerTable
 from boustro.options import OptionError
 from boustro.output import RunOptions, check_target, console, only_errors, print_notices
 from boustro.progress import Progress
@@ -23,7 +23,7 @@ from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.forms import FORMS, OUT_ENDINGS, FileForm, form_at
 from boustro.tasks.render import html_head
-from boustro.tasks.rows import Columns, read_rows
+from boustro.tasks.rows import ROWS, Columns, can_read_again, look, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
 from boustro.text.kinds import EXCEL

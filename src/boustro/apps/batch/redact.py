@@ -192,7 +192,7 @@ def _suited_to(files: Iterable[GivenFile]) -> Path:
     texts = list[str]()
     for file in files:
         with suppress(ValueError, OSError):  # which is said when its row is read
-            slots = (slot.text for row in file.rows() for slot in row.slots)
+            slots = (slot.text for row in file.texts() for slot in row.slots)
             said = (text for text in slots if not text.isascii() or len(text.split()) > 1)  # codes say nothing
             texts += islice(said, MOST_TEXTS - len(texts))
     tagger, notices = names_tagger(texts)

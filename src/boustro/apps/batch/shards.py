@@ -27,7 +27,7 @@ from boustro.apps.batch.growing import grow
 from boustro.apps.batch.job import AnsweredRows, in_batches, in_processes, run_job
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import OpenedFolder
-from boustro.apps.batch.table import AnswerTable, look
+from boustro.apps.batch.table import AnswerTable
 from boustro.choose import choose
 from boustro.errors import reason
 from boustro.locks import lock
@@ -37,7 +37,7 @@ from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.forms import FORMS, FileForm
-from boustro.tasks.rows import Columns, read_rows
+from boustro.tasks.rows import Columns, look, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
 from boustro.text.kinds import kind_of_file
