@@ -1,11 +1,8 @@
 """One job: rows are read, answered in batches, here or in processes of their own, and written in their order.
 
-    with grow(out, key) as sink:                       # or `Printing`, for standard output
-        for answered in run_job(rows, in_batches, labeller, sink, bar, workers=2):
-            ...
-
-A sink says how many rows are `done`, leaves those out (`skip`), follows the batches on their way, and takes what they
-became (`add`).
+with grow(out, key) as sink:                       # or `printing`, on standard output
+    for answered in run_job(rows, in_batches, labeller, sink, bar, workers=2):
+        ...
 """
 
 import os
@@ -15,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from boustro.apps.batch.growing import AnswerFrame, Growing
 from boustro.output import as_json, check_target, keeping
@@ -40,56 +37,40 @@ class AnsweredRows(NamedTuple):
     process: int = 0
 
 
-class Printing:
-    """Standard output, which `say` writes on; problems go to a file."""
-
-    done = 0
-
-    def __init__(self, say: Callable[[Any], object], frame: AnswerFrame, errors: IO[str] | None) -> None:
-        self.say, self.frame, self.errors = say, frame, errors
-
-    def skip(self, rows: Iterator[Any]) -> None:
-        """Nothing is done before."""
-
-    def follow(self, batches: Iterable[list[Any]]) -> Iterable[list[Any]]:
-        """The batches as they are: nothing printed is known again."""
-        return batches
-
-    def add(self, rows: int, lines: Iterable[Any], problems: Iterable[dict[str, str]]) -> None:
-        """Print answers at once."""
-        for line in self.frame.put_between(lines):
-            self.say(line)
-        sys.stdout.flush()
-        if self.errors is not None:
-            self.errors.writelines(f"{as_json(problem)}\n" for problem in problems)
+Add = Callable[[int, Iterable[Any], Iterable[dict[str, str]]], None]
+"""Takes how many rows there are, their answers, and the problems of those that have none."""
 
 
 @contextmanager
 def printing(
     done: Callable[[], int], errors: Path | None, overwrite: bool, say: Callable[[Any], object], frame: AnswerFrame
-) -> Iterator[Printing]:
-    """A sink for standard output, with the text around the answers; `done` says how many rows were printed."""
+) -> Iterator[Add]:
+    """Answers on standard output, by `say`, and problems in a file; `done` says how many rows were printed."""
     if errors is not None:
         check_target(errors, overwrite, "--errors")
-    file = None if errors is None else errors.open("w", encoding="utf-8")
-    try:
-        with keeping(lambda: f"{done():,} rows are printed"):
-            if frame.head:
-                say(frame.head)
-            yield Printing(say, frame, file)
-            if frame.end:
-                say(frame.end)
+    with ExitStack() as stack, keeping(lambda: f"{done():,} rows are printed"):
+        file = None if errors is None else stack.enter_context(errors.open("w", encoding="utf-8"))
+
+        def add(rows: int, lines: Iterable[Any], problems: Iterable[dict[str, str]]) -> None:
+            for line in frame.put_between(lines):
+                say(line)
             sys.stdout.flush()
-    finally:
-        if file is not None:
-            file.close()
+            if file is not None:
+                file.writelines(f"{as_json(problem)}\n" for problem in problems)
+
+        if frame.head:
+            say(frame.head)
+        yield add
+        if frame.end:
+            say(frame.end)
+        sys.stdout.flush()
 
 
 def run_job(
     rows: Iterable[Any],
     batches: Callable[[Iterator[Any]], Iterable[list[Any]]],
     answer: Callable[[list[Any]], AnsweredRows],
-    sink: Growing | Printing,
+    sink: Growing | Add,
     bar: Progress | None = None,
     workers: int = 1,
 ) -> Iterator[AnsweredRows]:
@@ -97,13 +78,15 @@ def run_job(
 
     Raises what `answer` raises, and `OSError` where a process dies.
     """
-    rows = iter(rows)
-    if sink.done:
+    rows, growing = iter(rows), sink if isinstance(sink, Growing) else None
+    add: Add = sink if growing is None else growing.add  # type: ignore[assignment]
+    if growing is not None and growing.done:
         if bar is not None:
-            bar.skip(sink.done)
-        sink.skip(row for row in rows if row is not None)
-    for number, answered in in_processes(answer, sink.follow(batches(rows)), workers, len):
-        sink.add(number, answered.lines, answered.problems)
+            bar.skip(growing.done)
+        growing.skip(row for row in rows if row is not None)
+    given = batches(rows) if growing is None else growing.follow(batches(rows))
+    for number, answered in in_processes(answer, given, workers, len):
+        add(number, answered.lines, answered.problems)
         if bar is not None:
             bar.update(number)
         yield answered

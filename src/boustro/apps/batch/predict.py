@@ -78,8 +78,7 @@ def predict_files(
             key = fingerprint(opened.fingerprint, [*asked, opened.recall, opened.threshold])
             table = None
             if not form.grows:
-                heads = labeller.answer_heads if form.dialect else ()
-                table = AnswerTable(sources, reads, survey, form, heads, out, columns, labeller.nothing).write
+                table = AnswerTable(sources, reads, survey, labeller, out, columns).write
             how = {"errors": output.errors, "resume": output.resume, "overwrite": output.overwrite, "table": table}
             sink = grow(out, key, frame=frame, **how)
         noticed, problems = dict[int, Mapping[str, int]](), 0

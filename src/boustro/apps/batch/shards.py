@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
@@ -28,7 +27,6 @@ from boustro.apps.batch.job import AnsweredRows, in_batches, in_processes, run_j
 from boustro.apps.batch.labeller import AnswerForm, Labeller
 from boustro.apps.batch.models import OpenedFolder
 from boustro.apps.batch.table import AnswerTable
-from boustro.choose import choose
 from boustro.errors import reason
 from boustro.locks import lock
 from boustro.output import as_json, keeping, only_errors, print_notices
@@ -57,7 +55,6 @@ class Done:
     shard: str
     rows: int
     problems: int
-    seconds: float
     process: int
     notes: Mapping[str, int] = field(default_factory=dict)
     """What was changed in the rows, counted."""
@@ -137,7 +134,7 @@ class ShardJob:
         """Answer a shard; one that another worker has answered meanwhile is left as it is."""
         with lock(self.target(shard)):
             if self.target(shard).exists():
-                return Done(shard, 0, 0, 0.0, os.getpid())
+                return Done(shard, 0, 0, os.getpid())
             try:
                 return self._answer_shard(shard)
             except ValueError as error:
@@ -145,10 +142,10 @@ class ShardJob:
                     raise
                 errors = self.target(shard).with_name(f"{self.target(shard).name}.errors")
                 write_file(errors, as_json({"shard": shard, "error": reason(error)}) + "\n")
-                return Done(shard, 0, 1, 0.0, os.getpid())
+                return Done(shard, 0, 1, os.getpid())
 
     def _answer_shard(self, shard: str) -> Done:
-        started, target = monotonic(), self.target(shard)
+        target = self.target(shard)
         part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
@@ -162,10 +159,10 @@ class ShardJob:
 
         survey = look([file], None, form, columns=self.columns, keep_going=True)
         labeller.shown = AnswerForm(form, columns=survey.heads, is_typed=not form.grows, as_values=True)
-        table = AnswerTable([file], None, survey, form, (), target, self.columns, labeller.nothing)
         again = f"remove {part} to start this shard again"
         how: Any = {"errors": errors, "resume": True, "kept": "of a shard are kept", "again": again}
-        how["table"] = None if form.grows else table.write
+        if not form.grows:
+            how["table"] = AnswerTable([file], None, survey, labeller, target, self.columns).write
         with grow(target, fingerprint(self.model, form.name, shard, [*survey.heads]), **how) as growing:
             rows = read_rows([file], None, self.offsets, self.columns, notes)
             for _ in run_job(rows, partial(in_batches, most=SHARD_ROWS), answer, growing):
@@ -179,7 +176,7 @@ class ShardJob:
         if not problems:
             errors.unlink()
         languages = labeller.model.take_languages()
-        return Done(shard, done, problems, monotonic() - started, os.getpid(), counts, languages)
+        return Done(shard, done, problems, os.getpid(), counts, languages)
 
     def end(self) -> int:
         """Collect the problems of all shards; returns their number."""
@@ -195,11 +192,6 @@ class ShardJob:
         else:
             (self.out / ERRORS).unlink(missing_ok=True)  # of answers that were removed
         return len(problems)
-
-
-def run_local(job: ShardJob, shards: list[str], workers: int) -> Iterator[Done]:
-    """Answer shards here: in this process, or in several."""
-    yield from (done for _, done in in_processes(job, shards, workers))
 
 
 def run_ray(job: ShardJob, shards: list[str], workers: int) -> Iterator[Done]:
@@ -247,14 +239,11 @@ class Worker:
         return batch.assign(done=done)[["done"]]
 
 
-ENGINES = {"local": run_local, "ray": run_ray}
-
-
 def run_shards(job: ShardJob, engine: str, workers: int) -> Iterator[Done]:
-    """Answer the shards that are missing; raises as the engine does."""
-    answer = choose(engine, ENGINES, "engine")
+    """Answer the shards that are missing, here, in several processes, or on Ray; raises as the engine does."""
     if shards := job.missing():
-        yield from answer(job, shards, workers)
+        here = (done for _, done in in_processes(job, shards, workers))
+        yield from run_ray(job, shards, workers) if engine == "ray" else here
 
 
 def predict_folder(

@@ -7,13 +7,13 @@ read again, is in the line. Parquet and Arrow files that become one of them keep
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from boustro.tasks.forms import FileForm
+from boustro.apps.batch.labeller import Labeller
 from boustro.tasks.rows import ROWS, Columns, Record, Survey, can_read_again, read_rows
 from boustro.text.columnar import Types, write_columns
 from boustro.text.files import DataFile
@@ -26,34 +26,31 @@ class AnswerTable:
     """A workbook, or a parquet or Arrow file, of rows and their answers.
 
     Attributes:
-        answers: The names of the columns behind those of the rows, of a workbook.
+        labeller: What made the lines.
         name: The file that it becomes, for messages.
-        nothing: Gives the answer that has the columns where there is no row.
     """
 
     files: Sequence[DataFile]
     reads: str | None
     survey: Survey
-    output: FileForm
-    answers: Sequence[str]
+    labeller: Labeller
     name: Path
     columns: Columns
-    nothing: Callable[[], Record]
 
     def write(self, part: Path, made: Path) -> None:
         """Make the table of what has grown; `ValueError` for what it cannot hold."""
-        if self.output.dialect:
-            heads = [*self.survey.heads.values(), *self.answers]
+        form = self.labeller.shown.form
+        if form.dialect:
+            heads = [*self.survey.heads.values(), *self.labeller.answer_heads]
             write_sheet(heads, (self._cells(*pair) for pair in self._pairs(part)), made, self.name)
             return
         answers = Types()
         for lines in _lines(part):
             answers.see([line["answer"] for line in lines], self.name)
         if not len(answers.schema):  # no row, and the columns are there all the same
-            answers.see([self.nothing()], self.name)
-        form = "parquet" if self.output.name == "parquet" else "arrow"
+            answers.see([self.labeller.nothing()], self.name)
         if self.survey.alike:
-            write_columns(answers.behind(self.survey.alike[0].schema), self._beside(part, answers), made, form)
+            write_columns(answers.behind(self.survey.alike[0].schema), self._beside(part, answers), made, form.name)
             return
         types = self.survey.types or Types()
         for lines in _lines(part) if not self._again else ():
@@ -61,7 +58,7 @@ class AnswerTable:
         types.schema = answers.behind(types.schema)
         records = ({**fields, **line["answer"]} for fields, line in self._pairs(part))
         tables = (types.table(some) for some in iter(lambda: list(islice(records, ROWS)), []))
-        write_columns(types.schema, tables, made, form)
+        write_columns(types.schema, tables, made, form.name)
 
     def _cells(self, fields: Record, line: Record) -> tuple[list[Any], list[str | None]]:
         """The cells of a row of a workbook, and how they are shown."""
@@ -81,7 +78,7 @@ class AnswerTable:
                 continue
             row = next(row for row in rows if row.number == line["row"])
             cells = row.given if isinstance(row.given, TableRow) else row.cells
-            yield cells if self.output.dialect else row.fields, line
+            yield cells if self.labeller.shown.form.dialect else row.fields, line
 
     @property
     def _again(self) -> bool:
