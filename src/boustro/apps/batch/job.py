@@ -85,7 +85,8 @@ def run_job(
             bar.skip(growing.done)
         growing.skip(row for row in rows if row is not None)
     given = batches(rows) if growing is None else growing.follow(batches(rows))
-    for number, answered in in_processes(answer, given, workers, len):
+    here = ((len(batch), answer(batch)) for batch in given)
+    for number, answered in here if workers <= 1 else in_processes(answer, given, workers, len):
         add(number, answered.lines, answered.problems)
         if bar is not None:
             bar.update(number)
@@ -113,13 +114,10 @@ def _has_document(row: FileRow) -> bool:
 def in_processes(
     work: Callable[[Any], Any], items: Iterable[Any], workers: int, size: Callable[[Any], int] = lambda item: 1
 ) -> Iterator[tuple[int, Any]]:
-    """(size of the item, its result), in order: of one worker here, else from new processes, which share the cores.
+    """(size of the item, its result), in order, from so many new processes, which share the cores.
 
     Raises what `work` raises, and `OSError` where a process dies.
     """
-    if workers <= 1:
-        yield from ((size(item), work(item)) for item in items)
-        return
     threads = max(1, (os.cpu_count() or 1) // workers)
     waiting: deque[tuple[int, Future[Any]]] = deque()
     with ProcessPoolExecutor(workers, get_context("spawn"), _start, (work, threads)) as pool:

@@ -4,8 +4,8 @@
     labeller(rows).lines        # ['{"text": "Ada left.", "entities": […]}', …]: for files
     Predictor("ner")({"text": ["Ada left.", "It rained."]})  # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
-Both can be pickled, see `batch.models`. Answers as CSV for a spreadsheet
-have the columns of the rows, in order, and behind them those of the answer (`Contract.cells`):
+Both can be pickled, see `batch.models`. Answers as CSV for a spreadsheet have the columns of the rows, in order, and
+behind them those of the answer (`Contract.cells`):
 
     place,text,LOC,PER,entities
     a.txt:1,Ada left Vellmar.,Vellmar,Ada,"[{""label"": ""PER"", ""start"": 0, ""end"": 3, …}, …]"
@@ -103,13 +103,11 @@ class Labeller:
         Raises `ValueError` for the first row that is no input, and what the model raises, unless `keep_going`.
         """
         notes, shown, problems = list[Note](), [], []
-        empty = [row for row in rows if row.is_empty]
-        self.noted[EMPTY] += sum(1 for row in empty if row.fields or self.shown.as_values or self._says_nothing)
-        how = self.keep_going, self.shown.as_values
-        silent = self._says_nothing
-        given = [
-            None if silent and row.is_empty else parse_or_advise(row, self.opened.task, notes, *how) for row in rows
-        ]
+        form, task, how = self.shown.form, self.opened.task, (self.keep_going, self.shown.as_values)
+        is_silent = (form.repeats or form.shown == "text") and self.model.empty_answer() is not None
+        counted = (row.fields or self.shown.as_values or is_silent for row in rows if row.is_empty)
+        self.noted[EMPTY] += sum(map(bool, counted))
+        given = [None if is_silent and row.is_empty else parse_or_advise(row, task, notes, *how) for row in rows]
         answers = iter(self._ask([one for one in given if one is not None and not isinstance(one, Exception)]))
         for row, one in zip(rows, given, strict=True):
             answer = one if one is None or isinstance(one, Exception) else next(answers)
@@ -119,12 +117,6 @@ class Labeller:
                 shown.append(self._show(row, answer))
         self.noted.update(note.what for note in notes)
         return AnsweredRows(shown, problems, self.noted + Counter(self.model.notices()), os.getpid())
-
-    @property
-    def _says_nothing(self) -> bool:
-        """Whether an empty text has an answer of its own, without the model."""
-        form = self.shown.form
-        return (form.repeats or form.shown == "text") and self.model.empty_answer() is not None
 
     def _ask(self, inputs: list[Any]) -> list[Any]:
         """(answer, what decided it, as a field of its record) for every input; with `keep_going` the exception of one

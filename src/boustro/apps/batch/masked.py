@@ -52,26 +52,24 @@ class RedactedRow:
 
     Attributes:
         row: The row as it was read.
-        problem: Why it cannot be read, with the place.
+        file: Its file.
         slots: The texts to check.
         values: What stands in its place: of JSON values, else the cells of some columns; slots where there are texts.
         whole: All that the row has, as a text.
-        file: The number of the file.
         ends: Whether the file cannot be read on.
     """
 
     row: FileRow
-    problem: str = ""
+    file: "GivenFile"
     slots: Sequence[Slot] = ()
     values: Sequence[Any] = ()
     whole: str = ""
-    file: int = 0
     ends: bool = False
 
     @property
     def content(self) -> bytes:
         """Bytes of what was read, by which a row is known again."""
-        return (self.problem or self.whole).encode(errors="surrogatepass")
+        return (self.row.problem or self.whole).encode(errors="surrogatepass")
 
 
 class GivenFile(WrittenFile):
@@ -116,32 +114,31 @@ class GivenFile(WrittenFile):
             self.notes.append(Note(f"tables with columns that are not read and stay: {self._left}", path))
         for row in rows:
             made = self._of_json(row) if self.form == "json" else self._of_texts(row)
-            if made.problem and self.shown:
-                made.row = row._replace(place=row.place.replace(path, self.shown))
-                made.problem = made.problem.replace(path, self.shown)
-            made.file = self.number
+            if made.row.problem and self.shown:
+                said = {name: getattr(made.row, name).replace(path, self.shown) for name in ("place", "problem")}
+                made.row = made.row._replace(**said)
             yield made
 
     def _of_texts(self, row: FileRow) -> RedactedRow:
         """A line, or a row of a table; what is no text in its columns is no slot."""
         if row.problem:
-            return RedactedRow(row, row.problem)
+            return RedactedRow(row, self)
         reading, given = BodyTexts(), [row.value] if row.is_line else [row.value[key] for key in self.columns]
         values = [reading.text(value, row.place) if isinstance(value, str) and value else value for value in given]
         whole = [row.spelled] if row.is_line else row.value.values()
         text = "\n".join(str(value) for value in whole if value is not None)
-        return RedactedRow(row, "", reading.slots, values, text)
+        return RedactedRow(row, self, reading.slots, values, text)
 
     def _of_json(self, row: FileRow) -> RedactedRow:
-        reading, trees, problem = BodyTexts(halves=True), [], row.problem
+        reading, trees = BodyTexts(halves=True), []
         try:
             for one in row.value:
                 trees.append((self._chosen if self.named else checked)(one, reading, row.place))
         except RecursionError:
-            problem = f"{row.place}: JSON that is nested too deep to be read"
+            row = row._replace(problem=f"{row.place}: JSON that is nested too deep to be read")
         except ValueError as error:
-            problem = str(error)
-        return RedactedRow(row, problem, [] if problem else reading.slots, trees, unescaped(row.spelled)[0])
+            row = row._replace(problem=str(error))
+        return RedactedRow(row, self, [] if row.problem else reading.slots, trees, unescaped(row.spelled)[0])
 
     def _chosen(self, tree: Any, reading: BodyTexts, place: str) -> Any:
         """A record whose keys were chosen, or a list of records."""
@@ -204,19 +201,18 @@ class RedactionJob:
         for file in self.files:
             try:
                 for row in file.texts():
-                    if row.problem and not self.keep_going:
-                        raise ValueError(row.problem)
+                    if row.row.problem and not self.keep_going:
+                        raise ValueError(row.row.problem)
                     yield row
             except (ValueError, OSError) as error:
                 if not self.in_folder:
                     raise
-                place = str(file.file.path)
-                yield RedactedRow(FileRow(place, None), _said(error), file=file.number, ends=True)
+                yield RedactedRow(FileRow(str(file.file.path), None, problem=_said(error)), file, ends=True)
 
     def find(self, rows: list[RedactedRow]) -> AnsweredRows:
         """Lines of the names in the texts of rows, see `FoundLines`."""
-        found = [row.problem if row.ends else regions for row, regions in self._found(rows)]
-        said = [f"{as_json([row.file, regions])}\n" for row, regions in zip(rows, found, strict=True)]
+        found = [row.row.problem if row.ends else regions for row, regions in self._found(rows)]
+        said = [f"{as_json([row.file.number, regions])}\n" for row, regions in zip(rows, found, strict=True)]
         return AnsweredRows(said, _problems(rows))
 
     def mask(self, rows: list[RedactedRow]) -> AnsweredRows:
@@ -230,7 +226,7 @@ class RedactionJob:
         regions = iter(self.checker.regions([slot for row in rows for slot in row.slots]))
         found = [(row, [*islice(regions, len(row.slots))]) for row in rows]
         return [
-            (row, None if row.problem else [[(r.start, r.end, r.label) for r in slot] for slot in own])
+            (row, None if row.row.problem else [[(r.start, r.end, r.label) for r in slot] for slot in own])
             for row, own in found
         ]
 
@@ -274,7 +270,7 @@ class RedactionJob:
         """The rows of a file, each with what stands in its place."""
         for row in file.texts():
             found = lines.next(file.number)
-            if found is None or (found[1] is None) != bool(row.problem):
+            if found is None or (found[1] is None) != bool(row.row.problem):
                 raise ValueError(f"{file.file.path}: {CHANGED}")
             if (new := self._fill(row, found[1])) is not None:
                 yield row.row, new
@@ -292,7 +288,7 @@ class RedactionJob:
         self.checker.fill(row.slots, self._masks, regions=regions)
         self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
         self.rows += 1
-        return self.files[row.file].masked(row)
+        return row.file.masked(row)
 
     def _reserve(self) -> None:
         """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
@@ -337,7 +333,7 @@ def _batches(rows: Iterator[RedactedRow]) -> Iterator[list[RedactedRow]]:
 
 
 def _problems(rows: Iterable[RedactedRow]) -> list[dict[str, str]]:
-    return [row.row.to_problem(row.problem) for row in rows if row.problem]
+    return [row.row.to_problem() for row in rows if row.row.problem]
 
 
 def _said(error: Exception) -> str:

@@ -65,10 +65,8 @@ def predict_files(
         if output.workers == 1:
             labeller.model = opened.open()  # errors in the folder come before the output is touched
         total = None if run_options.quiet or showing else survey.rows
-        bar, frame = (
-            Progress("labelling", "rows", total=total, shown=False if showing else None),
-            _frame(labeller, sources),
-        )
+        bar = Progress("labelling", "rows", total=total, shown=False if showing else None)
+        frame = _frame(labeller, sources)
         if out is None:
             say: Callable[[Any], None] = terminal.print if colour else partial(print, end="")
             sink: Any = printing(lambda: bar.done, output.errors, output.overwrite, say, frame)

@@ -242,8 +242,10 @@ class Worker:
 def run_shards(job: ShardJob, engine: str, workers: int) -> Iterator[Done]:
     """Answer the shards that are missing, here, in several processes, or on Ray; raises as the engine does."""
     if shards := job.missing():
-        here = (done for _, done in in_processes(job, shards, workers))
-        yield from run_ray(job, shards, workers) if engine == "ray" else here
+        if engine == "ray":
+            yield from run_ray(job, shards, workers)
+        else:
+            yield from map(job, shards) if workers == 1 else (done for _, done in in_processes(job, shards, workers))
 
 
 def predict_folder(

@@ -169,7 +169,7 @@ def _of_folder(given: Prediction) -> None:
     from boustro.tasks.answering import model_folder
     from boustro.tasks.rows import Columns
 
-    opened = replace(given.opened, folder=model_folder(str(given.folder)), cache=False)
+    opened = replace(given.opened, folder=model_folder(given.opened.artefact), cache=False)
     columns = Columns.of(opened.task, given.answers.text_column, opened.kept_columns)
     predict_folder(opened, columns, Path(source), form, given.output, given.how.quiet)
 
