@@ -590,7 +590,7 @@ def test_a_run_that_was_interrupted_goes_on_and_writes_the_same(monkeypatch, tmp
                 frame.to_excel(path, index=False)
             case ".parquet":
                 frame.to_parquet(path)
-    monkeypatch.setattr("boustro.apps.batch.masked.ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("boustro.apps.batch.redact.ROWS_AT_ONCE", 5)
     asked = []
 
     def wait():

@@ -11,30 +11,39 @@ A file is read twice. First the tagger finds names, which takes long: `growing` 
 an interrupted run goes on. Then all is written at once (`text.written`), for the masks depend on the rows before.
 """
 
+import json as json_module
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
-from boustro.apps.batch.masked import GivenFile, RedactionJob, form_with
+from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
+from boustro.apps.live.masks import Masks, Region
+from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError, Positional, Share, check_options
-from boustro.output import check_output, check_target, give, only_errors, print_notices
+from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
+from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
 from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
 from boustro.text.languages import MOST_TEXTS, names_tagger
 from boustro.text.places import Model, TextSource, shown_files
 from boustro.text.rows import file_ending
+from boustro.text.tables import FileRow
 
+ROWS_AT_ONCE = 256
+"""Rows whose texts a tagger reads at once."""
+CHANGED = "was changed while it was read; --overwrite starts again"
 PROBLEMS = "rows that could not be read, left out"
 MISSED = {
     SHIPPED_TAGGER: "what is not found stays: of 100 words of persons, places and organisations the tagger of the "
@@ -179,7 +188,7 @@ def _opened(
     return opened, given
 
 
-def _say_done(work: RedactionJob, place: str, changed: bool) -> None:
+def _say_done(work: "RedactionJob", place: str, changed: bool) -> None:
     """Print what was noted, and what a tagger misses; `changed` says that it was not asked as by default."""
     print_notices(work.notes + Counter({PROBLEMS: work.problems}))
     print(f"note: {work.checker.counted}", file=sys.stderr)
@@ -251,3 +260,186 @@ def _check(file: DataFile, out: Path | None, overwrite: bool, in_folder: bool) -
         if ending in OPENERS or (form in TABULAR and expected and ending != expected):
             raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or '.txt'}")
         check_target(out, overwrite, "--out")
+
+
+@dataclass
+class RedactionJob:
+    """Work of one command.
+
+    Attributes:
+        files: What is read, in order.
+        in_folder: Whether a file that cannot be read is left out; else it ends the work.
+        same: Whether a name has the same mask in all rows.
+        keep_going: Whether a row that cannot be read is left out; else it ends the file.
+        rows: How many were written.
+        problems: How many were left out.
+        failed: What is wrong with files that could not be read, by their number.
+        labels: How many names of each label were masked.
+        notes: How many rows have what there is to say of how files were read.
+    """
+
+    checker: Checker
+    files: Sequence[GivenFile]
+    in_folder: bool
+    same: bool
+    keep_going: bool
+    quiet: bool
+    rows: int = 0
+    problems: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
+    labels: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    _masks: Masks | None = None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Counts of what was done, for --json."""
+        counted = self.checker.counted
+        found = {"files": len(self.files) - len(self.failed), "rows": self.rows, "left_out": self.problems}
+        found |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
+        return found | {"labels": dict(self.labels)}
+
+    def read(self) -> Iterator[RedactedRow]:
+        """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
+        for file in self.files:
+            try:
+                for row in file.texts():
+                    if row.row.problem and not self.keep_going:
+                        raise ValueError(row.row.problem)
+                    yield row
+            except (ValueError, OSError) as error:
+                if not self.in_folder:
+                    raise
+                yield RedactedRow(FileRow(str(file.file.path), None, problem=_said(error)), file, ends=True)
+
+    def find(self, rows: list[RedactedRow]) -> AnsweredRows:
+        """Lines of the names in the texts of rows, see `FoundLines`."""
+        found = [row.row.problem if row.ends else regions for row, regions in self._found(rows)]
+        said = [f"{as_json([row.file.number, regions])}\n" for row, regions in zip(rows, found, strict=True)]
+        return AnsweredRows(said, _problems(rows))
+
+    def mask(self, rows: list[RedactedRow]) -> AnsweredRows:
+        """The rows of the one file as they are written."""
+        filled = ((row, self._fill(row, regions)) for row, regions in self._found(rows))
+        lines = [self.files[0].line(row.row, new) for row, new in filled if new is not None]
+        return AnsweredRows(lines, _problems(rows))
+
+    def _found(self, rows: list[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
+        """Rows with the places and labels of names in their texts; `None` for those that cannot be read."""
+        regions = iter(self.checker.regions([slot for row in rows for slot in row.slots]))
+        found = [(row, [*islice(regions, len(row.slots))]) for row in rows]
+        return [
+            (row, None if row.row.problem else [[(r.start, r.end, r.label) for r in slot] for slot in own])
+            for row, own in found
+        ]
+
+    def print(self, errors: Path | None, overwrite: bool) -> None:
+        """Write the one file to standard output, row by row."""
+        (file,) = self.files
+        self._reserve()
+        frame, bar = AnswerFrame(head=file.head), self._bar(None if not sys.stdout.isatty() else False)
+        out = sys.stdout.buffer
+        with bar, printing(lambda: bar.done, errors, overwrite, lambda text: out.write(text.encode()), frame) as sink:
+            for _ in run_job(self.read(), _batches, self.mask, sink, bar):
+                pass
+            frame.end = file.rest
+        self.notes.update(one.what for one in file.notes)
+
+    def write(
+        self, out: Path, targets: Sequence[Path], key: str, errors: Path | None, resume: bool, overwrite: bool
+    ) -> None:
+        """Write all files: `out`, or `targets` in it."""
+
+        def make(part: Path, made: Path) -> None:
+            self._reserve()
+            self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
+            lines = FoundLines(line for line in _read_lines(part) if line[0] not in self.failed)
+            for file, target in zip(self.files, targets, strict=True):
+                if file.number in self.failed:
+                    continue
+                place = made / target if self.in_folder else made
+                place.parent.mkdir(parents=True, exist_ok=True)
+                file.write(self._again(file, lines), place)
+                self.notes.update(one.what for one in file.notes)
+
+        how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
+        with self._bar(None) as bar, grow(out, key, **how) as growing:
+            for _ in run_job(self.read(), _batches, self.find, growing, bar):
+                pass
+        files = f"{len(self.files) - len(self.failed):,} files, " if self.in_folder else ""
+        print(f"{out}: {files}{self.rows:,} rows", file=sys.stderr)
+
+    def _again(self, file: GivenFile, lines: "FoundLines") -> Iterator[tuple[FileRow, Any]]:
+        """The rows of a file, each with what stands in its place."""
+        for row in file.texts():
+            found = lines.next(file.number)
+            if found is None or (found[1] is None) != bool(row.row.problem):
+                raise ValueError(f"{file.file.path}: {CHANGED}")
+            if (new := self._fill(row, found[1])) is not None:
+                yield row.row, new
+        if lines.next(file.number) is not None:
+            raise ValueError(f"{file.file.path}: {CHANGED}")
+
+    def _fill(self, row: RedactedRow, found: list[Any] | None) -> Any:
+        """Return what stands in the place of a row, by the names in its texts; `None` for one that cannot be read."""
+        if found is None:
+            self.problems += 1
+            return None
+        self._masks = self._masks if self.same and self._masks else self._new_masks()
+        self._masks.reserve(row.whole)
+        regions = [[Region(start, end, label, None) for start, end, label in slot] for slot in found]
+        self.checker.fill(row.slots, self._masks, regions=regions)
+        self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
+        self.rows += 1
+        return row.file.masked(row)
+
+    def _reserve(self) -> None:
+        """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
+        if self.same:
+            self._masks = self._new_masks()
+            for row in self.read():
+                self._masks.reserve(row.whole)
+
+    def _new_masks(self) -> Masks:
+        return Masks(self.checker.tagger.types)
+
+    def _bar(self, shown: bool | None) -> Progress:
+        total = None
+        if not self.quiet and shown is not False:
+            with suppress(ValueError, OSError):  # which is said when its row is read
+                total = sum(1 for _ in self.read())
+        return Progress("redacting", "rows", total=total, shown=False if self.quiet else shown)
+
+
+class FoundLines:
+    """Lines of what was found: the number of the file, and of each slot of a row the names, or what is wrong."""
+
+    def __init__(self, lines: Iterator[Any]) -> None:
+        self._rest, self._line = lines, next(lines, None)
+
+    def next(self, number: int) -> Any:
+        """The next line of a file, or `None`."""
+        line = self._line
+        if line is None or line[0] != number:
+            return None
+        self._line = next(self._rest, None)
+        return line
+
+
+def _read_lines(part: Path) -> Iterator[Any]:
+    with part.open(encoding="utf-8") as file:
+        yield from map(json_module.loads, file)
+
+
+def _batches(rows: Iterator[RedactedRow]) -> Iterator[list[RedactedRow]]:
+    return iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])
+
+
+def _problems(rows: Iterable[RedactedRow]) -> list[dict[str, str]]:
+    return [row.row.to_problem() for row in rows if row.row.problem]
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
