@@ -71,9 +71,11 @@ def predict_files(
             say: Callable[[Any], None] = terminal.print if colour else partial(print, end="")
             sink: Any = printing(lambda: bar.done, output.errors, output.overwrite, say, frame)
         else:
-            asked = [(key, str(name)) for key, name in survey.heads.items()]
-            asked = [vars(shown) | {"form": form.name, "columns": asked}, reads, columns, [s.name for s in sources]]
-            key = fingerprint(opened.fingerprint, [*asked, opened.recall, opened.threshold])
+            heads = [(key, str(name)) for key, name in survey.heads.items()]
+            facts: Any = vars(shown) | {"form": form.shown, "columns": heads}
+            del facts["as_values"]
+            asked = [facts, opened.recall, opened.threshold, reads, columns, [source.name for source in sources]]
+            key = fingerprint(opened.fingerprint, asked)
             table = None
             if not form.grows:
                 table = AnswerTable(sources, reads, survey, labeller, out, columns).write

@@ -81,6 +81,11 @@ class ShardJob:
             name = name.removesuffix(Path(name).suffix)
         return self.out / f"{name.removesuffix(Path(name).suffix)}{self.form.endings[0]}"
 
+    def _beside(self, shard: str, ending: str) -> Path:
+        """A file beside the answers of a shard, see `BESIDE`."""
+        target = self.target(shard)
+        return target.with_name(f"{target.name}.{ending}")
+
     def shards(self) -> list[str]:
         """The names of all shards, in order; `ValueError` where there is none, or two would have one target."""
         beside = set(self._beside_answers())
@@ -140,13 +145,11 @@ class ShardJob:
             except ValueError as error:
                 if kind_of_file(self.source / shard) is None:
                     raise
-                errors = self.target(shard).with_name(f"{self.target(shard).name}.errors")
-                write_file(errors, as_json({"shard": shard, "error": reason(error)}) + "\n")
+                write_file(self._beside(shard, "errors"), as_json({"shard": shard, "error": reason(error)}) + "\n")
                 return Done(shard, 0, 1, os.getpid())
 
     def _answer_shard(self, shard: str) -> Done:
-        target = self.target(shard)
-        part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
+        target, part, errors = self.target(shard), self._beside(shard, "part"), self._beside(shard, "errors")
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
         file, form = DataFile(self.source / shard, keeps=True), self.form
@@ -181,9 +184,7 @@ class ShardJob:
     def end(self) -> int:
         """Collect the problems of all shards; returns their number."""
         problems = []
-        for shard in self.shards():
-            target = self.target(shard)
-            errors = target.with_name(f"{target.name}.errors")
+        for errors in (self._beside(shard, "errors") for shard in self.shards()):
             if errors.exists():
                 with errors.open(encoding="utf-8", newline="\n") as file:
                     problems += file
