@@ -135,6 +135,24 @@ def test_every_command_has_help_for_which_nothing_slow_is_imported():
     assert not {"torch", "transformers"} & set(done.stderr.split())
 
 
+MOST_FILES = 110
+"""Of ours, which a command imports that needs a model of the package."""
+
+
+@pytest.mark.parametrize(
+    "words", ["predict names t.csv --out o.csv", "redact t.csv --out o.csv", "fit --train x.jsonl --out d --no-cache"]
+)
+def test_a_command_imports_little_besides_what_it_uses(words, tmp_path):
+    (tmp_path / "t.csv").write_text("id,text\n1,Ask Peter Novak.\n2,We met in Oslo.\n", "utf-8")
+    (tmp_path / "x.jsonl").write_text('{"text": "We met in Oslo.", "entities": [[10, 14, "PLACE"]]}\n', "utf-8")
+    code = "import sys; from boustro.apps.cli.main import main; code = main(sys.argv[1:])"
+    code += "; print(code, *(n for n, m in sys.modules.items() if n[:7] == 'boustro' and getattr(m, '__file__', 0)))"
+    run = [sys.executable, "-c", code, *words.split()]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    code, *files = done.stdout.splitlines()[-1].split()
+    assert code == "0" and len(files) <= MOST_FILES, done.stderr
+
+
 def test_a_signal_that_is_ignored_stays_so():
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); from boustro.__main__ import main"
     code += "; sys.argv[1:] = ['version']; main(); print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)"

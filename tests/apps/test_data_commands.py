@@ -11,7 +11,6 @@ import pytest
 import boustro
 from annotated import choice, record, region, span, task
 from boustro import RelationClassifier, Tagger
-from boustro.apps.cli.arguments import guess_task
 from boustro.apps.cli.check import report_files
 from boustro.apps.cli.commands import AROUND, NOT_FOUND, in_documents
 from boustro.apps.cli.generate import _records as prompts_of
@@ -21,8 +20,10 @@ from boustro.apps.cli.weak import Gazetteer
 from boustro.apps.label.answers import SPANS
 from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.tasks.data import annotations
+from boustro.tasks.data.named import guess_task
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.rows import Columns, read_rows
+from boustro.text import documents
 from boustro.text.documents import WESTERN
 from boustro.text.files import DataFile
 from boustro.types import Sentence
@@ -97,6 +98,26 @@ def test_places_in_utf_16_units_are_converted_in_files_and_come_back_as_they_wer
     assert [(r["head"], r["tail"]) for r in found] == [(r["head"], r["tail"]) for r in moved]
     assert main(["predict", str(tmp_path / "r"), str(source)]) == 0
     assert "[Ada Brandt head] left [Vellmar tail]" in capsys.readouterr().out
+
+
+TOPICS = [{"text": "Ada left.", "label": "news"}, {"text": "It rained.", "label": "weather"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", rows(*TOPICS)),
+        ("a.json", json.dumps(TOPICS, indent=1)),
+        ("a.csv", "text,label\nAda left.,news\nIt rained.,weather\n"),
+        ("a.jsonl", rows(*RECORDS["qa"])),
+        ("a.conll", "Ada B-PER\nleft O\n"),
+    ],
+)
+def test_labelled_data_are_looked_at_once_and_read_once(name, content, file, monkeypatch, capsys):
+    opened, open_binary = [], documents.open_binary
+    monkeypatch.setattr(documents, "open_binary", lambda path: opened.append(path) or open_binary(path))
+    assert main(["check", str(file(name, content))]) == 0
+    assert len(opened) <= 2
 
 
 def test_the_task_is_guessed_from_several_records(file):

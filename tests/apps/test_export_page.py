@@ -19,8 +19,7 @@ from boustro.apps.runtime.parts import GraphHead
 from boustro.encoders.extended import PooledMentions
 from boustro.encoders.reading import plan_windows
 from boustro.encoders.word_means import WordMeans, encode_vectors
-from boustro.heads.crf.decode import best_path, make_chain, posteriors
-from boustro.heads.crf.tags import entity_forms, valid_transitions
+from boustro.heads.crf import best_path, entity_forms, make_chain, posteriors, valid_transitions
 from boustro.metrics.spans import extract_spans
 from boustro.store import write_folder
 from boustro.tasks import EXPORT

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.mix import LayerConcat
+from boustro.heads.base import LayerConcat
 from boustro.heads.options import SequenceOptions, SpanOptions, TagOptions
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities

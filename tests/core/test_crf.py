@@ -11,16 +11,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.heads.crf import layer
-from boustro.heads.crf.decode import Chain, best_valid
+from boustro.heads.crf import Chain, best_valid, entity_forms, entity_types, layer
 from boustro.heads.crf.layer import CRF, expectations, valid_tensors
-from boustro.heads.crf.tags import entity_forms, entity_types
 from boustro.heads.decoding import span_posteriors
 from boustro.heads.layout import pad
 from boustro.heads.lockstep.train import expected_counts
 from boustro.heads.options import HiddenSequenceOptions, SequenceOptions
 from boustro.heads.registry import make_head
-from boustro.heads.span.decoding import overlaps, overlaps_or_joins, resolve
+from boustro.heads.span import overlaps, overlaps_or_joins, resolve
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import entities_to_bio, to_bio
 

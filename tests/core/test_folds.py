@@ -172,7 +172,8 @@ def test_the_head_of_a_part_is_that_of_the_part_alone(tiny_pair, head):
         Sentence(tuple(w.split()), ("B-A", "O", "B-B", "O", "O"), document=f"d{n // 3}") for n, w in enumerate(words)
     ]
     plan, kept = boustro.Tagger(tiny_pair, head, **how).plan.reading_alone(), np.array([1, 2, 4, 7, 9, 12])
-    fitted, given = begin_training(plan, Examples(train=data), 1)
+    begun, given = begin_training(plan, Examples(train=data), 1)
+    fitted = begun.fitted
     (part, again) = train_on_parts(fitted, [(given, kept), (given, kept)])
     own = fit_head(plan, Examples(train=[data[n] for n in kept]), 1).head
     for name, value in own.state_dict().items():
@@ -208,7 +209,8 @@ def test_what_is_left_out_tells_nothing_of_its_labels(tiny_pair, task, head, lab
     kind = task_class(task)
     data = kind.read([{"text": text, **labels(n, text)} for n, text in enumerate(texts)])
     plan = kind(tiny_pair, head, epochs=2, hidden=8, cache=False, **options).plan
-    fitted, given = begin_training(plan, Examples(train=data), 1)
+    begun, given = begin_training(plan, Examples(train=data), 1)
+    fitted = begun.fitted
     own = fit_head(plan, Examples(train=[data[n] for n in kept]), 1)
     for part in (*train_on_parts(fitted, [(given, kept)]), train_on_part(fitted, given, kept)):
         assert part.head.options == own.head.options
@@ -365,7 +367,8 @@ def test_a_part_is_answered_by_the_head_that_the_others_choose(tiny_pair, monkey
     plan = boustro.Tagger(tiny_pair, "ridge", cache=False).plan.reading_alone()
     other = replace(plan, head_kind="mlp", head_options=head_kind("mlp").options())
     given = Examples(train=task_class("tag").read(rows))
-    fitted, data = begin_training(plan, given, 1)
+    begun, data = begin_training(plan, given, 1)
+    fitted = begun.fitted
     place = {n: part for part, (_, left) in enumerate(data.parts(5)) for n in left.tolist()}
 
     def answers(fitted, data, parts, share=1.0):

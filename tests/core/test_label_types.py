@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from boustro import Tagger
+from boustro.heads.factored import kind_names
 from boustro.store import Artefact
-from boustro.tasks.label_types import DescribedStates, kind_names
+from boustro.tasks.label_types import DescribedStates
 from boustro.tasks.labellings.tags import NamedTypes
 from boustro.types import Sentence
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from boustro.tasks.data.questions import as_question, holds_questions, read_questions, word_span
+from boustro.tasks.data.named import guess_task
+from boustro.tasks.data.questions import as_question, read_questions, word_span
 from boustro.tasks.data.texts import whole_text
 
 CONTEXT = "Ada Brandt painted the “old” harbour 🏖️ in 1907. Nobody bought it."
@@ -27,7 +28,7 @@ def test_offsets_count_characters_and_become_words(tmp_path):
     ((start, end),) = first.spans
     assert first.context.words[start:end] == ("1907",) and first.answers == ("1907",)
     assert all(first.text[a:b] == word for (a, b), word in zip(first.places, first.context.words, strict=True))
-    assert second.answers == () and second.spans == () and holds_questions(path)
+    assert second.answers == () and second.spans == () and guess_task(path) == "qa"
 
 
 def test_the_files_of_squad_and_of_data_sets_are_read(tmp_path):
@@ -45,7 +46,7 @@ def test_the_files_of_squad_and_of_data_sets_are_read(tmp_path):
     path = tmp_path / "squad.json"
     path.write_text(json.dumps(nested, indent=1))
     (who, why), _ = read_questions(path)
-    assert who.answers == ("Ada Brandt",) and why.answers == () and holds_questions(path)
+    assert who.answers == ("Ada Brandt",) and why.answers == () and guess_task(path) == "qa"
     assert who.where == f"{path}:article 1, paragraph 1, question 1"
     assert read_questions(nested)[0][0].spans == who.spans == ((0, 2),)
     columns = record(answers={"text": ["Ada", "Ada Brandt"], "answer_start": [start, start]})
@@ -108,7 +109,7 @@ def test_bad_files(tmp_path):
     path.write_text("{\n")
     with pytest.raises(ValueError, match=r"q.jsonl:1: not a JSON object"):
         read_questions(path)
-    assert not holds_questions(path)
+    assert guess_task(path) != "qa"
 
 
 def test_without_answers_pairs_are_read():

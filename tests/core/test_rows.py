@@ -26,7 +26,7 @@ from boustro.tasks.data.pairs import read_pairs
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
 from boustro.text.documents import read_documents
-from boustro.text.kinds import START, kind_of_file, refuse_kind
+from boustro.text.places import START, kind_of_file, refuse_kind
 from boustro.text.rows import parse_record
 from boustro.types import TypedLabel
 

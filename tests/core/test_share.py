@@ -187,10 +187,10 @@ def test_what_the_hub_refuses_is_said(folder, hub, monkeypatch):
 
 def test_a_name_is_a_folder_before_it_is_the_hubs(folder, hub, monkeypatch):
     monkeypatch.chdir(folder.parent)
-    assert download("ner") == Path("ner") and download(folder) == folder
+    assert download("ner").path == Path("ner") and download(folder).path == folder
     (folder.parent / "ada").mkdir()
     folder.rename(folder.parent / "ada" / "ner")
-    assert download("ada/ner") == Path("ada/ner")
+    assert download("ada/ner").path == Path("ada/ner")
     with pytest.raises(
         FileNotFoundError, match=r"eve/ner: no such folder, and not found on the Hub: .*404: no such repository"
     ):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import choose_threshold, count_unreachable, crosses, propose_max_span, resolve
+from boustro.heads.span import choose_threshold, count_unreachable, crosses, propose_max_span, resolve
 from boustro.heads.span.head import FLOOR, SpanScorer, inside_sentence
 
 WIDTH, LABELS = 6, 3

@@ -12,9 +12,9 @@ import torch
 
 import boustro
 from boustro.encoders.spec import load_encoder
+from boustro.heads.base import MIXES, LayerMix
 from boustro.heads.bodies import Dropout
 from boustro.heads.inputs import HeadInputs
-from boustro.heads.mix import MIXES, LayerMix
 from boustro.heads.options import SequenceOptions
 from boustro.heads.registry import make_head
 from boustro.heads.training import Dev, train_head

@@ -1,6 +1,6 @@
 """boustro.lab.pretrain.trainer: orthogonal steps, agreement with torch's own Muon, and one state for the two parts.
 
-boustro.heads.adamw: agreement with torch's own.
+boustro.heads.training: agreement with torch's own.
 """
 
 import copy
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from boustro.heads.adamw import AdamW
+from boustro.heads.training import AdamW
 from boustro.lab.presets import make_masked_config
 from boustro.lab.pretrain.recipes import RECIPES
 from boustro.lab.pretrain.trainer import Muon, MuonAdamW, orthogonalise

@@ -11,8 +11,9 @@ import pytest
 from transformers import BertConfig, ElectraConfig, EuroBertConfig, GPT2Config, LlamaConfig, T5Config
 
 import boustro.lab.objectives
+from boustro.apps.batch.command import predict
 from boustro.apps.cli.arguments import Line, resolved
-from boustro.apps.cli.commands import fit, predict
+from boustro.apps.cli.commands import fit
 from boustro.apps.cli.known import COMMANDS
 from boustro.apps.cli.listed import OptionTable, list_options
 from boustro.apps.cli.main import main

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise, tee
+from operator import methodcaller
 from typing import Any, Self
 
 import numpy as np
@@ -211,7 +212,8 @@ class ConcatEncoder(Encoder):
         return by_lm
 
     def identity(self) -> Identity | JoinedIdentity:
-        return JoinedIdentity(lms=tuple(lm for part in self.parts for lm in part.identity().lms))
+        identities = [*map(methodcaller("identity"), self.parts)]
+        return JoinedIdentity(lms=tuple(lm for identity in identities for lm in identity.lms))
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
         copies = tee(sentences, len(self.parts))
@@ -219,7 +221,7 @@ class ConcatEncoder(Encoder):
             yield tuple(array for part in arrays for array in part)
 
     def read_all(self, sentences: Sequence[Sentence]) -> Features:
-        features = [part.read_all(sentences) for part in self.parts]
+        features = [*map(methodcaller("read_all", sentences), self.parts)]
         return Features(tuple(s for f in features for s in f.streams), features[0].lengths)
 
 

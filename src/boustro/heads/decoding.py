@@ -21,20 +21,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from boustro.heads.crf.decode import (
+from boustro.heads.crf import (
     LOWEST,
     Chain,
+    TagForm,
     best_path,
     best_valid,
+    entity_forms,
     log_sum_exp,
     messages,
     posteriors,
     softmax,
+    split_tag,
 )
-from boustro.heads.crf.tags import TagForm, entity_forms, split_tag
 from boustro.heads.inputs import sentence_starts
 from boustro.heads.options import SequenceOptions
-from boustro.heads.span.decoding import FoundSpan, overlaps, overlaps_or_joins, resolve
+from boustro.heads.span import FoundSpan, overlaps, overlaps_or_joins, resolve
 
 LONGEST_SPAN, LEAST_PROBABLE = 12, 1e-5
 """Words and probability of a candidate."""

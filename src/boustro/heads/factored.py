@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boustro.heads.crf.tags import entity_forms, entity_types
+from boustro.heads.crf import entity_forms, entity_types
 from boustro.heads.decoding import LikelyWords, per_sentence
 from boustro.heads.inputs import sentence_starts
 
@@ -101,11 +101,18 @@ ALIASES = (
     ("OTHER", "OTHERS", "MISC", "MISCELLANEOUS"),
 )
 """What labels of a kind of name are called."""
+SPECIFIC = ("COMPANY", "COMPANIES")
+"""Names of a kind that mean less than the kind, where types of one's own stand beside each other."""
 
 
 def aliases(label: str) -> tuple[str, ...]:
     """The names of the kind that a label is called by, or its own alone."""
     return next((names for names in ALIASES if label.upper() in names), (label,))
+
+
+def kind_names(label: str) -> tuple[str, ...]:
+    """The names of the kind that a type is called by, or its own alone; a company is no kind beside types."""
+    return (label,) if label.upper() in SPECIFIC else aliases(label)
 
 
 def factored_tags(types: list[str]) -> list[str]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from boustro.arrays import unit
 from boustro.heads.centroid_pool import TEMPERATURE
-from boustro.heads.crf.decode import log_sum_exp
+from boustro.heads.crf import log_sum_exp
 
 WORTH = (0.25, 1.0, 2.0, 5.0, 15.0, np.inf)
 """k."""

@@ -29,7 +29,7 @@ from boustro.heads.closed_form import (
     ridge,
     ridge_scale,
 )
-from boustro.heads.crf.tags import entity_forms, entity_types
+from boustro.heads.crf import entity_forms, entity_types
 from boustro.heads.factored import Runs, aliases, find_runs, mean_vectors, read_runs
 from boustro.heads.inputs import Kinship, sentence_starts
 from boustro.heads.layout import check_lengths

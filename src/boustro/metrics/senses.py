@@ -14,42 +14,15 @@ from typing import Any, ClassVar, TypeVar
 
 from boustro.errors import shorten
 from boustro.metrics.score import ShownScore
+from boustro.metrics.spans import SpanCounts
 
 Name = TypeVar("Name", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class SenseCounts:
-    """Instances with a gold key, those answered, and the credit of the answers."""
-
-    num_gold: int
-    num_answered: int
-    credit: float
-
-    @property
-    def precision(self) -> float:
-        """Percent of what was answered; 0 where nothing was."""
-        return 100 * self.credit / self.num_answered if self.num_answered else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Percent of the instances with a gold key."""
-        return 100 * self.credit / self.num_gold if self.num_gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of both."""
-        return 200 * self.credit / (self.num_answered + self.num_gold) if self.num_gold else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Percent, and the numbers of instances."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "num_gold": self.num_gold,
-            "num_answered": self.num_answered,
-        }
+def _to_dict(counts: SpanCounts) -> dict[str, Any]:
+    """Percent, and the numbers of instances."""
+    figures = {name: getattr(counts, name) for name in ("precision", "recall", "f1")}
+    return figures | {"num_gold": counts.gold, "num_answered": counts.predicted}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,8 +33,8 @@ class SenseScore(ShownScore):
     system knows from its training data; `baselines` are the F1 of other answers to the same instances.
     """
 
-    total: SenseCounts
-    per_pos: dict[str, SenseCounts]
+    total: SpanCounts
+    per_pos: dict[str, SpanCounts]
     covered: int = 0
     baselines: dict[str, float] = field(default_factory=dict)
     signature: dict[str, str] = field(default_factory=dict)
@@ -75,20 +48,20 @@ class SenseScore(ShownScore):
     @property
     def coverage(self) -> float:
         """Percent of the instances whose lemma is known from training data."""
-        return 100 * self.covered / self.total.num_gold if self.total.num_gold else 0.0
+        return 100 * self.covered / self.total.gold if self.total.gold else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The output of `--json`."""
         return {
-            **self.total.to_dict(),
+            **_to_dict(self.total),
             "coverage": self.coverage,
             "baselines": self.baselines,
-            "per_pos": {name: counts.to_dict() for name, counts in self.per_pos.items()},
+            "per_pos": {name: _to_dict(counts) for name, counts in self.per_pos.items()},
             "signature": self.signature,
         }
 
 
-def count_senses(gold: Mapping[Name, Collection[str]], answers: Mapping[Name, Collection[str]]) -> SenseCounts:
+def count_senses(gold: Mapping[Name, Collection[str]], answers: Mapping[Name, Collection[str]]) -> SpanCounts:
     """Compare answers with gold keys by instance; answers to instances without a gold key are not counted.
 
     Raises `ValueError` for keys that are one string, whose letters would be taken for keys.
@@ -102,4 +75,4 @@ def count_senses(gold: Mapping[Name, Collection[str]], answers: Mapping[Name, Co
         if given := [*answers.get(name, ())]:
             answered += 1
             credit += sum(key in right for key in given) / len(given)
-    return SenseCounts(len(gold), answered, credit)
+    return SpanCounts(len(gold), answered, credit)

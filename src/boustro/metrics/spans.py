@@ -43,11 +43,11 @@ def extract_spans(tags: Sequence[str]) -> list[Entity]:
 
 @dataclass(frozen=True, slots=True)
 class SpanCounts:
-    """The number of entities in the reference, in the prediction, and in both."""
+    """The number of entities in the reference, in the prediction, and in both, where one may be right in part."""
 
     gold: int = 0
     predicted: int = 0
-    correct: int = 0
+    correct: float = 0
 
     @property
     def precision(self) -> float:

@@ -8,7 +8,8 @@ others and all else that is done with an LM by transformers, which gives the sam
 B rows, P pieces, D width of a state, H heads of width E, K heads of keys and values.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import torch
@@ -138,7 +139,7 @@ class LlamaBody(Body):
         self._attend = attention(dtype)
         reader = ProductReader(path, dtype, device)
         self.embeddings = reader.rows(EMBEDDINGS)
-        self._weights = Weights(reader.read(NORM), [_read_block(reader, number) for number in range(num_blocks)])
+        self._weights = Weights(reader.read(NORM), [*map(partial(_read_block, reader), range(num_blocks))])
         self.num_parameters = reader.num_parameters
         exponents = torch.arange(0, self._width, 2, device=device) / self._width
         self._frequencies = 1 / config.rope_parameters["rope_theta"] ** exponents
@@ -149,7 +150,10 @@ class LlamaBody(Body):
         norm, blocks = self._weights
         if norm.device.type != "cpu" or norm.dtype == torch.float32:
             return self._weights
-        return Weights(norm.float(), [LlamaBlock(*(part.in_float32() for part in block)) for block in blocks])
+        exact = []
+        for block in blocks:
+            exact.append(LlamaBlock(*map(methodcaller("in_float32"), block)))
+        return Weights(norm.float(), exact)
 
     def new_cache(self) -> KeyValues:
         return KeyValues()

@@ -51,8 +51,8 @@ class FloatProduct:
 
     def in_float32(self) -> "FloatProduct":
         """Return the same in float32."""
-        bias, norm = (part if part is None else part.float() for part in (self._bias, self._norm))
-        return FloatProduct(self._weight.float(), bias, norm)
+        bias = None if self._bias is None else self._bias.float()
+        return FloatProduct(self._weight.float(), bias, None if self._norm is None else self._norm.float())
 
 
 class Int8Product:
@@ -130,8 +130,8 @@ class ProductReader:
 
     def product(self, weights: Sequence[str], biases: Sequence[str] = (), norm: str | None = None) -> Product:
         """The outputs of all these, side by side; behind the norm of this name."""
-        weight = torch.cat([self.read(name) for name in weights])
-        bias = torch.cat([self.read(name) for name in biases]) if biases else None
+        weight = torch.cat([*map(self.read, weights)])
+        bias = torch.cat([*map(self.read, biases)]) if biases else None
         scale = self.read(norm) if norm else None
         if self._dtype == INT8:
             return Int8Product(weight, bias, scale, self._channels[weights[0]].float())

@@ -49,6 +49,43 @@ def _never(given: Any) -> bool:
     return False
 
 
+TEXT_KEYS = ("text", "sentence")
+"""Of a whole text, in a record or a row."""
+WORD_KEYS = ("words", "tokens")
+"""Of a text that is split into words."""
+PAIR_KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
+"""Of two texts."""
+LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
+QUESTION_KEYS = ("context", "question")
+RELATION_KEYS = ("text", "head", "tail")
+TOOL_FORMATS = ("labelstudio", "argilla")
+"""Labelling tools whose exports are read, and for which suggestions are written (`data.annotations`)."""
+
+
+def _any(value: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields by which a record of labelled data is known to be for a task."""
+
+    has: tuple[str, ...] = ()
+    """Keys that it has, all of them."""
+    texts: tuple[tuple[str, ...], ...] = ()
+    """Keys of its texts, each time together."""
+    gold: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
+    """Keys of its gold value, one of which it has, and what that must be."""
+    lacks: tuple[str, ...] = ()
+    """Keys that it has not."""
+
+    def __call__(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record has them."""
+        texts = not self.texts or any(all(isinstance(record.get(key), str) for key in keys) for keys in self.texts)
+        known = texts and all(key in record for key in self.has) and not any(key in record for key in self.lacks)
+        return known and (not self.gold or any(key in record and fits(record[key]) for key, fits in self.gold.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Facts of a task without a model: its class, by module and name so that nothing is imported before it is used, its
@@ -79,8 +116,8 @@ class Entry:
     """What an input is, for the documentation of the service."""
     suits: Callable[[Mapping[str, Any]], bool] = _never
     """Whether a record of labelled data is for this task, and for none before it."""
-    suits_file: Callable[[Path], bool] = _never
-    """The same of a file as a whole, which is no table."""
+    is_known_first: bool = False
+    """Whether the first record of a file of JSON says so, before other tasks are asked."""
     annotated: str | None = None
     """What annotation tools call its answers, see `data.annotations.Wanted`."""
     num_texts: int | None = None
@@ -100,6 +137,10 @@ class Entry:
 
 
 DATA = "boustro.tasks.data"
+_TEXT = {"texts": tuple((key,) for key in TEXT_KEYS), "lacks": WORD_KEYS}
+_LABELS = {
+    name: lazy(f"{DATA}.texts:{fits}") for name, fits in ((LABEL_KEY, "names_labels"), (LABELS_KEY, "lists_labels"))
+}
 _NUMBER = {"spearman": "Spearman's correlation", "pearson": "Pearson's correlation"}
 _PAIR = '("Ada Brandt flew.", "She took a plane.")'
 TASKS = {
@@ -131,7 +172,7 @@ TASKS = {
         help="the relation between two places of a text",
         reads="JSON lines with a text, its head, its tail and a label",
         takes="an object with text, head and tail",
-        suits=lazy(f"{DATA}.relations:suits_relations"),
+        suits=Fields(has=RELATION_KEYS),
     ),
     "classify": Entry(
         "boustro.tasks.classifier",
@@ -139,7 +180,7 @@ TASKS = {
         ClassifierConfig,
         "classifier",
         reads="JSON lines, CSV or TSV with a text and its label or labels",
-        suits=lazy(f"{DATA}.texts:suits_labels"),
+        suits=Fields(**_TEXT, gold=_LABELS),
         annotated="label",
         num_texts=1,
     ),
@@ -154,7 +195,7 @@ TASKS = {
         help="a label per pair of texts",
         reads="JSON lines, CSV or TSV with two texts and a label",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=lazy(f"{DATA}.pairs:suits_labelled_pairs"),
+        suits=Fields(texts=PAIR_KEYS, gold=dict.fromkeys((LABEL_KEY, "same"), _any)),
         num_texts=2,
     ),
     "similarity": Entry(
@@ -171,7 +212,7 @@ TASKS = {
         help="a score per pair",
         reads="JSON lines, CSV or TSV with two texts and a score",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=lazy(f"{DATA}.pairs:suits_scored_pairs"),
+        suits=Fields(has=(SCORE_KEY,), texts=PAIR_KEYS),
     ),
     "regress": Entry(
         "boustro.tasks.classifier",
@@ -183,7 +224,7 @@ TASKS = {
         metrics=_NUMBER,
         help="a score per text",
         reads="JSON lines, CSV or TSV with a text and its score",
-        suits=lazy(f"{DATA}.texts:suits_scores"),
+        suits=Fields(**_TEXT, has=(SCORE_KEY,)),
     ),
     "qa": Entry(
         "boustro.tasks.questions",
@@ -199,7 +240,8 @@ TASKS = {
         help="answers to questions about a context",
         reads="JSON lines with context, question and answers, or SQuAD's JSON",
         takes="an object with question and context",
-        suits_file=lazy(f"{DATA}.questions:holds_questions"),
+        suits=Fields(has=QUESTION_KEYS),
+        is_known_first=True,
     ),
     "sense": Entry(
         "boustro.tasks.sense.task",
@@ -215,7 +257,7 @@ TASKS = {
         help="the sense of a word in its sentence",
         reads="JSON lines with words and senses, or the XML of Raganato et al. 2017 with its keys beside it",
         takes="an object with words and senses",
-        suits=lazy("boustro.tasks.sense.data:suits_senses"),
+        suits=Fields(has=("senses",), gold=dict.fromkeys(WORD_KEYS, _any)),
     ),
     "embed": Entry(
         "boustro.tasks.embed.task",
@@ -230,7 +272,7 @@ TASKS = {
         help="a vector of a text",
         reads="pairs of texts with a score or without one, neighbours:FILE for the sentences of texts, or texts, one a "
         "line (--head statistics)",
-        suits=lazy(f"{DATA}.pairs:suits_texts"),
+        suits=Fields(texts=PAIR_KEYS),
     ),
 }
 DEFAULT_TASK = next(iter(TASKS))
@@ -301,7 +343,7 @@ def read_examples(
     Raises as `Task.read`; `training` allows examples without labels where the task's training sets may have them.
     """
     from boustro.tasks.data import refuse_unlabelled
-    from boustro.tasks.data.texts import texts_unlabelled
+    from boustro.tasks.data.reading import texts_unlabelled
 
     with texts_unlabelled(training and bool(task.lenient)):
         examples, notices = read_counted(task, data, options)

@@ -36,12 +36,11 @@ from boustro.given import (
 )
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
 from boustro.store import Artefact
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.answers import Input
 from boustro.tasks.contract import Result
 from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, TEXT_KEYS, named_in, named_of
-from boustro.tasks.data.records import WORD_KEYS
-from boustro.tasks.data.texts import texts_outside
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, named_in, named_of, texts_outside
 from boustro.tasks.model import PlannedModel
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 
@@ -165,7 +164,7 @@ class Task(PlannedModel[Input, Result]):
             weight=weak_weight,
         )
         self.learn(examples, seed, cross_validate, self._asked_for(examples.train))
-        self.keep_columns(reading, X)
+        self.keep_columns(named_of(reading) or named_in(X))
         return self
 
     def learn(self, given: Examples, seed: int = 1, seconds: float = 0.0, plan: Plan[Any] | None = None) -> Self:
@@ -196,9 +195,9 @@ class Task(PlannedModel[Input, Result]):
         others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
         return self.read(given, **others, **kept_for(given, reading))
 
-    def keep_columns(self, options: Mapping[str, Any], data: Any = None) -> None:
+    def keep_columns(self, named: Mapping[str, Any]) -> None:
         """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
-        if named := named_of(options) or named_in(data):
+        if named:
             self.fitted = replace(self.fitted, record=self.record | {KEPT: named})
 
     def kept_reading(self, data: Any, given: Mapping[str, Any]) -> dict[str, Any]:

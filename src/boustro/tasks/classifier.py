@@ -33,13 +33,13 @@ from boustro.names import SHIPPED_TABLE
 from boustro.options import OptionError, Share, check_options
 from boustro.output import as_json
 from boustro.store import Artefact, write_file
+from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import NONE_SHARE, ClassifierConfig
-from boustro.tasks.data.annotations import TOOLS
-from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.texts import TextData, read_texts, texts_unlabelled, whole_text
+from boustro.tasks.data.reading import DataOptions, Note, texts_unlabelled
+from boustro.tasks.data.texts import TextData, read_texts, whole_text
 from boustro.tasks.folds import firsts, num_different
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
@@ -78,7 +78,7 @@ class Classifier(Task[str, Label]):
 
     name = "classify"
     estimator_type = "classifier"
-    formats = (*Task.formats, *TOOLS)
+    formats = (*Task.formats, *TOOL_FORMATS)
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
@@ -214,7 +214,9 @@ class Classifier(Task[str, Label]):
         label = self.result(answer)
         if form == "jsonl":
             return {"text": answer.input} | self.to_record(answer)
-        if form in TOOLS:
+        if form in TOOL_FORMATS:
+            from boustro.tasks.data.annotations import TOOLS
+
             several = isinstance(label, LabelSet)
             chosen = {name: label.probabilities[name] for name in (label.labels if several else (label.label,))}
             return TOOLS[form].suggest(answer.input, labels=chosen, several=several)

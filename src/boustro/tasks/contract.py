@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from boustro.given import as_text
 from boustro.output import as_json
+from boustro.tasks import TEXT_KEYS
 from boustro.tasks.answers import Input, InputAnswer, InputPart
 from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
-from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note, named_columns, warn_of
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.plan import Companion, Fitted, Plan
 from boustro.text.words import join_words

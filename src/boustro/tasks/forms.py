@@ -7,11 +7,10 @@ form_at(Path("o.feather"))     FORMS["arrow"]
 from pathlib import Path
 from typing import NamedTuple
 
-from boustro.tasks.data.annotations import TOOLS
+from boustro.tasks import TOOL_FORMATS
 from boustro.text.files import Form
-from boustro.text.rows import COLUMN_FILES, CONLLU_FILES, JSON, JSON_LINES
+from boustro.text.rows import COLUMN_FILES, CONLLU_FILES, JSON, JSON_LINES, WORKBOOK
 from boustro.text.separated import Dialect
-from boustro.text.workbooks import WORKBOOK
 
 
 class FileForm(NamedTuple):
@@ -55,7 +54,7 @@ FORMS = {
         FileForm("text", (".txt",), "text", "text"),
         FileForm("conllu", held="conllu"),
         FileForm("xml"),
-        *(FileForm(name, shown=name, between=True) for name in TOOLS),
+        *(FileForm(name, shown=name, between=True) for name in TOOL_FORMATS),
     )
 }
 BY_ENDING = {ending: form for form in FORMS.values() for ending in form.endings}

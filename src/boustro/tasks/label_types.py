@@ -29,19 +29,16 @@ from safetensors.numpy import save_file
 
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import log_softmax
-from boustro.heads.base import Head
 from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
-from boustro.heads.factored import aliases, factored_tags
+from boustro.heads.factored import aliases, factored_tags, kind_names
 from boustro.heads.registry import make_head
 from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
-from boustro.heads.training import TrainLog
 from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import Artefact, write_folder
-from boustro.tasks.fitting.training import head_facts
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
 from boustro.tasks.labellings.tags import NamedTypes
-from boustro.tasks.plan import Fitted, make_plan
+from boustro.tasks.plan import Fitted, make_plan, untrained_record
 from boustro.text.words import split_text
 
 if TYPE_CHECKING:
@@ -51,8 +48,6 @@ if TYPE_CHECKING:
 OwnTagger = TypeVar("OwnTagger", bound="Tagger")
 STATES = "starter-lm+starter-texts"
 """The first parts of `starter-large`, whose states the map reads; those of the pair add nothing (docs/log.md)."""
-SPECIFIC = ("COMPANY", "COMPANIES")
-"""Names of a kind that mean less than the kind, where types of one's own stand beside each other."""
 DESCRIBED_STATES, STATES_FILE = "described states", "states.safetensors"
 OF_KINDS = 0.3
 """0.2 to 0.5 give within one point."""
@@ -121,14 +116,6 @@ def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str],
     return made
 
 
-def untrained_record(
-    encoder: "Encoder", head: Head, train: Mapping[str, Any], notices: dict[str, int]
-) -> dict[str, Any]:
-    """Return the record of a head whose weights were written down, and not learned; `train` is where they are from."""
-    record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": notices, "dev": None}
-    return record | {"dev_scores": None, "train": train} | head_facts(encoder, head, TrainLog([0.0], [], 1, 1))
-
-
 def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.ndarray, "T K"]) -> None:
     """Write the weights of a head whose types are in this order, from their vectors and their kinds."""
     states = DescribedStates.load(Artefact(str(files("boustro") / "data" / "starter" / "types")))
@@ -160,11 +147,6 @@ def kinds_of_types(encoder: "Encoder", kinds: Sequence[str], types: Iterable[str
     likely = np.exp(log_softmax(KIND_SHARPNESS * _read(encoder, [*map(_words, labels)]) @ vectors.T))
     own = np.array([[kind in kind_names(label) for kind in kinds] for label in labels])
     return np.where(own.any(1, keepdims=True), own, likely)
-
-
-def kind_names(label: str) -> tuple[str, ...]:
-    """The names of the kind that a type is called by, or its own alone; a company is no kind beside types."""
-    return (label,) if label.upper() in SPECIFIC else aliases(label)
 
 
 def _words(label: str) -> str:

@@ -229,10 +229,12 @@ class PlannedModel(Contract[Input, Result]):
         examples = [part.example for parts in split for part in parts]
         if self._foreign is not None:
             self._foreign.add(self.running_texts(examples))
-        some = within_memory(examples, self.parts, self.encoder().bytes_per_word)
-        answers = (answer for chunk in some for answer in self._answer(chunk))
+        answers: list[Answer] = []
+        for some in within_memory(examples, self.parts, self.encoder().bytes_per_word):
+            answers += self._answer(some)
+        rest = iter(answers)
         return [
-            InputAnswer(item, tuple((part, next(answers)) for part in parts))
+            InputAnswer(item, tuple((part, next(rest)) for part in parts))
             for item, parts in zip(inputs, split, strict=True)
         ]
 

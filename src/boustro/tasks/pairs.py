@@ -11,10 +11,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from boustro.tasks import PAIR_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.pairs import OFFSETS, PAIR_KEYS, TextPair, make_pair, read_pairs
+from boustro.tasks.data.pairs import OFFSETS, TextPair, make_pair, read_pairs
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import GoldKind
 from boustro.text.rows import parse_record

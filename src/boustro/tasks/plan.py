@@ -26,7 +26,6 @@ from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data.reading import data_fingerprint
-from boustro.tasks.folds import left_out
 from boustro.tasks.labellings import Labelling
 from boustro.text.languages import foreign_note, said, sentence_encoder
 from boustro.text.words import RULE
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from boustro.features.reader import Reader
     from boustro.heads.base import Head
-    from boustro.heads.training import Dev
+    from boustro.heads.training import Dev, TrainLog
     from boustro.metrics.score import Score
 
 Config = TypeVar("Config", bound=TaskConfig)
@@ -197,6 +196,8 @@ class TrainingSet:
 
     def parts(self, num_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(learned, left out) numbers of gold examples, see `folds.left_out`."""
+        from boustro.tasks.folds import left_out
+
         return left_out(self.kin(), num_folds, self.seed)
 
     @cached_property
@@ -350,3 +351,34 @@ def load_companions(plan: Plan[Any], folder: Artefact) -> tuple[Plan[Any], dict[
         if extra is not None:
             extras[other.name] = extra
     return plan, extras
+
+
+def head_facts(encoder: Any, head: "Head", log: "TrainLog") -> dict[str, Any]:
+    """Return the part of a record about the trained head."""
+    shapes = zip(encoder.streams, head.mixes, strict=True)
+    return {
+        "batch_sentences": log.batch_sentences,
+        "encoder_parameters": encoder.num_parameters,
+        "head_parameters": sum(p.numel() for p in head.parameters()),
+        "best_epoch": log.best_epoch,
+        "losses": [round(x, 5) for x in log.losses],
+        "dev_curve": [round(x, 3) for x in log.scores],
+        **head.facts(),
+        "layer_weights": {stream.name: _learned_shares(mix) for stream, mix in shapes},
+    }
+
+
+def _learned_shares(mix: Any) -> list[float]:
+    """The shares of the layers in a mix; none of a mix that did not learn, whose shares are equal."""
+    shares = mix.layer_weights()
+    return shares if len({*shares}) > 1 else []
+
+
+def untrained_record(
+    encoder: Any, head: "Head", train: Mapping[str, Any], notices: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the record of a head whose weights were written down, and not learned; `train` is where they are from."""
+    from boustro.heads.training import TrainLog
+
+    record = {"seed": 0, "encode_seconds": 0.0, "train_seconds": 0.0, "notices": notices, "dev": None}
+    return record | {"dev_scores": None, "train": train} | head_facts(encoder, head, TrainLog([0.0], [], 1, 1))

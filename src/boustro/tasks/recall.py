@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from boustro.heads.span.decoding import FoundSpan, GoldSpan
+from boustro.heads.span import FoundSpan, GoldSpan
 from boustro.store import Artefact, write_file
 from boustro.tasks.answers import Answer
 from boustro.tasks.labellings.entities import EntityLabelling

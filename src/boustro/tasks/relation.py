@@ -10,12 +10,13 @@ The text is encoded once, without its marks, however many pairs of places are as
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from boustro.tasks import RELATION_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import RelationConfig
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.relations import OFFSETS, PLACES, RELATION_KEYS, MarkedText, mark_text, read_relations
+from boustro.tasks.data.relations import OFFSETS, PLACES, MarkedText, mark_text, read_relations
 from boustro.tasks.plan import Companion
 from boustro.tasks.render import as_html, as_terminal, in_brackets
 from boustro.text.rows import parse_record

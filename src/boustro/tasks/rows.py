@@ -22,15 +22,14 @@ from typing import Any
 from boustro.given import refuse_half_characters
 from boustro.options import OptionError
 from boustro.progress import Progress
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data import kept_for
 from boustro.tasks.data.named import no_column
-from boustro.tasks.data.reading import TEXT_KEYS, DataOptions, Note
-from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.forms import FORMS, FileForm
-from boustro.tasks.sense.data import corpus_records
 from boustro.text.columnar import Types
 from boustro.text.columns import COMMENTS, ColumnReader
 from boustro.text.documents import read_lines
@@ -208,6 +207,8 @@ def _rows_of(file: DataFile, form: str | None, columns: Columns, notes: list[Not
     if file.is_stream:  # opening it may take long
         yield None
     if form == "xml":
+        from boustro.tasks.sense.data import corpus_records
+
         yield from (FileRow(str(value.pop("where")), value) for value in corpus_records(file.path))
         return
     own: list[Note] = []

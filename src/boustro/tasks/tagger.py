@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
+from boustro.choose import lazy
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
 from boustro.names import LARGE, NAMES, PACKAGE, is_shipped, packaged
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.store import Artefact
+from boustro.tasks import TOOL_FORMATS, WORD_KEYS
 from boustro.tasks.answers import Answer, Entities, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
 from boustro.tasks.config import TaggerConfig
 from boustro.tasks.data import Data, load_data, read_data
-from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.records import WORD_KEYS, labelled_text
-from boustro.tasks.plan import Companion, Fitted, make_plan
+from boustro.tasks.plan import Companion, Fitted, make_plan, untrained_record
 from boustro.text.words import RULE, join_words, split_text
 from boustro.types import Sentence
 
@@ -64,7 +64,7 @@ class Tagger(Task[str, Entities]):
 
     name = "tag"
     in_documents = True
-    formats = ("text", "jsonl", "conll", "html", *TOOLS)
+    formats = ("text", "jsonl", "conll", "html", *TOOL_FORMATS)
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
@@ -85,7 +85,7 @@ class Tagger(Task[str, Entities]):
         return [Sentence((label, label), (f"B-{label}", f"I-{label}")) for label in config.types]
 
     as_examples = staticmethod(as_sentences)
-    labelled = staticmethod(labelled_text)
+    labelled = staticmethod(lazy("boustro.tasks.data.records:labelled_text"))
 
     @staticmethod
     def as_input(given: Any, place: str) -> str | Sentence:
@@ -117,7 +117,6 @@ class Tagger(Task[str, Entities]):
         from boustro.heads.factored import factored_tags
         from boustro.heads.registry import make_head
         from boustro.heads.tagging import TaggingHead
-        from boustro.tasks.label_types import untrained_record
         from boustro.tasks.labellings.tags import NameLabelling
 
         with path.opened(NAMES, needs=(NETWORK, "config.json")):
@@ -168,7 +167,7 @@ class Tagger(Task[str, Entities]):
 
     @classmethod
     def known_by_names(cls, fitted: Fitted) -> Fitted | None:
-        from boustro.tasks.label_types import kind_names
+        from boustro.heads.factored import kind_names
         from boustro.tasks.labellings.tags import TagLabelling
 
         types = fitted.labelling.types
@@ -321,7 +320,9 @@ class Tagger(Task[str, Entities]):
             return format_document(tagged) if words is None else format_conll(tagged)
         result = self.result(answer)
         shown = result.text, result.marked
-        if form in TOOLS:
+        if form in TOOL_FORMATS:
+            from boustro.tasks.data.annotations import TOOLS
+
             return TOOLS[form].suggest(shown[0], entities=shown[1])
         from boustro.tasks.render import as_html, as_terminal, in_brackets
 

@@ -26,8 +26,7 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 from boustro.given import refuse_half_characters
 from boustro.output import print_notices
-from boustro.text.kinds import START, kind_of_start, refuse_kind
-from boustro.text.places import is_dataset, missing, shown_files
+from boustro.text.places import START, is_dataset, kind_of_start, missing, refuse_kind, shown_files
 from boustro.text.rows import Row, saved_rows
 from boustro.types import Note
 
@@ -176,23 +175,24 @@ class LineSource:
         keeps: Whether the lines of a small file stay in memory, so that it is opened once, however often it is read.
 
     Attributes:
-        kind: What a file is that was looked at and is no plain text, see `kinds`.
+        kind: What a file is that was looked at and is no plain text, see `places`; `None` before that.
     """
 
     def __init__(self, path: Path, keeps: bool = False) -> None:
-        self.path, self.kind = path, ""
+        self.path: Path = path
+        self.kind: str | None = None
         self._stream = None if path.is_file() else read_raw_lines(path)
         self._held: list[tuple[int, bytes] | None] = []
         self._first: list[tuple[int, bytes]] | None = None
         self._keeps = keeps and path.is_file() and path.suffix not in OPENERS and path.stat().st_size <= SMALL_FILE
 
     def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
+        held, self._held = self._held, []
         if self._stream is None:
             if self._keeps and self.first(1):
                 return iter(self._first or ())
             self._first = None  # whoever reads the file knows by now what it is
-            return read_raw_lines(self.path)
-        held, self._held = self._held, []
+            return iter(held) if held else read_raw_lines(self.path)
         return chain(held, self._stream)
 
     def first(self, most: int) -> list[tuple[int, bytes]]:
@@ -202,7 +202,7 @@ class LineSource:
             with contextlib.suppress(ValueError):  # which is said when the file is read
                 read = islice(_numbered(self.path, self._see), None if self._keeps else most)
                 lines += (item for item in read if item is not None)
-            self._first = lines
+            self._first, self.kind = lines, self.kind or ""
         return self._first[:most]
 
     @property
@@ -222,10 +222,9 @@ class LineSource:
             raise ValueError(self.kind)
 
     def whole(self) -> list[tuple[int, bytes]]:
-        """All lines, which can be read once more, those of a stream too."""
-        lines = [item for item in self if item is not None]
-        if self._stream is not None:
-            self._held = [*lines]
+        """All lines, which are kept for whoever reads them next."""
+        first, lines = self._first, [item for item in self if item is not None]
+        self._first, self._held = first, [*lines]
         return lines
 
     def look(self, most: int) -> list[tuple[int, str]]:

@@ -25,15 +25,15 @@ but JSON over several lines is read in constant memory.
 """
 
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
 from boustro.output import print_notices
-from boustro.text.columnar import read_record_batches
 from boustro.text.columns import LOOKED_AT, columns_form
 from boustro.text.conllu import is_conllu
 from boustro.text.documents import OPENERS, STANDARD_INPUT, LineSource, decode_line, is_stream
@@ -45,19 +45,18 @@ from boustro.text.rows import (
     JSON,
     JSON_LINES,
     TABLES,
+    WORKBOOK,
     JsonFault,
     begins_rows,
     file_ending,
     has_key,
     hold_records,
     is_whole,
-    json_rows,
     parse_record,
-    records_of,
+    whole_rows,
 )
 from boustro.text.separated import SEPARATED_BY, Dialect, begins_table, json_value
 from boustro.text.tables import NO_HEAD, TABLE_HEADS, FileRow, TableHead, TableRow, fill_rows
-from boustro.text.workbooks import WORKBOOK
 from boustro.types import Note
 
 KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
@@ -84,7 +83,7 @@ class Rows:
 
     path: Path
     form: Form
-    source: LineSource
+    source: LineSource | Iterable[tuple[int, bytes] | None]
     notes: list[Note]
     only: str | None = None
     is_strict: bool = False
@@ -114,6 +113,8 @@ class Rows:
 
     def batches(self, only: str | None = None) -> Iterator[Any]:
         """The rows of a parquet or Arrow file as `pyarrow.RecordBatch`es; each call begins anew."""
+        from boustro.text.columnar import read_record_batches
+
         return read_record_batches(self.path, only)
 
     @property
@@ -131,16 +132,12 @@ class Rows:
     def output_dialect(self) -> Dialect:
         """How a CSV or TSV file of these rows is written: as this one, but of Windows-1252 comes UTF-8 with a mark,
         without which Excel would read it in Windows-1252 again."""
-        assert self.dialect is not None
+        assert self.dialect is not None and isinstance(self.source, LineSource)
         return self.dialect if self.dialect.has_mark else replace(self.dialect, has_mark=self.source.is_western)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """All records, once, blank rows between others too; `ValueError`, with the place, for what is no record."""
-        for item in self.items():
-            if item is not None:
-                if item.problem:
-                    raise ValueError(item.problem)
-                yield item.place, item.value
+        return _whole_items(self.items())
 
     def items(self) -> Iterator[FileRow | None]:
         """Yield all records, also those that cannot be read, and `None` whenever the next has not arrived yet (pipes).
@@ -151,7 +148,9 @@ class Rows:
         self.refuse_words()
         if self.is_table:
             return (FileRow(place, None if row.problem else row, problem=row.problem) for place, row in self.records)
-        return self._json_items() if self.form == "json" else self._lines_of_text()
+        if self.form == "json":
+            return self._json_items(_shown(self.path), self.lines())
+        return self._lines_of_text()
 
     def refuse_words(self) -> None:
         """`ValueError` for words in columns, where texts are read."""
@@ -188,10 +187,11 @@ class Rows:
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """(number of the line or the row, record) of JSON, and of a table as `rows` has them."""
-        if self.form == "json":
-            return records_of(self.path, self.sound_lines())
-        self.refuse_words()
         begin = len(str(self.path)) + 1
+        if self.form == "json":
+            items = self._json_items(self.path, ((*line, "") for line in self.sound_lines()))
+            return ((int(place[begin:].partition(",")[0]), record) for place, record in _whole_items(items))
+        self.refuse_words()
         return ((int(place[begin:].rpartition(" ")[2]), row) for place, row in self.rows())
 
     def _lines_of_text(self) -> Iterator[FileRow | None]:
@@ -199,9 +199,8 @@ class Rows:
         for item in self.lines():
             yield item and FileRow(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
 
-    def _json_items(self) -> Iterator[FileRow | None]:
-        name, held = _shown(self.path), list[tuple[int, str, str] | None]()
-        arriving, first = self.lines(), ""
+    def _json_items(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[FileRow | None]:
+        held, first = list[tuple[int, str, str] | None](), ""
         for item in arriving:
             held.append(item)
             if item is None:
@@ -209,10 +208,10 @@ class Rows:
             elif first := item[1].strip():
                 break
         arriving = chain(filter(None, held), arriving)
-        if is_whole(self.path, first):
+        if first[:1] in ("[", "{") and is_whole(self.path, first):
             held = list(arriving)
             try:
-                yield from [FileRow(*row) for row in json_rows(name, _sound(held))]
+                yield from [FileRow(*row) for row in whole_rows(name, _sound(held), first)]
                 return
             except ValueError as error:
                 if first[:1] == "[" or isinstance(error, JsonFault):
@@ -241,6 +240,15 @@ def _sound(lines: Iterable[tuple[int, str, str] | None]) -> Iterator[tuple[int, 
             yield item[0], item[1]
 
 
+def _whole_items(items: Iterable[FileRow | None]) -> Iterator[tuple[str, Any]]:
+    """(place, value) of items that have arrived; `ValueError`, with the place, for one that cannot be read."""
+    for item in items:
+        if item is not None:
+            if item.problem:
+                raise ValueError(item.problem)
+            yield item.place, item.value
+
+
 def _shown(path: Path) -> Path:
     return Path("standard input") if path == STANDARD_INPUT else path
 
@@ -263,10 +271,16 @@ class DataFile:
         self._forms: dict[Any, Form] = {}
         self._heads: dict[Any, TableHead] = {}
 
+    def __str__(self) -> str:
+        return self.name
+
+    def __fspath__(self) -> str:
+        return self.name
+
     @classmethod
-    def of(cls, given: "str | Path | DataFile") -> "DataFile":
+    def of(cls, given: "str | os.PathLike[str]") -> "DataFile":
         """The file of this path, or the one that is given."""
-        return given if isinstance(given, DataFile) else cls(given)
+        return given if isinstance(given, DataFile) else cls(os.fspath(given))
 
     @property
     def is_stream(self) -> bool:
@@ -278,14 +292,24 @@ class DataFile:
         """Whether its name is that of a CSV or TSV file, compressed or not."""
         return file_ending(self.path) in SEPARATED_BY
 
-    def check(self) -> None:
-        """`OSError` or `ValueError` for what is neither a file of text or data nor `-`, before anything is loaded."""
-        check_text(self.name, self._kind)
+    def check(self, check: Callable[..., None] = check_text) -> None:
+        """`OSError` or `ValueError` for what is neither a file of text or data nor `-`, before anything is loaded; or
+        for what another check of `places` refuses."""
+        check(self.name, self._kind)
 
-    def _kind(self, path: Path) -> str:
-        if path.is_file():
+    def _kind(self, path: Path) -> str | None:
+        if path.is_file() and self.source.kind is None:
             self.source.look(LOOKED_AT)
         return self.source.kind
+
+    def first(self) -> list[Any]:
+        """The records of the first lines of a file of JSON, to one that cannot be read, which its reader says."""
+        begun, found = (line.strip() for _, line in self.source.look(LOOKED_AT)), list[Any]()
+        whole = is_whole(self.path, next(filter(None, begun), ""))
+        lines = self.source.whole() if whole else self.source.first(LOOKED_AT)
+        with contextlib.suppress(ValueError):
+            found.extend(islice((record for _, record in Rows(self.path, "json", lines, [])), LOOKED_AT))
+        return found
 
     def form(self, delimiter: str | None = None, words: bool = False, bare: bool = False) -> Form:
         """Find what a file is, see `open`; text, where it cannot be read, which its reader says.
@@ -413,7 +437,7 @@ def _begins_json(source: LineSource, first: str, keys: Sequence[str] | None) -> 
         return False
     try:
         lines = ((number, decode_line(source.path, number, raw)) for number, raw in source.whole())
-        records = [*json_rows(source.path, lines)]
+        records = [*whole_rows(source.path, lines, first)]
     except JsonFault:
         raise
     except ValueError:

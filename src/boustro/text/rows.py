@@ -29,7 +29,8 @@ CONLLU_FILES = (".conllu", ".conllup")
 COLUMN_FILES = (".conll", ".bio", ".iob", ".iob2", *CONLLU_FILES)
 """Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
-COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `kinds`
+WORKBOOK = ".xlsx"
+COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `places`
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 OPENS = re.compile(r'[\[{]\s*[{"]')
 """How JSON begins that is more than one line: not `[1] Ada left.`"""
@@ -100,42 +101,23 @@ def _refuse_escaped(value: Any, text: str, where: str) -> None:
             raise JsonFault(str(error)) from None
 
 
-def json_rows(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Row]:
-    """Of JSON in any of its forms: a value a line, or an array or objects over any number of lines.
+def whole_rows(path: Path, lines: Iterable[tuple[int, str]], first: str) -> Iterator[Row]:
+    """Rows of JSON that is read as a whole: an array, or values over any number of lines; `first` is its first line.
 
-    An array on one line is one of rows where it holds objects alone, or where the name ends in .json; elsewhere it is a
-    row, such as a list of words. Raises `ValueError` with file:line for what is no JSON.
+    Raises `ValueError` with file:line for what is no JSON, and `JsonFault` for half a character.
     """
-    return ((place, value) for _, place, value in _numbered(path, lines))
-
-
-def records_of(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
-    """(line number, value) of the same."""
-    return ((number, value) for number, _, value in _numbered(path, lines))
-
-
-def _numbered(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, Any]]:
-    first, lines = first_line(iter(lines))
-    if first[:1] == "[" and is_whole(path, first):
-        yield from _whole_characters("\n".join(line for _, line in lines), path, first=1)
-        return
-    if first[:1] == "{" and is_whole(path, first):
-        lines = list(lines)
-        try:
-            items = list(_whole_characters("\n".join(line for _, line in lines), path, first=0))
-        except JsonFault:
-            raise
-        except ValueError:  # lines, of which the first is broken
-            items = []
-        yield from items
-        lines = [] if items else lines
-    for number, line in lines:
-        if line.strip():
-            yield number, f"{path}:{number}", parse_record(line, f"{path}:{number}")
+    text = "\n".join(line for _, line in lines)
+    for place, value, *_ in spelled_items(text, path, int(first[:1] == "[")):
+        _refuse_escaped(value, text, place)
+        yield place, value
 
 
 def is_whole(path: Path, first: str) -> bool:
-    """Whether JSON goes on after its first line, or is an array of rows there: it is read as a whole, not by lines."""
+    """Whether JSON goes on after its first line, or is an array of rows there: it is read as a whole, not by lines.
+
+    An array on one line is one of rows where it holds objects alone, or where the name ends in .json; elsewhere it is a
+    row, such as a list of words.
+    """
     value, named = _value(first), file_ending(path) == JSON
     if first[:1] == "[":
         objects = isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
@@ -154,16 +136,9 @@ def file_ending(path: Path) -> str:
     return ([s.lower() for s in path.suffixes if s.lower() not in PACKED] or [""])[-1]
 
 
-def _whole_characters(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any]]:
-    """(line, place, value) of `spelled_items`; `JsonFault` for half a character."""
-    for line, place, value, *_ in spelled_items(text, path, first):
-        _refuse_escaped(value, text, place)
-        yield line, place, value
-
-
-def spelled_items(text: str, path: Path, first: int) -> Iterator[tuple[int, str, Any, int, int]]:
-    """(line, place, value, start, end) of values of JSON: of an array, with `first` 1, or those that follow each other,
-    with 0."""
+def spelled_items(text: str, path: Path, first: int) -> Iterator[tuple[str, Any, int, int]]:
+    """(place, value, start, end) of values of JSON: of an array, with `first` 1, or those that follow each other, with
+    0."""
     decoder, position, counted, line = json.JSONDecoder(**STRICT), text.find("[") + 1 if first else 0, 0, 1
     for number in count(1):
         position = _past_space(text, position)
@@ -178,7 +153,7 @@ def spelled_items(text: str, path: Path, first: int) -> Iterator[tuple[int, str,
             kind = JsonFault if isinstance(error, JsonFault) else ValueError
             raise kind(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
         place = f"{path}:{line}, item {number}" if first else f"{path}:{line}"
-        yield line, place, value, start, position
+        yield place, value, start, position
         position = _past_space(text, position)
         if first and text[position : position + 1] == ",":
             position = _past_space(text, position + 1)

@@ -7,12 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from boustro.text.columnar import schema_of
 from boustro.text.columns import LOOKED_AT
 from boustro.text.documents import EndedLine, LineSource, read_ended
 from boustro.text.separated import OTHERS, CellRow, Dialect, Separated, cell_text, json_value
 from boustro.text.words import join_words
-from boustro.text.workbooks import sheet_rows
 from boustro.types import Note, Sentence
 
 if TYPE_CHECKING:
@@ -278,6 +276,8 @@ def _without_last_blanks(records: Iterable[tuple[str, TableRow]], rows: "Rows") 
 
 
 def _sheet_head(path: Path, source: LineSource, delimiter: str | None) -> TableHead:
+    from boustro.text.workbooks import sheet_rows
+
     return _to_sheet_head(path, sheet_rows(path, []))
 
 
@@ -287,6 +287,8 @@ def _to_sheet_head(path: Path, numbered: Iterator[Any]) -> TableHead:
 
 
 def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
+    from boustro.text.workbooks import sheet_rows
+
     keys, padded = rows.keys, rows.padded
     numbered = sheet_rows(rows.path, rows.notes)
     _to_sheet_head(rows.path, numbered)
@@ -305,6 +307,8 @@ def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
 
 
 def _columns_head(path: Path, source: LineSource, delimiter: str | None) -> TableHead:
+    from boustro.text.columnar import schema_of
+
     schema = schema_of(path)
     names = tuple(schema.names)
     keys_of(names, str(path))  # refuses names that come twice

@@ -14,11 +14,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from boustro.text.kinds import EXCEL, SHEET
+from boustro.text.places import EXCEL, SHEET
 from boustro.text.separated import cell_text
 from boustro.types import Note
 
-WORKBOOK = ".xlsx"
 UNSTORED = "cells with a formula whose value is not in the file, read as empty; open and save it in a spreadsheet"
 MORE_SHEETS = "sheets behind the first one, which are not read"
 CELL, SHEET_ROWS, SHEET_DIGITS = 32_767, 1_048_576, 15

@@ -14,12 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from boustro.text.columnar import write_columns
 from boustro.text.documents import BYTE_ORDER_MARK, read_ended
 from boustro.text.files import IN_COLUMNS, DataFile, Form, Rows
 from boustro.text.rows import JSON, JsonFault, file_ending, is_whole, parse_json, spelled_items
 from boustro.text.tables import FileRow, TableRow
-from boustro.text.workbooks import write_sheet
 from boustro.types import Note
 
 Pair = tuple[FileRow, Any]
@@ -85,8 +83,12 @@ class WrittenFile:
                 ([new.get(key, v) for key, v in record.items()], [record.formats.get(key) for key in table.keys])
                 for record, new in records
             )
+            from boustro.text.workbooks import write_sheet
+
             write_sheet(table.heads, cells, place, table.path)
         elif self.form == "columns":
+            from boustro.text.columnar import write_columns
+
             table = self.file.open(self.form, notes=[])
             form = "parquet" if file_ending(table.path) == ".parquet" else "arrow"
             write_columns(table.schema, self._batches(table, iter(pairs)), place, form)
@@ -149,9 +151,9 @@ class WrittenFile:
                 raise
             yield from self._json_lines()  # of which one is broken
             return
-        begin, end = (items[0][3], items[-1][4]) if items else (len(text), len(text))
+        begin, end = (items[0][2], items[-1][3]) if items else (len(text), len(text))
         self._opening, self._closing = given[: len(given) - len(text)] + text[:begin], text[end:]
-        for _, place, value, start, end in items:
+        for place, value, start, end in items:
             yield FileRow(place, [value], before=text[at:start], spelled=text[start:end])
             at = end
 

@@ -1,11 +1,13 @@
-"""Options of `boustro predict`, which the command line lists without torch."""
+"""`boustro predict` and its options, which the command line lists without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from boustro.options import Instead, OptionError, Range, Recall, Share, Workers, check_options
+from boustro.options import Instead, OptionError, Positional, Range, Recall, Share, Workers, check_options
+from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.tasks.config import NONE_SHARE
+from boustro.text.places import LM, Model, TextSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,3 +94,25 @@ class PredictOptions:
 
 
 DEFAULT_PREDICT = PredictOptions()
+
+
+def predict(
+    folder: Positional[Model | None],
+    files: Positional[tuple[TextSource, ...]] = ("-",),
+    answers: PredictOptions = DEFAULT_PREDICT,
+    encoder: LM | None = None,
+    output: OutputOptions = DEFAULT_OUTPUT,
+    run: RunOptions = DEFAULT_RUN,
+) -> None:
+    """Label text, one document per line or per row of a table, each as soon as it is read.
+
+    Args:
+        folder: A folder that boustro fit wrote.
+        files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
+            for standard input; or one folder of files, whose answers go to the folder --out.
+        encoder: Where the encoder is now, if it has moved.
+    """
+    check_options(predict, locals())
+    from boustro.apps.batch.ways import Prediction
+
+    Prediction(folder, files, answers, encoder, output, run).run()

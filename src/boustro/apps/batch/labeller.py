@@ -33,9 +33,9 @@ from boustro.errors import lacks_memory, reason
 from boustro.given import refuse_half_characters
 from boustro.output import as_json
 from boustro.store import Artefact
+from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answering import model_folder
 from boustro.tasks.base import Task
-from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.data.reading import Note
 from boustro.tasks.forms import FileForm
 from boustro.tasks.rows import Columns, as_json_value, parse_or_advise
@@ -143,7 +143,9 @@ class Labeller:
         if form == "jsonl":
             return self._record(row, answer, explained)
         shown: Any = "" if answer is None else self.model.show(answer, form, colour=self.shown.colour)
-        if form in TOOLS:
+        if form in TOOL_FORMATS:
+            from boustro.tasks.data.annotations import TOOLS
+
             return as_json(TOOLS[form].carry(shown, row.fields), default=json_value) + "\n"
         if form == "conll":
             return f"{DOCUMENT_START}\tO\n\n{shown}" if row.opens else shown

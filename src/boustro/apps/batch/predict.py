@@ -26,7 +26,7 @@ from boustro.tasks.render import html_head
 from boustro.tasks.rows import ROWS, Columns, can_read_again, look, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
-from boustro.text.kinds import EXCEL
+from boustro.text.places import EXCEL
 from boustro.text.tables import PLACE, FileRow
 
 PROBLEMS = "rows without an answer"

@@ -38,9 +38,8 @@ from boustro.tasks.forms import FORMS, FileForm
 from boustro.tasks.rows import Columns, look, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
-from boustro.text.kinds import kind_of_file
 from boustro.text.languages import ForeignTexts
-from boustro.text.places import shown_files
+from boustro.text.places import kind_of_file, shown_files
 from boustro.text.tables import FileRow
 
 SHARD_ROWS = 1024
@@ -252,7 +251,7 @@ def run_shards(job: ShardJob, engine: str, workers: int) -> Iterator[Done]:
 def predict_folder(
     opened: OpenedFolder, columns: Columns, source: Path, form: FileForm, output: OutputOptions, quiet: bool = False
 ) -> None:
-    """Answer all files of a folder, see `boustro.apps.cli.commands.predict`."""
+    """Answer all files of a folder, see `boustro.apps.batch.command.predict`."""
     out = output.out
     assert out is not None
     with only_errors(quiet):

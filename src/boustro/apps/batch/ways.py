@@ -24,8 +24,8 @@ from boustro.apps.batch.command import OutputOptions, PredictOptions
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.options import OptionError, command_line, option_name
 from boustro.output import RunOptions, as_json, only_errors, print_notices
+from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.base import Task
-from boustro.tasks.data.annotations import TOOLS
 from boustro.tasks.forms import FORMS
 from boustro.text.documents import open_binary
 from boustro.text.files import KEYS, DataFile
@@ -33,7 +33,7 @@ from boustro.text.files import KEYS, DataFile
 
 @dataclass(frozen=True)
 class Prediction:
-    """One run of `boustro.apps.cli.commands.predict`, whose parameters these are."""
+    """One run of `boustro.apps.batch.command.predict`, whose parameters these are."""
 
     folder: Path | None
     files: tuple[str, ...]
@@ -181,7 +181,7 @@ def _of_states(given: Prediction) -> None:
     kind: Any = opened.task
     if not issubclass(kind, Tagger):
         raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; remove it")
-    forms = [form for form in Tagger.formats if form not in TOOLS]
+    forms = [form for form in Tagger.formats if form not in TOOL_FORMATS]
     if asked.format not in (None, *forms):
         raise OptionError(f"--states prints its answers as {', '.join(forms)}; redirect them to a file")
     layers = asked.state_layers

@@ -12,18 +12,14 @@ An option that no command has is refused with the nearest one:
 
     boustro fit --train train.conll --output ner
     boustro: there is no option --output; did you mean --out? `boustro fit --help` lists the options
-
-Which task labelled data are for is guessed from a file as a whole, or from its first record.
 """
 
 import contextlib
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -46,16 +42,8 @@ from boustro.options import Instead, OptionError, option_name, problem_of
 from boustro.store import MANIFEST, read_json, record_options
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
-from boustro.tasks.data.annotations import guess_wanted
-from boustro.tasks.data.named import under_names
-from boustro.tasks.data.pairs import PAIR_KEYS
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
-from boustro.tasks.data.tables import find_words, rows_of_words
-from boustro.tasks.data.texts import LABEL_KEY, TEXT_KEYS
-from boustro.text.columns import LOOKED_AT
-from boustro.text.documents import is_stream
 from boustro.text.files import DataFile
-from boustro.text.places import Place, check_lm, check_model, refuse_swapped
+from boustro.text.places import Place, check_data, check_lm, check_model, refuse_swapped
 
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
@@ -99,6 +87,8 @@ class Line:
     recipe: Mapping[str, Any]
     path: str | None
     """The file or the folder of the recipe."""
+    data: DataFile | None = None
+    """The labelled data that the task was guessed from."""
 
     @classmethod
     def read(cls, command: Command, arguments: Sequence[str], prog: str) -> "Line":
@@ -113,14 +103,17 @@ class Line:
         def value(name: str) -> Any:
             return next(iter(values(name)), None)
 
-        hints, task = get_type_hints(command), value("task")
+        hints, task, data = get_type_hints(command), value("task"), None
         if "task" not in hints:
             task = DEFAULT_TASK
         elif task not in TASKS:  # an unknown one is refused with its option
             plain = list_options(command)  # which words stand bare; the options of the task are not known yet
             bare = [word for name, tail in words for word in tail[_most(plain.option(name), tail) :]]
             train = value("train") or (bare[0] if bare and plain.positional else None)
-            task = guess_task(Path(str(train)) if train else None, values("text-column"), value("label-column"))
+            from boustro.tasks.data.named import guess_task
+
+            data = DataFile(Path(str(train))) if train else None
+            task = guess_task(data, values("text-column"), value("label-column"))
         heads: list[str] = []
         if HeadOptions in hints.values() and not {*HELP} & {*arguments}:
             automatic = [AUTO] if parameter_default(command, "heads") == (AUTO,) else []
@@ -141,7 +134,7 @@ class Line:
         if heads:
             recipe = {n: v for n, v in recipe.items() if not _is_default_of_others(n, v, kinds, heads)}
             refuse_other_heads(task, heads, [*(name.removeprefix("no-") for name, _ in words[1:]), *recipe])
-        return cls(table, words, recipe, path)
+        return cls(table, words, recipe, path, data)
 
     def values(self, prog: str, example: str) -> dict[str, Any]:
         """The values given, by the names of options; `OptionError` for the first thing in the line or the recipe that
@@ -189,7 +182,19 @@ class Line:
         if needed := [option for option in named.values() if option.required and option.name not in values]:
             shown = " and ".join(f"{option.flag} {option.value}" for option in needed)
             raise OptionError(f"{shown} {'are' if needed[1:] else 'is'} missing, as in: boustro {example}")
-        return values
+        return {name: self._opened(name, value) for name, value in values.items()}
+
+    def _opened(self, name: str, value: Any) -> Any:
+        """A value, with files of labelled data as what is looked at once."""
+        if isinstance(value, tuple):
+            return tuple(self._opened(name, one) for one in value)
+        if not isinstance(value, Path) or name in WRITTEN:
+            return value
+        if self.data and value == self.data.path:
+            return self.data
+        hint = next((option.hint for option in self.table.options if option.name == name), None)
+        is_data = any(isinstance(note, Place) and note.check is check_data for note in notes_of(hint))
+        return DataFile(value) if is_data else value
 
     def _check_bare(self, options: list[Option], bare: list[str], prog: str, example: str) -> None:
         if short := next((word for word in bare if re.fullmatch("-[A-Za-z]", word)), None):
@@ -281,7 +286,7 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
         for one in _several(value):
             if value != option.default and not (place.check is check_lm and values.get("report-only")):
                 with _advised(table, values, str(one)):
-                    place.check(str(one))
+                    one.check(place.check) if isinstance(one, DataFile) else place.check(str(one))
     known = [Path(line.path)] if line.path and Path(line.path).is_file() else []
     placed = {option.name for option, _ in places}
     for option in table.options:
@@ -446,46 +451,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return [_plain(part) for part in value]
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
-
-
-def guess_task(path: Path | None, text_column: Sequence[str] = (), label_column: str | None = None) -> str:
-    """The first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other file,
-    and where no record says more.
-
-    A file whose columns of texts or labels are named is for texts or pairs.
-    """
-    texts = min(len(text_column) or 1, 2) if text_column or label_column else None
-    named = next((name for name, entry in TASKS.items() if entry.num_texts == texts), DEFAULT_TASK)
-    if path is None or not path.is_file():
-        if path is not None and is_stream(str(path)):
-            said = f"note: {path} is read only once, so its task is not found in it, and is {named}"
-            print(f"{said}; --task names another", file=sys.stderr)
-        return named
-    try:
-        rows = (file := DataFile(path)).open()
-        if rows.form != "json" and not rows.is_table:
-            return named
-        if rows.form == "json":
-            if whole := [name for name, entry in TASKS.items() if entry.suits_file(path)]:
-                return whole[0]
-            if wanted := guess_wanted(rows.numbered()):
-                return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
-        one_a_row = rows_of_words(file, DEFAULT_OPTIONS, []) if rows.is_table and not texts else None
-        if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
-            return DEFAULT_TASK
-        found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else _first_records(file)
-        keys = PAIR_KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
-        chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
-        records = [record for _, record in under_names([(str(path), one) for one in found], chosen, keys, LABEL_KEY)]
-    except (OSError, ValueError):
-        return named
-    records = [record for record in records if isinstance(record, Mapping)]
-    return next((name for name, entry in TASKS.items() if any(map(entry.suits, records))), named)
-
-
-def _first_records(file: DataFile) -> list[Any]:
-    """Those of a file of JSON that the task is guessed from: the first may have no label; the rest may be damaged."""
-    found = []
-    with contextlib.suppress(ValueError):
-        found.extend(record for _, record in islice(file.open("json"), LOOKED_AT))
-    return found

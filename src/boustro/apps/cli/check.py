@@ -22,9 +22,8 @@ from boustro.arrays import unit
 from boustro.options import Positional
 from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, texts_unlabelled
 from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
-from boustro.tasks.data.texts import texts_unlabelled
 from boustro.text.words import join_words
 from boustro.types import Sentence
 

@@ -1,4 +1,4 @@
-"""`boustro fit`, `evaluate` and `predict`, for every task.
+"""`boustro fit` and `evaluate`, for every task.
 
 torch is imported when a command runs, so that its help does not wait for it. `in_documents` (`fit --documents`) puts
 labelled sentences into the documents that they were taken from, so that LMs read what stands around them:
@@ -19,7 +19,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from boustro.apps.batch.command import DEFAULT_OUTPUT, DEFAULT_PREDICT, OutputOptions, PredictOptions
 from boustro.heads.options import HeadOptions
 from boustro.names import FAST, LARGE
 from boustro.options import (
@@ -35,12 +34,19 @@ from boustro.store import claim
 from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
 from boustro.tasks.config import TaskConfig
 from boustro.tasks.data import like, with_kept
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DEFAULT_TRAIN_DATA, DataOptions, TrainDataOptions
-from boustro.tasks.data.texts import texts_outside, whole_text
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    DEFAULT_TRAIN_DATA,
+    DataOptions,
+    TrainDataOptions,
+    named_in,
+    named_of,
+    texts_outside,
+)
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
 from boustro.text.documents import read_documents
-from boustro.text.places import LM, DataPlace, Model, TextSource
+from boustro.text.places import LM, DataPlace, Model
 from boustro.text.words import split_text, word_rule
 from boustro.types import Sentence
 
@@ -87,6 +93,7 @@ def fit(
     kind, chosen = task_class(task), head or TASKS[task].config.default_head
     with only_errors(run.quiet):
         # What is wrong with the data is said before torch is imported.
+        columns = named_of(vars(reading)) or named_in(train)
         given = _read_sets(kind, train, dev, reading, training)
         labelled = [example for example in given.train if kind.is_labelled(example)]
         make_labelling(chosen, [*labelled, *kind.named_examples(training)], of_head)
@@ -100,7 +107,7 @@ def fit(
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.learn(given, seed, 0.0 if dev else cross_validate)
-            model.keep_columns(vars(reading), train)
+            model.keep_columns(columns)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
@@ -116,6 +123,7 @@ def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptio
     weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
     texts = read_documents(reading.documents, split="line") if reading.documents else ()
     if texts and not kind.in_documents:
+        from boustro.tasks.data.texts import whole_text
         from boustro.tasks.label_names import MOST_TEXTS
 
         examples += [whole_text(text).sentence for text in islice(texts, MOST_TEXTS)]
@@ -241,28 +249,6 @@ def evaluate(
         scores |= {"calibration": errors} if errors else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)
-
-
-def predict(
-    folder: Positional[Model | None],
-    files: Positional[tuple[TextSource, ...]] = ("-",),
-    answers: PredictOptions = DEFAULT_PREDICT,
-    encoder: LM | None = None,
-    output: OutputOptions = DEFAULT_OUTPUT,
-    run: RunOptions = DEFAULT_RUN,
-) -> None:
-    """Label text, one document per line or per row of a table, each as soon as it is read.
-
-    Args:
-        folder: A folder that boustro fit wrote.
-        files: Text files (.gz, .bz2, .xz too), tables (.csv, .tsv, .xlsx, .parquet), streams such as /dev/stdin, or -
-            for standard input; or one folder of files, whose answers go to the folder --out.
-        encoder: Where the encoder is now, if it has moved.
-    """
-    check_options(predict, locals())
-    from boustro.apps.batch.ways import Prediction
-
-    Prediction(folder, files, answers, encoder, output, run).run()
 
 
 def _print_scores(scores: Mapping[str, Any]) -> None:

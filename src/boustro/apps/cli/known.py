@@ -61,7 +61,7 @@ COMMANDS: dict[str, Known] = {
     "evaluate": Known("boustro.apps.cli.commands:evaluate", "Start", "score a trained folder on labelled examples",
         ("evaluate ner dev.conll", "evaluate ner dev.conll --json scores.json"),
         "json", "predict {folder} FILE"),
-    "predict": Known("boustro.apps.cli.commands:predict", "Start", "label text",
+    "predict": Known("boustro.apps.batch.command:predict", "Start", "label text",
         ("predict ner article.txt", "predict ner article.txt --out answers.jsonl"),
         "format out text_column labels types recall live overwrite resume workers",
         "serve {folder}", after="out"),

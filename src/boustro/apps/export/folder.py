@@ -49,9 +49,8 @@ from boustro.encoders.lm import LMEncoder, MaskedEncoder, UnmaskedEncoder
 from boustro.encoders.transformer import TransformerEncoder
 from boustro.encoders.word_means import WordMeans, save_means
 from boustro.encoders.word_table import TableEncoder
-from boustro.heads.base import Head
+from boustro.heads.base import Head, LayerConcat
 from boustro.heads.decoding import TagDecoder
-from boustro.heads.mix import LayerConcat
 from boustro.options import command_line
 from boustro.output import as_json
 from boustro.store import read_json, write_file, write_folder, write_manifest

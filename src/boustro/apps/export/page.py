@@ -33,8 +33,7 @@ from boustro.apps.runtime.parts import GRAPHS, GraphHead
 from boustro.arrays import read_arrays
 from boustro.encoders.extended import PooledMentions, extenders_of
 from boustro.encoders.word_means import CodedVectors, WordMeans
-from boustro.heads.crf.decode import Chain, make_chain
-from boustro.heads.crf.tags import entity_forms, valid_transitions
+from boustro.heads.crf import Chain, entity_forms, make_chain, valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
 from boustro.tasks.labellings.tags import TagLabelling

@@ -31,15 +31,15 @@ from boustro.locks import lock
 from boustro.options import OptionError
 from boustro.output import as_json
 from boustro.store import hash_file, read_json, write_file
-from boustro.tasks import TASKS
+from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, WORD_KEYS
+from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS
 from boustro.tasks.data.schemes import (
     entities_to_bio,
     flatten_entities,
 )
-from boustro.tasks.data.texts import TEXT_KEYS, are_labels, is_label, whole_text
+from boustro.tasks.data.texts import are_labels, is_label, whole_text
 from boustro.tasks.data.units import parse_spans, read_spans, to_words
 from boustro.text.documents import read_lines
 from boustro.text.rows import parse_record

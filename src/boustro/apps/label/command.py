@@ -130,7 +130,7 @@ def _serve(
     from boustro.apps.label.answers import AnswerFile
 
     loaded = manner.read(texts, options.form, reading, options.sentences)
-    examples = manner.examples(options.train, reading) if options.train else ()
+    examples = manner.examples(Path(options.train), reading) if options.train else ()
     file = held.enter_context(AnswerFile(out, manner.answer).open())
     file.read()
     from boustro.apps.label.background import Background, allows_nested, choose_source, offered_labels, starting_labels

@@ -26,10 +26,10 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
 from boustro.features.reader import itself
+from boustro.heads.base import LayerMix
 from boustro.heads.bodies import PerWord
 from boustro.heads.centroid_pool import CentroidPool
 from boustro.heads.factored import factored_tags
-from boustro.heads.mix import LayerMix
 from boustro.heads.registry import make_head
 from boustro.heads.tagging import TaggingHead
 from boustro.heads.training import TrainLog
@@ -38,11 +38,11 @@ from boustro.tasks import task_class
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.fitting.estimate import KEY
-from boustro.tasks.fitting.training import describe, head_facts, learned_languages
+from boustro.tasks.fitting.training import describe, learned_languages
 from boustro.tasks.folds import kin, left_out, num_different
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.labellings.tags import TagLabelling
-from boustro.tasks.plan import Examples, Fitted, Plan
+from boustro.tasks.plan import Examples, Fitted, Plan, head_facts
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 

@@ -23,13 +23,14 @@ from boustro.errors import shorten
 from boustro.given import tidy_words
 from boustro.output import print_notices
 from boustro.store import fingerprint
+from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data import load_data
 from boustro.tasks.data.named import no_column, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, SHOWN_COLUMN, DataOptions, Note, missing_file
-from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED, WORD_KEYS
+from boustro.tasks.data.records import SPAN_KEYS, TAG_KEYS, TEXT_KEY, UNLABELLED
 from boustro.tasks.data.schemes import WHOLE_WORDS, gold_entities
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
-from boustro.tasks.data.texts import TEXT_KEYS, read_texts, suits_labels, whole_text
+from boustro.tasks.data.texts import read_texts, whole_text
 from boustro.text import files
 from boustro.text.separated import cell_text
 from boustro.text.tables import TableRow
@@ -210,7 +211,7 @@ def _whole(record: Any, where: str, options: DataOptions, sentences: bool) -> It
         yield from (replace(part, sentence=replace(part.sentence, document="")) for part in _sentences(text, where))
         return
     gold = None
-    if suits_labels(given) or given.get("labels") == []:
+    if TASKS["classify"].suits(given) or given.get("labels") == []:
         gold = gold_labels(read_texts([given])[0])
     yield TextToLabel(whole_sentence(text, where), gold, text)
 

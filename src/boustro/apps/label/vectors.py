@@ -20,9 +20,9 @@ from boustro.encoders.base import Encoder
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Reads, Widening
 from boustro.encoders.spec import Spec
 from boustro.features.reader import Parts, Reader, itself
+from boustro.heads.base import LayerMix
 from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, sentence_rows
-from boustro.heads.mix import LayerMix
 
 READ_WORDS = 8192  # half-precision rows become float32 for the product: this bounds the copy
 

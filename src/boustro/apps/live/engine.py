@@ -31,8 +31,7 @@ from torch import Tensor
 from boustro.encoders.arriving import RowVectors, States, Word, WordBuffer, WordRange
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord
-from boustro.heads.crf.decode import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax
-from boustro.heads.crf.tags import valid_transitions
+from boustro.heads.crf import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax, valid_transitions
 from boustro.heads.inputs import ALL, encode_distances
 from boustro.heads.tagging import TaggingHead
 from boustro.types import Entity, Sentence

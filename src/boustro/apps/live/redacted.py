@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from boustro.apps.live.structured import BodyTexts, Slot, checked, respelled, unescaped
+from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.named import no_column
-from boustro.tasks.data.reading import TEXT_KEYS
 from boustro.text.files import TABULAR, DataFile, Form
 from boustro.text.rows import file_ending
 from boustro.text.tables import FileRow

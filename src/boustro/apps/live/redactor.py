@@ -23,7 +23,7 @@ from boustro.apps.live.masks import OF_NAMES, Masks, Region, merged, name_parts
 from boustro.choose import lazy, suggestion
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError
-from boustro.store import MANIFEST
+from boustro.store import MANIFEST, Artefact
 
 WORD_RUN = re.compile(r"\w+")
 ON_REQUEST = frozenset(["OTHER"])
@@ -116,7 +116,9 @@ def open_tagger(tagger: Any, labels: Collection[str] | None = None, threshold: f
         from boustro.tasks.tagger import Tagger
 
         folder = download(tagger)
-        manifest = folder.path.resolve() / MANIFEST
+        if (whole := folder.path.resolve()) != folder.path:
+            folder = Artefact(whole)
+        manifest = folder / MANIFEST
         key = (
             manifest.parent,
             manifest.stat().st_mtime_ns if manifest.exists() else 0,

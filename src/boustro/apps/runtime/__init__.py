@@ -23,19 +23,16 @@ and scores is another. Trained folders are opened too, with torch, and folders o
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boustro.apps.runtime.graph import GraphSession
-from boustro.apps.runtime.parts import GRAPHS, GraphEncoder, GraphHead, PieceTokenizer, inputs_of
 from boustro.arrays import read_arrays
 from boustro.choose import choose, suggestion
 from boustro.encoders.base import ConcatEncoder, Encoder
 from boustro.encoders.extended import ExtendedEncoder, PooledMentions
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import read_means
-from boustro.encoders.word_table import TableEncoder, WordTable
 from boustro.features.reader import Reader
 from boustro.names import NAMES
 from boustro.store import EDITABLE, Artefact, foreign_files
@@ -43,6 +40,10 @@ from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
 from boustro.tasks.plan import Fitted, Plan, load_companions
+
+if TYPE_CHECKING:
+    from boustro.apps.runtime.parts import GraphEncoder
+    from boustro.encoders.word_table import TableEncoder, WordTable
 
 FORMAT = 1  # of export.json; a folder of a later format is refused, not misread
 CONFIG, ARRAYS, HEAD_FILE, ENCODER = "config.json", "arrays.safetensors", "head.onnx", "encoder"
@@ -62,7 +63,7 @@ def table_files(folder: Path, number: int) -> tuple[Path, Path]:
     return folder / f"table{number}.json", folder / f"table{number}.safetensors"
 
 
-def join_graphs(graphs: list[GraphEncoder], tables: list[TableEncoder], known: Any, reader: Reader) -> Encoder:
+def join_graphs(graphs: "list[GraphEncoder]", tables: "list[TableEncoder]", known: Any, reader: Reader) -> Encoder:
     """The encoder of an exported folder, which reads as its reader does."""
     parts = [*(part.in_context(reader.reading.context) for part in graphs), *tables]
     base = parts[0] if len(parts) == 1 else ConcatEncoder(parts, reader.spec)
@@ -108,6 +109,10 @@ def load_exported(folder: str | Path | Artefact) -> Any:
     Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
     onnxruntime.
     """
+    from boustro.apps.runtime.graph import GraphSession
+    from boustro.apps.runtime.parts import GraphEncoder, GraphHead
+    from boustro.encoders.word_table import TableEncoder
+
     path = Artefact.of(folder)
     with path.opened(EXPORT, verify=True, needs=(CONFIG, HEAD_FILE, ARRAYS)) as manifest:
         _refuse_others(path, manifest["files"])
@@ -166,17 +171,24 @@ def _read_config(path: Artefact) -> dict[str, Any]:
             raise ValueError(f"{path / CONFIG}: unknown key {unknown[0]!r}{suggestion(unknown[0], sorted(keys))}")
         if missing := sorted(keys - given.keys() - LATER):
             raise ValueError(f"{path / CONFIG}: no {missing[0]!r}; export it again")
+    from boustro.apps.runtime.parts import GRAPHS
+
     choose(saved["head"], GRAPHS, "head of an export")
     return saved
 
 
 def _open_part(path: Artefact, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
+    from boustro.apps.runtime.graph import GraphSession
+    from boustro.apps.runtime.parts import GraphEncoder, PieceTokenizer, inputs_of
+
     tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
     session = GraphSession(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))
     return GraphEncoder(facts, facts["spec"], reading, tokenizer, session, empty)
 
 
-def _open_table(path: Artefact, files: dict[str, Any], number: int) -> WordTable:
+def _open_table(path: Artefact, files: dict[str, Any], number: int) -> "WordTable":
+    from boustro.encoders.word_table import WordTable
+
     words, arrays = (_listed(path, files, file.name).name for file in table_files(path.path, number))
     return WordTable.read(path, words, arrays)
 

@@ -21,12 +21,12 @@ from boustro.apps.runtime.graph import GraphSession
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows
-from boustro.heads.crf.decode import Chain, softmax
+from boustro.heads.crf import Chain, softmax
 from boustro.heads.decoding import LikelyWords, TagDecoder, read_scores
 from boustro.heads.factored import mean_vectors, read_runs
 from boustro.heads.inputs import HeadInputs, length_blocks
 from boustro.heads.options import SequenceOptions
-from boustro.heads.span.decoding import FLOOR, decode_spans
+from boustro.heads.span import FLOOR, decode_spans
 
 CHAIN = ("crf.starts", "crf.transitions", "crf.ends")
 THRESHOLD = "threshold"

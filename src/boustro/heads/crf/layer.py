@@ -3,7 +3,7 @@
     p(y | x) = exp score(x, y) / Σ_y' exp score(x, y'),   over valid sequences y' only
 
 score adds to the word scores a learned score for each pair of adjacent tags, for each first tag and
-each last one. `crf.tags` says which are valid, `crf.decode` computes the answers; here are the sums of training.
+each last one. `heads.crf` says which are valid and computes the answers; here are the sums of training.
 
     tags O B-X I-X, scores of two words (0 0 3), (0 0 3)   →   decode: B-X I-X, since I-X cannot begin
 
@@ -30,8 +30,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from boustro.heads.crf.decode import TINY, Chain, best_path, posteriors
-from boustro.heads.crf.tags import Transitions, valid_transitions
+from boustro.heads.crf import TINY, Chain, Transitions, best_path, posteriors, valid_transitions
 from boustro.heads.layout import Edges, TimeMajor, by_length, check_lengths, edges, time_major
 
 CELLS = 1 << 17  # a step's (sentences, C, C): small enough to stay in the processor's cache
@@ -259,7 +258,7 @@ class CRF(nn.Module):
 
 
 def valid_tensors(tags: Sequence[str]) -> Transitions:
-    """`crf.tags.valid_transitions` as tensors."""
+    """`crf.valid_transitions` as tensors."""
     return Transitions(*map(torch.from_numpy, valid_transitions(tags)))
 
 

@@ -43,15 +43,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from boustro.heads import adamw
 from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord, draw_kept, kept_scale
-from boustro.heads.crf.decode import TINY, Chain
+from boustro.heads.crf import TINY, Chain
 from boustro.heads.crf.layer import exact, make_chains, scaled, valid_tensors
 from boustro.heads.layout import by_length, edges, time_major
 from boustro.heads.lockstep.batches import BatchGroup, JointBatch, Member, TrainingWords, join_batches
 from boustro.heads.options import TrainedOptions
 from boustro.heads.tagging import TaggingHead
+from boustro.heads.training import adamw_step
 from boustro.progress import Progress
 
 
@@ -338,7 +338,7 @@ class _Optimized:
         taken = self._done.item()
         self._done += 1
         for member, tensors in chain.from_iterable(self._groups[:num_groups]):
-            adamw.step(tensors, self._done, member.options.lr * (1 - taken / member.steps))
+            adamw_step(tensors, self._done, member.options.lr * (1 - taken / member.steps))
 
     def write_back(self) -> None:
         """Give every head its parameters."""

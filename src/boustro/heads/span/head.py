@@ -24,7 +24,7 @@ from boustro.heads.base import Head
 from boustro.heads.bodies import Dropout
 from boustro.heads.layout import check_lengths
 from boustro.heads.options import SpanOptions
-from boustro.heads.span.decoding import FLOOR, FoundSpan, GoldSpans, choose_threshold, decode_spans
+from boustro.heads.span import FLOOR, FoundSpan, GoldSpans, choose_threshold, decode_spans
 
 PRIOR = 0.01  # share of spans that are entities, before training
 

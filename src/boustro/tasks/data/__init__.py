@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from boustro.choose import lazy
 from boustro.given import as_list
 from boustro.options import command_line
+from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
-    TEXT_KEYS,
     DataOptions,
     LabelledData,
     Lines,
@@ -36,20 +37,18 @@ from boustro.tasks.data.reading import (
     refuse_text_options,
     warn_of,
 )
-from boustro.tasks.data.records import is_marked_text, is_text_pair, read_records
 from boustro.tasks.data.schemes import Scheme
 from boustro.text.conllu import is_conllu
 from boustro.text.documents import is_stream
+from boustro.text.files import TABULAR, DataFile, Rows
 from boustro.types import Note, Sentence
-
-if TYPE_CHECKING:
-    from boustro.text.files import DataFile, Rows
 
 Data: TypeAlias = Any
 """A path, `hf:NAME`, (text, entities) or (words, tags) pairs, dicts, `Sentence`s, a `datasets.Dataset`, a frame."""
 DataReader = Callable[[Path, DataOptions, Lines], RawData]
 read_columns: DataReader = lazy("boustro.tasks.data.conll:read_columns")
-read_conllu: DataReader = lazy("boustro.tasks.data.conllu:read_conllu")
+read_conllu: DataReader = lazy("boustro.tasks.data.conll:read_conllu")
+read_records: Callable[..., RawData] = lazy("boustro.tasks.data.records:read_records")
 
 
 def read_data(
@@ -79,7 +78,7 @@ def read_data(
 
 def _under_text(data: Data, column: str, options: DataOptions) -> tuple[Data, DataOptions]:
     """The data with this column as that of the text, which of files the reader looks for."""
-    if isinstance(data, (str, Path)) or hasattr(data, "column_names"):
+    if isinstance(data, (str, PathLike)) or hasattr(data, "column_names"):
         return data, replace(options, word_column=column)
     if hasattr(data, "columns") and hasattr(data, "to_dict"):
         if column not in data.columns:
@@ -97,12 +96,14 @@ def load_data(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> LabelledDat
     except ValueError as error:
         if "the sentence of a word" in str(error) or "expected a word and a tag, and" in str(error):
             raise
-        if isinstance(data, (str, Path)) and (said := _is_a_table(Path(data))):
+        if not isinstance(data, (str, PathLike)):
+            raise
+        if said := _is_a_table(DataFile.of(data)):
             raise ValueError(said) from None
-        if isinstance(data, (str, Path)) and "no labels under" in str(error):
+        if "no labels under" in str(error):
             said = command_line("label", data, out="labelled.jsonl")
             raise ValueError(f"{error}; or label it first: {said}") from None
-        if isinstance(data, (str, Path)) and _is_running_text(Path(data)):
+        if _is_running_text(DataFile.of(data)):
             said = command_line("label", data, labels=("PERSON", "PLACE"), out="labelled.jsonl")
             raise ValueError(f"{data}: this is running text, not words with labels; label it first: {said}") from None
         raise
@@ -122,7 +123,7 @@ def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = Map
     """The options that a trained folder keeps (`named_of`) and whose columns this data has, but for those given; none
     of data that cannot be read, whose reader says why. Its scheme of tags, where all tags of this data are of it."""
     wanted: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in kept.items() if n not in given}
-    if isinstance(data, (str, Path)) and is_stream(str(data)):
+    if isinstance(data, (str, PathLike)) and is_stream(str(data)):
         return wanted  # it can be read only once
     scheme = wanted.pop("scheme", None)
     known: dict[str, Any] = {}
@@ -143,11 +144,11 @@ def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = Map
 
 def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable[[str], bool]]:
     """The delimiter, where the data has it, and whether there is a column, or a key, of a name or a number."""
-    if isinstance(data, (str, Path)) and str(data).startswith(PREFIX):
+    if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         from boustro.tasks.data.tables import open_hub
 
         data = open_hub(str(data))
-    if not isinstance(data, (str, Path)):
+    if not isinstance(data, (str, PathLike)):
         columns = getattr(data, "column_names", getattr(data, "columns", None))
         if columns is None:
             first = next(iter(data)) if isinstance(data, (list, tuple)) else None
@@ -155,12 +156,9 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
         return None, {*map(str, columns)}.__contains__
     from boustro.text.columns import LOOKED_AT, ColumnLayout
     from boustro.text.conllu import UD_COLUMNS
-    from boustro.text.documents import read_lines
-    from boustro.text.files import DataFile
     from boustro.text.rows import SEPARATORS
 
-    path = Path(data)
-    rows = _open(file := DataFile(path))
+    rows = _open(file := DataFile.of(data))
     if rows.form in ("sheet", "columns"):
         return None, {*rows.keys}.__contains__
     if rows.form == "json":
@@ -168,7 +166,7 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
         return None, {*map(str, record if isinstance(record, Mapping) else ())}.__contains__
     if rows.form == "conllu":
         return None, lambda name: name.isdigit() or name.partition(":")[0] in UD_COLUMNS
-    lines = list(islice(read_lines(path, []), LOOKED_AT))
+    lines = list(islice(file.open("text", notes=[]).sound_lines(), LOOKED_AT))
     mark = None if delimiter is None else SEPARATORS.get(delimiter, delimiter)
     delimiter = delimiter if mark and any(mark in line for _, line in lines) else None
     layout = ColumnLayout.of(lines, delimiter)
@@ -177,13 +175,12 @@ def _columns_in(data: Data, delimiter: str | None) -> tuple[str | None, Callable
     return delimiter, {*map(str, range(-size, size)), *names}.__contains__
 
 
-def _is_a_table(path: Path) -> str:
+def _is_a_table(file: DataFile) -> str:
     """Say that a table has no rows of words with tags, and which columns may be meant; nothing of what may be CoNLL
     columns, which have blank lines."""
     from boustro.tasks.data.named import propose_columns, say_columns
-    from boustro.text.files import DataFile
 
-    file = DataFile(path)
+    path = file.path
     if not file.is_separated or not path.is_file():
         return ""
     lines = [line.strip() for _, line, _ in filter(None, file.open("text", notes=[]).lines())]
@@ -198,12 +195,9 @@ def _is_a_table(path: Path) -> str:
     return f"{shown}; if each row is a text with its label, {named}" if named else shown
 
 
-def _is_running_text(path: Path) -> bool:
+def _is_running_text(file: DataFile) -> bool:
     """Whether the first lines of a file look like text: several words each, not equally many, and no tag at the end."""
-    from boustro.text.files import DataFile
-
-    file = DataFile(path)
-    if not path.is_file() or file.form() != "text":
+    if not file.path.is_file() or file.form() != "text":
         return False
     lines = [line.split() for _, line in islice(file.open("text", notes=[]), 50) if line.strip()]
     lengths = [len(words) for words in lines]
@@ -228,15 +222,17 @@ def refuse_unlabelled(examples: Sequence[Any]) -> None:
 
 def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     """Sentences with their tags unchanged."""
-    if isinstance(data, (str, Path)):
+    if isinstance(data, (str, PathLike)):
         of_hub = str(data).startswith(PREFIX)
-        return _of_table("read_hub", str(data), options=options) if of_hub else _read_file(Path(data), options)
+        return _of_table("read_hub", str(data), options=options) if of_hub else _read_file(DataFile.of(data), options)
     if hasattr(data, "column_names"):
         return _of_table("read_dataset", data, options=options)
     if hasattr(data, "columns") and hasattr(data, "to_dict"):
         return _of_table("read_frame", data, options=options)
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
+    from boustro.tasks.data.records import is_marked_text, is_text_pair
+
     name, items = "the given data", as_list(data, "a file, a data set's name, or labelled sentences")
     if items and all(isinstance(item, Mapping) or is_text_pair(item) or is_marked_text(item) for item in items):
         return read_records(enumerate(items, start=1), name, "records", options, in_memory=True)
@@ -254,16 +250,14 @@ def data_name(examples: Sequence[Any]) -> str:
     return examples[0].where.rpartition(":")[0] or "data given in memory"
 
 
-def _read_file(path: Path, options: DataOptions) -> RawData:
+def _read_file(file: DataFile, options: DataOptions) -> RawData:
+    path = file.path
     if path.is_dir():
         raise ValueError(f"{path} is a folder; for a data set saved there by `datasets` write {PREFIX}{path}")
     if not path.exists():
         expected = f"expected labelled sentences; a data set of the Hugging Face Hub is named {PREFIX}NAME"
         raise missing_file(path, expected)
-    from boustro.text.files import TABULAR, DataFile
-
     notes: list[Note] = []
-    file = DataFile(path)
     tabular = file.form() in TABULAR
     if tabular and (raw := _of_table("read_word_table", file, options=options)) is not None:
         return raw
@@ -282,7 +276,7 @@ def _read_file(path: Path, options: DataOptions) -> RawData:
     return replace(raw, notes=[*notes, *raw.notes])
 
 
-def _open(file: "DataFile", delimiter: str | None = None, notes: list[Note] | None = None) -> "Rows":
+def _open(file: DataFile, delimiter: str | None = None, notes: list[Note] | None = None) -> Rows:
     """Labelled sentences, where .csv and .tsv files have words and tags, one a line."""
     return file.open("conll" if file.is_separated else None, delimiter, notes)
 

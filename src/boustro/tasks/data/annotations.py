@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from boustro.choose import lazy
 from boustro.errors import shorten
+from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, note_unread
 
 Wanted = Literal["entities", "label"]
@@ -73,7 +74,7 @@ def _tool(module: str, key: str) -> Tool:
     return Tool(key, *(lazy(f"boustro.tasks.data.{module}:{name}") for name in ("holds", "read", "suggest", "carry")))
 
 
-TOOLS = {"labelstudio": _tool("labelstudio", "data"), "argilla": _tool("argilla", "responses")}
+TOOLS = {name: _tool(name, key) for name, key in zip(TOOL_FORMATS, ("data", "responses"), strict=True)}
 
 
 def plain_records(

@@ -4,20 +4,24 @@ read_named("train.jsonl", "pair", make)      JSON lines, or a .json file with on
 read_named("train.csv", "pair", make)        CSV and TSV files with a head line; hf:NAME
 read_named(frame, "pair", make)              data frames, data sets, any iterable of records
 
-The keys or columns of texts and gold values are those that each reader names, or those that the options choose.
+The keys or columns of texts and gold values are those that each reader names, or those that the options choose. Which
+task labelled data are for is guessed from their first records.
 """
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
-from pathlib import Path
+from os import PathLike
 from statistics import fmean
 from typing import Any, TypeVar
 
 from boustro.choose import suggestion
 from boustro.given import as_list, plain_value
 from boustro.options import OptionError
+from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS
 from boustro.tasks.data.reading import (
     ABOUT,
     DEFAULT_OPTIONS,
@@ -30,8 +34,6 @@ from boustro.tasks.data.reading import (
     refuse_tag_options,
     unread_fields,
 )
-from boustro.tasks.data.tables import named_rows
-from boustro.text.documents import is_stream
 from boustro.text.files import DataFile
 
 T = TypeVar("T")
@@ -75,10 +77,12 @@ def read_named(
     Raises `FileNotFoundError`, `OptionError` for options that only tags have, and `ValueError` where there is no
     example; `read` raises for a record that is none.
     """
+    from boustro.tasks.data.tables import named_rows
+
     refuse_tag_options(options)
     named = named_rows(data)
-    if named is None and isinstance(data, (str, Path)):
-        named = _file_rows(Path(data), what, options, [] if notes is None else notes)
+    if named is None and isinstance(data, (str, PathLike)):
+        named = _file_rows(DataFile.of(data), what, options, [] if notes is None else notes)
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")
         named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
@@ -89,16 +93,15 @@ def read_named(
         note_unread(((place, unread_fields(r, known)) for place, r in records if isinstance(r, Mapping)), notes)
     examples = [read(record, where) for where, record in records]
     if not examples:
-        raise ValueError(f"{data if isinstance(data, (str, Path)) else 'the given data'}: no labelled {what}")
+        raise ValueError(f"{data if isinstance(data, (str, PathLike)) else 'the given data'}: no labelled {what}")
     return examples
 
 
-def _file_rows(path: Path, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
-    if not path.is_file() and not is_stream(str(path)):
+def _file_rows(file: DataFile, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
+    path = file.path
+    if not path.is_file() and not file.is_stream:
         raise missing_file(path, f"labelled {what}s are expected, as JSON lines or a table")
-    rows = DataFile(path).open(
-        delimiter=options.delimiter, notes=notes, keys=options.text_column or None, otherwise="json"
-    )
+    rows = file.open(delimiter=options.delimiter, notes=notes, keys=options.text_column or None, otherwise="json")
     if rows.is_table:
         return _with_empty_texts([*rows.rows()])
     refuse_delimiter(options, path)
@@ -222,3 +225,57 @@ def _renamed(record: Mapping[str, Any], chosen: Mapping[str, str], where: str) -
             listed = ", ".join(known) or "nothing"
             raise ValueError(f"{where}: no column {column!r}{suggestion(column, known)} (found: {listed})")
     return {**record, **{name: record[column] for name, column in chosen.items()}}
+
+
+def guess_task(
+    data: str | PathLike[str] | None, text_column: Sequence[str] = (), label_column: str | None = None
+) -> str:
+    """The first task that a file of JSON, CSV or TSV suits, as `TASKS` says; the default task for any other file,
+    and where no record says more.
+
+    A file whose columns of texts or labels are named is for texts or pairs.
+    """
+    texts = min(len(text_column) or 1, 2) if text_column or label_column else None
+    named = next((name for name, entry in TASKS.items() if entry.num_texts == texts), DEFAULT_TASK)
+    others = [name for name, entry in TASKS.items() if not entry.is_known_first]
+    file = None if data is None else DataFile.of(data)
+    if file is None or not file.path.is_file():
+        if file is not None and file.is_stream:
+            said = f"note: {file} is read only once, so its task is not found in it, and is {named}"
+            print(f"{said}; --task names another", file=sys.stderr)
+        return named
+    try:
+        rows = file.open()
+        if rows.form != "json" and not rows.is_table:
+            return named
+        found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else file.first()
+        if rows.form == "json":
+            from boustro.tasks.data.annotations import guess_wanted, tool_of
+
+            if known := [name for name in TASKS if name not in others and TASKS[name].suits(_first_of(found))]:
+                return known[0]
+            if tool_of(found[0] if found else None) and (wanted := guess_wanted(rows.numbered())):
+                return next(name for name, entry in TASKS.items() if entry.annotated == wanted)
+        if rows.is_table and not texts:
+            from boustro.tasks.data.tables import find_words, rows_of_words
+
+            one_a_row = rows_of_words(file, DEFAULT_OPTIONS, [])
+            if one_a_row and (words := find_words(one_a_row, tagged=False)) and words.tag:
+                return DEFAULT_TASK
+        keys = PAIR_KEYS[0] if len(text_column) > 1 else TEXT_KEYS[:1]
+        chosen = DataOptions(text_column=tuple(text_column), label_column=label_column)
+        records = [record for _, record in under_names([(str(file), one) for one in found], chosen, keys, LABEL_KEY)]
+    except (OSError, ValueError):
+        return named
+    records = [record for record in records if isinstance(record, Mapping)]
+    return next((name for name in others if any(map(TASKS[name].suits, records))), named)
+
+
+def _first_of(records: Sequence[Any]) -> Mapping[str, Any]:
+    """The first record, or the first question of the only one, which is SQuAD's; an empty one where there is none."""
+    with suppress(ValueError, StopIteration):
+        if len(records) == 1 and isinstance(records[0], Mapping) and isinstance(records[0].get("data"), list):
+            from boustro.tasks.data.questions import unfold
+
+            records = [next(iter(unfold([("", records[0])], "")))[1]]
+    return records[0] if records and isinstance(records[0], Mapping) else {}

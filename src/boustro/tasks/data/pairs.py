@@ -14,13 +14,13 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text, plain_value
+from boustro.tasks import PAIR_KEYS
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
 from boustro.tasks.data.texts import SCORE_KEY, GoldKind, as_score, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, Span
 from boustro.types import Sentence, TypedLabel
 
-PAIR_KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
 LABEL_KEYS = "label", "same"
 TEXTS, MARKED = {key for keys in PAIR_KEYS for key in keys}, ("start1", "end1", "start2", "end2")
 Marks = tuple[frozenset[int], frozenset[int]]
@@ -69,21 +69,6 @@ class TextPair:
             return None
         moved = frozenset(m - (m > word) for m in self.marks[part] if m != word)
         return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
-
-
-def suits_labelled_pairs(record: Mapping[str, Any]) -> bool:
-    """Whether this is a pair of texts with a label."""
-    return suits_texts(record) and any(key in record for key in LABEL_KEYS)
-
-
-def suits_scored_pairs(record: Mapping[str, Any]) -> bool:
-    """Whether this is a pair of texts with a number."""
-    return suits_texts(record) and SCORE_KEY in record
-
-
-def suits_texts(record: Mapping[str, Any]) -> bool:
-    """Whether this is a pair of texts, whatever else it has."""
-    return any(all(isinstance(record.get(key), str) for key in keys) for keys in PAIR_KEYS)
 
 
 def read_pairs(

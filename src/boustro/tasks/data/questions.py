@@ -10,13 +10,13 @@ more than 5% do not, the file is refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from os import PathLike
 from typing import Any, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import as_list, refuse_half_characters
+from boustro.tasks import QUESTION_KEYS
 from boustro.tasks.data.reading import Note, accepted, missing_file, note_unread, unread_fields
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
@@ -26,10 +26,10 @@ from boustro.text.words import Placed
 from boustro.types import Sentence
 
 MOVED = "answers that do not stand at their offset, not learned from"
-QUESTION_KEYS = ("context", "question", "answers", "is_impossible")
+READ_FIELDS = (*QUESTION_KEYS, "answers", "is_impossible")
 MOST_MOVED = 0.05  # of the answers: a few mistaken places are mended, many mean that places count other units
 LISTED = 3  # enough to find the kind of mistake
-QuestionData: TypeAlias = str | Path | Iterable[Any]
+QuestionData: TypeAlias = str | PathLike[str] | Iterable[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
     """
     notes: list[Note] = []
     records = accepted(_records(data), notes)
-    note_unread(((where, unread_fields(r, QUESTION_KEYS)) for where, r in records if isinstance(r, Mapping)), notes)
+    note_unread(((where, unread_fields(r, READ_FIELDS)) for where, r in records if isinstance(r, Mapping)), notes)
     questions = [_with_answers(record, where, notes) for where, record in records]
-    name = str(data) if isinstance(data, (str, Path)) else "the given data"
+    name = str(data) if isinstance(data, (str, PathLike)) else "the given data"
     if not questions:
         raise ValueError(f"{name}: no questions; expected objects with context, question and answers")
     total = sum(len(question.answers or ()) for question in questions)
@@ -108,7 +108,7 @@ def as_question(given: Any, place: str) -> Question:
         given = {"question": given[0], "context": given[1]}
     if not isinstance(given, Mapping):
         raise ValueError(f"{place}: expected an object with context and question, got {shorten(given)}")
-    asked, context = (_text(given, key, place) for key in ("question", "context"))
+    asked, context = (_text(given, key, place) for key in QUESTION_KEYS[::-1])
     return Question(asked.sentence, context.sentence, given["context"], context.places, where=place)
 
 
@@ -117,33 +117,22 @@ def parse_question(line: str, place: str) -> Question:
     return as_question(parse_record(line, place), place)
 
 
-def holds_questions(path: Path) -> bool:
-    """Whether the first record of a file has a question and a context."""
-    for records in (lambda: DataFile(path).open("json"), lambda: _file_records(path)):  # mostly one a line
-        with suppress(OSError, ValueError, StopIteration):
-            _, record = next(iter(records()))
-            if isinstance(record, Mapping) and "question" in record and "context" in record:
-                return True
-    return False
-
-
 def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
-    if isinstance(data, (str, Path)):
-        path = Path(data)
-        if not path.is_file():
-            raise missing_file(path, "questions are expected, as JSON lines or SQuAD's JSON")
-        return _file_records(path)
+    if isinstance(data, (str, PathLike)):
+        file = DataFile.of(data)
+        if not file.path.is_file():
+            raise missing_file(file.path, "questions are expected, as JSON lines or SQuAD's JSON")
+        return unfold([(f"{file.path}:{n}", record) for n, record in file.open("json").numbered()], str(file.path))
     if isinstance(data, Mapping):
         return _flatten(data, "the given data") if "data" in data else [("the given data", data)]
     items = as_list(data, "a file of questions, or dicts with context, question and answers")
     return [(f"question {number} of the given data", item) for number, item in enumerate(items, start=1)]
 
 
-def _file_records(path: Path) -> Iterable[tuple[str, Any]]:
-    """The records of a file, or of its only one, which is SQuAD's."""
-    records = [(f"{path}:{number}", record) for number, record in DataFile(path).open("json").numbered()]
+def unfold(records: Sequence[tuple[str, Any]], name: str) -> Iterable[tuple[str, Any]]:
+    """The (place, record) pairs of a file, or the questions of its only record, which is SQuAD's."""
     whole = records[0][1] if len(records) == 1 else None
-    return _flatten(whole, str(path)) if isinstance(whole, Mapping) and "data" in whole else records
+    return _flatten(whole, name) if isinstance(whole, Mapping) and "data" in whole else records
 
 
 def _flatten(whole: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:

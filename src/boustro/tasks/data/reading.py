@@ -10,9 +10,11 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,17 +32,16 @@ from boustro.tasks.data.schemes import (
     invalid_tags,
     to_bio,
 )
+from boustro.text.columns import respell
+from boustro.text.files import DataFile
 from boustro.text.places import Corpus, DataPlace, missing
 from boustro.text.rows import Lines as Lines
-from boustro.text.spellings import respell
 from boustro.types import Note as Note
 from boustro.types import Sentence
 
 T = TypeVar("T")
 PREFIX = "hf:"
 """Of the name of a data set of the Hugging Face Hub, or of a saved one."""
-TEXT_KEYS = ("text", "sentence")
-"""Of a whole text, in a record or a row."""
 RESPELLED = "tags in another spelling than B-PER and O, each counted once"
 REPAIRED = "tags that do not fit their neighbours, read as conlleval reads them"
 PADDED = "words with white space around them, read without it"
@@ -52,6 +53,8 @@ ABOUT = re.compile(
     re.IGNORECASE,
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
+OUTSIDE_TEXTS: ContextVar[bool] = ContextVar("OUTSIDE_TEXTS", default=False)
+UNLABELLED_TEXTS: ContextVar[bool] = ContextVar("UNLABELLED_TEXTS", default=False)
 ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
 REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
@@ -82,6 +85,26 @@ class DataOptions:
 
 
 DEFAULT_OPTIONS = DataOptions()
+
+
+def texts_outside(allowed: bool) -> AbstractContextManager[None]:
+    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
+    that are learned from never have them, and data that are judged on where the model may answer none."""
+    return _set_within(OUTSIDE_TEXTS, allowed)
+
+
+def texts_unlabelled(allowed: bool) -> AbstractContextManager[None]:
+    """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
+    return _set_within(UNLABELLED_TEXTS, allowed)
+
+
+@contextmanager
+def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +149,10 @@ def named_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def named_in(data: Any) -> dict[str, Any]:
     """The column that the texts of a file of answers of `boustro label` are from (`SHOWN_COLUMN`), as `named_of`."""
-    if not isinstance(data, (str, Path)) or not Path(data).is_file():
-        return {}
-    with suppress(ValueError, AttributeError), Path(data).open(encoding="utf-8") as file:
-        column = json.loads(file.readline()).get(SHOWN_COLUMN)
-        return {"text_column": [column]} if isinstance(column, str) else {}
+    with suppress(TypeError, ValueError, AttributeError):
+        for _, line in DataFile.of(data).source.look(1) if Path(data).is_file() else ():
+            column = json.loads(line).get(SHOWN_COLUMN)
+            return {"text_column": [column]} if isinstance(column, str) else {}
     return {}
 
 
@@ -147,7 +169,7 @@ def refuse_text_options(options: DataOptions) -> None:
 def refuse_delimiter(options: DataOptions, data: Any) -> None:
     """`OptionError` where a separator is given for a file that has no columns."""
     if options.delimiter is not None:
-        name = data if isinstance(data, (str, Path)) else "the given data"
+        name = data if isinstance(data, (str, PathLike)) else "the given data"
         raise OptionError(f"--delimiter is not read with {name}, which has no separated columns; remove it")
 
 

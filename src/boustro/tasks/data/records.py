@@ -32,6 +32,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_list, refuse_no_texts
+from boustro.tasks import WORD_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records
 from boustro.tasks.data.reading import DataOptions, Note, RawData, accepted, note_unread, unread_fields
 from boustro.tasks.data.units import (
@@ -50,7 +51,6 @@ from boustro.tasks.data.units import (
 from boustro.text.words import split_text
 from boustro.types import Sentence
 
-WORD_KEYS = ("words", "tokens")
 TEXT_KEY = "text"
 TAG_KEYS = ("tags", "ner_tags", "gold", "labels", "label", "ner", "pos_tags", "upos", "xpos", "chunk_tags")
 SPAN_KEYS = ("entities", "spans", "labels", "label", "ner")

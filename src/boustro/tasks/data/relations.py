@@ -16,6 +16,7 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
+from boustro.tasks import RELATION_KEYS
 from boustro.tasks.data.named import Named, read_named, under_names
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of
 from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text_once
@@ -23,8 +24,7 @@ from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_word
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
-PLACES = "head", "tail"
-RELATION_KEYS = ("text", *PLACES)
+PLACES = RELATION_KEYS[1:]
 OVERLAPPING = "examples whose head and tail overlap"
 WordBounds = tuple[int, int]
 
@@ -82,11 +82,6 @@ class MarkedText:
         """The text of the head and of the tail, as it was given."""
         texts = [self.text[self.places[start][0] : self.places[end - 1][1]] for start, end in self.marks]
         return texts[0], texts[1]
-
-
-def suits_relations(record: Mapping[str, Any]) -> bool:
-    """Whether this is a text with two places."""
-    return all(key in record for key in RELATION_KEYS)
 
 
 def read_relations(

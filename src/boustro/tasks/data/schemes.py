@@ -11,7 +11,7 @@ labels PROPN PROPN PUNCT   one label per word, such as parts of speech: no entit
 A sequence is valid if encoding its entities gives the same tags. In BIO, `O I-PER` decodes to PER [1, 2), which is
 encoded as `O B-PER`, so its second tag is invalid and gets repaired.
 
-Tags in another spelling are read as `text.spellings` has it.
+Tags in another spelling are read as `text.columns` has it.
 """
 
 import re
@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Literal
 
 from boustro.metrics.spans import extract_spans
-from boustro.text.spellings import ALL_LETTERS, SPELLINGS, outside_of
+from boustro.text.columns import ALL_LETTERS, SPELLINGS, outside_of
 from boustro.types import Entity, Sentence, is_span_tag
 
 Scheme = Literal["auto", "bio", "iob1", "bioes", "bilou", "bmes", "io", "labels"]

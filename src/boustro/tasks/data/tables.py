@@ -15,29 +15,30 @@ pandas is not imported.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boustro.choose import suggestion
+from boustro.choose import lazy, suggestion
 from boustro.metrics.spans import is_span_tag
+from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     PREFIX,
-    TEXT_KEYS,
     DataOptions,
     Note,
     RawData,
     note_unread,
 )
-from boustro.tasks.data.records import read_records
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
 from boustro.text.files import DataFile
 from boustro.text.separated import cell_text
 from boustro.types import Sentence
 
+read_records: Callable[..., RawData] = lazy("boustro.tasks.data.records:read_records")
 TAGS = ("tag", "tags", "ner_tag", "ner_tags", "ner", "label", "labels", "pos", "upos")
 SENTENCES = ("sentence_id", "sent_id", "sentence", "sentence_idx", "sent", "satz")
 DOCUMENTS = ("document", "document_id", "doc_id", "doc")
@@ -45,7 +46,7 @@ DOCUMENTS = ("document", "document_id", "doc_id", "doc")
 
 def named_rows(data: Any) -> list[tuple[str, Any]] | None:
     """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
-    if isinstance(data, (str, Path)) and str(data).startswith(PREFIX):
+    if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         data = open_hub(str(data))
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]

@@ -15,7 +15,6 @@ import contextlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,16 +22,23 @@ from typing import Any, Literal, TypeAlias
 
 from boustro.errors import shorten
 from boustro.given import INDICATORS, as_text, is_missing, plain_value, refuse_indicators
+from boustro.tasks import LABEL_KEY, LABELS_KEY, SCORE_KEY, TEXT_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records, tool_of
 from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, TEXT_KEYS, DataOptions, Note, document_of, missing_file
-from boustro.tasks.data.records import WORD_KEYS
+from boustro.tasks.data.reading import (
+    DEFAULT_OPTIONS,
+    OUTSIDE_TEXTS,
+    UNLABELLED_TEXTS,
+    DataOptions,
+    Note,
+    document_of,
+    missing_file,
+)
 from boustro.text.files import DataFile
 from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
 from boustro.types import Sentence, TypedLabel
 
-LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 MEANING_KEYS = ("description", "meaning")
 LONGEST_MEANING = 100
 """Words that describe a label."""
@@ -43,30 +49,6 @@ CACHED_TEXTS = 4096  # a study reads the same texts once for every system
 GoldKind = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
-
-
-_outside: ContextVar[bool] = ContextVar("_outside", default=False)
-_unlabelled: ContextVar[bool] = ContextVar("_unlabelled", default=False)
-
-
-def texts_outside(allowed: bool) -> contextlib.AbstractContextManager[None]:
-    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
-    that are learned from never have them, and data that are judged on where the model may answer none."""
-    return _set_within(_outside, allowed)
-
-
-def texts_unlabelled(allowed: bool) -> contextlib.AbstractContextManager[None]:
-    """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
-    return _set_within(_unlabelled, allowed)
-
-
-@contextlib.contextmanager
-def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 def read_texts(
@@ -103,7 +85,7 @@ def read_texts(
 
     reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
     texts = read_named(data, "text", read, plain, options, noted, reads)
-    if texts and _unlabelled.get() and not any(text.is_labelled for text in texts):
+    if texts and UNLABELLED_TEXTS.get() and not any(text.is_labelled for text in texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
 
@@ -178,23 +160,6 @@ def _several(record: Any) -> Any:
     return given[LABELS_KEY] if given.get(LABEL_KEY) is None and LABELS_KEY in given else given.get(LABEL_KEY)
 
 
-def is_text(record: Mapping[str, Any]) -> bool:
-    """Whether a record has a text that is not split into words."""
-    return any(isinstance(record.get(key), str) for key in TEXT_KEYS) and not any(k in record for k in WORD_KEYS)
-
-
-def suits_labels(record: Mapping[str, Any]) -> bool:
-    """Whether this is a text with a label or several."""
-    lists = (record.get(LABEL_KEY), record.get(LABELS_KEY))  # doccano has topics under `label`
-    one = is_label(record.get(LABEL_KEY))
-    return is_text(record) and (one or any(bool(labels) and are_labels(labels) for labels in lists))
-
-
-def suits_scores(record: Mapping[str, Any]) -> bool:
-    """Whether this is a text with a number."""
-    return is_text(record) and SCORE_KEY in record
-
-
 def whole_text(text: str, document: str = "") -> Placed:
     """All words of a text as one sentence, with their places."""
     parts = list(split_text(text, document))
@@ -228,7 +193,7 @@ def as_score(value: Any, where: str) -> float:
 
 def _sentence(record: Any, where: str, gold: GoldKind, notes: list[Note]) -> Sentence:
     if isinstance(record, Sentence):  # read before
-        if not record.is_labelled and not _unlabelled.get():
+        if not record.is_labelled and not UNLABELLED_TEXTS.get():
             raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")
         return record if record.label != "" else _with_labels(record, {LABEL_KEY: None}, where, notes)
     if isinstance(record, (list, tuple)) and len(record) == 2:
@@ -259,9 +224,9 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
-    if nothing and LABELS_KEY not in record and _unlabelled.get():
+    if nothing and LABELS_KEY not in record and UNLABELLED_TEXTS.get():
         return sentence
-    if nothing and LABELS_KEY not in record and _outside.get():
+    if nothing and LABELS_KEY not in record and OUTSIDE_TEXTS.get():
         return replace(sentence, label="")
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
@@ -306,3 +271,13 @@ def is_label(value: Any) -> bool:
 def are_labels(value: Any) -> bool:
     """Whether this is a list of labels, perhaps empty."""
     return isinstance(value, (list, tuple)) and all(map(is_label, value))
+
+
+def lists_labels(value: Any) -> bool:
+    """Whether this is a list of labels, and not empty."""
+    return bool(value) and are_labels(value)
+
+
+def names_labels(value: Any) -> bool:
+    """Whether this names a label, or lists some, as doccano has topics under `label`."""
+    return is_label(value) or lists_labels(value)

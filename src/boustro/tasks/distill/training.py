@@ -32,10 +32,10 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import KEPT
 from boustro.tasks.distill.command import DEFAULT_DISTILL, DistillOptions
-from boustro.tasks.fitting.training import describe, head_facts, new_head, scores_of
+from boustro.tasks.fitting.training import describe, new_head, scores_of
 from boustro.tasks.folds import unlearned
 from boustro.tasks.labellings.texts import TextLabelling
-from boustro.tasks.plan import DevSet, Fitted, make_plan
+from boustro.tasks.plan import DevSet, Fitted, head_facts, make_plan
 
 ALIKE = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""

@@ -12,16 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
+from boustro.tasks import PAIR_KEYS, TEXT_KEYS
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_names
-from boustro.tasks.data.pairs import PAIR_KEYS, TEXTS, TextPair, make_pair
+from boustro.tasks.data.pairs import TEXTS, TextPair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
-from boustro.tasks.data.texts import SCORE_KEY, TEXT_KEYS, as_score, whole_text
+from boustro.tasks.data.texts import SCORE_KEY, as_score, whole_text
 from boustro.text.files import DataFile, Rows
 from boustro.text.words import split_text
 from boustro.types import Sentence
@@ -55,10 +57,10 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record that is neither.
     """
-    name = str(data) if isinstance(data, (str, Path)) else ""
+    name = str(data) if isinstance(data, (str, PathLike)) else ""
     if name.startswith(NEIGHBOURS):
         return neighbours(read_texts_in_order(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
-    if name and not name.startswith(PREFIX) and (rows := _open(Path(name), notes)).form == "text":
+    if name and not name.startswith(PREFIX) and (rows := _open(data, notes)).form == "text":
         return [alone(text, place) for place, text in rows]
     reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
     plain = partial(under_names, options=options, texts=PAIR_KEYS[0], gold=SCORE_KEY)
@@ -93,7 +95,7 @@ def read_texts_in_order(
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text.
     """
     keys = (column,) if column else (*kept, *TEXT_KEYS)
-    rows = _open(Path(file), notes, keys)
+    rows = _open(file, notes, keys)
     rest = iter(rows)
     for place, text in rest:
         given = text
@@ -110,12 +112,13 @@ def read_texts_in_order(
         yield text
 
 
-def _open(path: Path, notes: list[Note] | None, keys: Sequence[str] = TEXT_KEYS) -> Rows:
+def _open(data: "str | PathLike[str]", notes: list[Note] | None, keys: Sequence[str] = TEXT_KEYS) -> Rows:
+    path = (file := DataFile.of(data)).path
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a text file, one text a line")
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
-    return DataFile(path).open(notes=notes, keys=(*keys, *TEXTS))
+    return file.open(notes=notes, keys=(*keys, *TEXTS))
 
 
 def neighbours(

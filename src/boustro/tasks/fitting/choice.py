@@ -82,10 +82,18 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
         return HeadChoice(plans[0])
     different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
     if not FEWEST <= different < FEW_EXAMPLES:
-        return HeadChoice(_solved_at_once(plans, given, seed) if different < FEWEST else plans[0])
+        if different >= FEWEST:
+            return HeadChoice(plans[0])
+        begun, data = begin_training(plans[0], given, seed)
+        for plan in plans:  # the first whose head is solved at once and suits the examples
+            with suppress(ValueError):
+                if head_class(plan.head_kind).closed_form and with_head(begun.fitted, plan, data):
+                    return HeadChoice(plan)
+        return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
     untried, started = dict[str, str](), time.monotonic()
-    begun, data = begin_training(plans[0], given, seed)
+    training, data = begin_training(plans[0], given, seed)
+    begun = training.fitted
     parts, units = list(data.parts(PARTS[0])), begun.labelling.units
     too_few = len(begun.labelling.gold_labels(train)) < LEAST_LABELS
     knows = any(stream.tells for stream in begun.plan.reader.encoder(cached=True).streams)
@@ -126,16 +134,6 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
     told = f"head: {plan.head_kind}, {how}; --head takes another"
     return HeadChoice(plan, told, heads, scores(everything)[plan.head_kind])
-
-
-def _solved_at_once(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> Plan[Any]:
-    """The first plan whose head is solved at once and suits the examples; else the first."""
-    begun, data = begin_training(plans[0], given, seed)
-    for plan in plans:
-        with suppress(ValueError):
-            if head_class(plan.head_kind).closed_form and with_head(begun, plan, data):
-                return plan
-    return plans[0]
 
 
 def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:

@@ -27,12 +27,10 @@ import numpy as np
 from boustro.heads.inputs import Kinship
 from boustro.heads.options import FEW_EXAMPLES
 from boustro.heads.training import pool_all, predict_inputs
-from boustro.heads.words import fit_words
 from boustro.metrics.significance import Drawn, bootstrap, difference, interval, interval_text, signed
 from boustro.tasks.answers import Answer
 from boustro.tasks.fitting.training import train_companions, train_on_parts, with_head
 from boustro.tasks.folds import drawn_together, num_different
-from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Fitted, Plan, TrainingSet
 from boustro.types import Sentence
 
@@ -146,6 +144,9 @@ def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chose
 def _by_words(fitted: Fitted, data: TrainingSet, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
     """The scores of TF-IDF and logistic regression on the same parts, and of the names of labels alone, where a whole
     text has labels."""
+    from boustro.heads.words import fit_words
+    from boustro.tasks.labellings.texts import TextLabelling
+
     labelling, units = copy(fitted.labelling), fitted.labelling.units
     if not isinstance(labelling, TextLabelling) or not all(isinstance(text, Sentence) for text in data.gold):
         return {}

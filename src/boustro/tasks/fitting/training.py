@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from boustro.encoders.base import Encoder
 from boustro.encoders.cache import tell_cost
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
@@ -30,7 +29,6 @@ from boustro.features.reader import Parts, Reader
 from boustro.heads.base import Head
 from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
-from boustro.heads.mix import LayerConcat
 from boustro.heads.options import FEW_EXAMPLES, HeadOptions
 from boustro.heads.registry import head_class, make_head
 from boustro.heads.solve import HeadRun, Solved, TrainingJob, train_heads, train_many
@@ -39,9 +37,8 @@ from boustro.names import SHIPPED_SENTENCES, is_shipped
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.folds import TooFew, firsts, kin, num_different, unlearned
-from boustro.tasks.label_names import MOST_TEXTS, readable_texts, spoken
 from boustro.tasks.labellings import Labelling, make_labelling
-from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet
+from boustro.tasks.plan import DevSet, Examples, Fitted, Plan, Then, TrainingFeatures, TrainingSet, head_facts
 from boustro.text.languages import ForeignTexts
 
 SHARED = "weak examples with the text of a training example, not learned from where that one is left out"
@@ -65,7 +62,7 @@ def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] =
     if given.weak and given.weight == 0:
         return _fit_without(plan, given, seed, {}, then)
     started = time.monotonic()
-    begun, data = _begin(plan, given, seed)
+    begun, data = begin_training(plan, given, seed)
     fitted, plan, labelling = begun.fitted, begun.fitted.plan, begun.fitted.labelling
     dev_inputs = plan.reader.read(given.dev, cached=True, side=labelling.side(given.dev)) if given.dev else None
     if dev_inputs:
@@ -132,13 +129,13 @@ def fit_many(
     ):
         return [fit_head(*each) for each in asked]
     Spec.parse(plan.reader.spec).refuse_unread(plan.reader.reading)
-    kept: list[_Begun] = []
+    kept: list[BegunTraining] = []
 
     def jobs() -> Iterator[TrainingJob]:
         latest: tuple[Any, ...] = (None, None, None)
         for settled, examples, seed in asked:
             if latest[0] is not examples:
-                latest = examples, *_begin(settled, examples, seed)
+                latest = examples, *begin_training(settled, examples, seed)
             _, begun, data = latest
             fitted = replace(begun.fitted, plan=replace(begun.fitted.plan, head_options=settled.head_options))
             kept.append(replace(begun, fitted=fitted, seed=seed))
@@ -161,12 +158,6 @@ def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     return plan.task.resolve_options(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
 
 
-def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[Fitted, TrainingSet]:
-    """An untrained head, and the features that it would learn from, without weak examples or a development set."""
-    begun, data = _begin(plan, given, seed)
-    return begun.fitted, data
-
-
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
     """Replace the head by an untrained one of another plan that reads the same examples."""
     labelling = _learn_labels(plan, data.examples)
@@ -175,7 +166,7 @@ def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
 
 
 @dataclass(frozen=True)
-class _Begun:
+class BegunTraining:
     """State of a training before the head is trained."""
 
     given: Examples
@@ -186,8 +177,8 @@ class _Begun:
     notices: Mapping[str, int]
 
 
-def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, TrainingSet]:
-    """The plan as its training data want it, their features, what they teach, and an untrained head."""
+def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTraining, TrainingSet]:
+    """Return the plan as its training data want it, their features, what they teach, and an untrained head."""
     started = time.monotonic()
     plan = replace(plan, reader=plan.reader.of_weights(None))
     train = [example for example in given.train if plan.task.is_labelled(example)]
@@ -198,7 +189,7 @@ def _begin(plan: Plan[Any], given: Examples, seed: int) -> tuple[_Begun, Trainin
     labelling = _learn_labels(plan, [*train, *given.weak])
     plan, data, notices = _read_training(plan, labelling, given, train, seed)
     fitted = Fitted(plan, labelling, new_head(plan, labelling, train, data.inputs.side_width))
-    return _Begun(given, train, fitted, seed, time.monotonic() - started, notices), data
+    return BegunTraining(given, train, fitted, seed, time.monotonic() - started, notices), data
 
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
@@ -208,7 +199,12 @@ def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
 
 
 def _record(
-    begun: _Begun, head: Head, log: TrainLog, train_seconds: float, weak: Mapping[str, Any], extra: Mapping[str, Any]
+    begun: BegunTraining,
+    head: Head,
+    log: TrainLog,
+    train_seconds: float,
+    weak: Mapping[str, Any],
+    extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Make the record of a training; `extra` are its scores and what else was found."""
     given, train, plan, labelling = begun.given, begun.train, begun.fitted.plan, begun.fitted.labelling
@@ -301,6 +297,8 @@ def read_names(
     if means and len(others) == len(means):
         known = ", ".join(labelling.labels[:5])
         raise ValueError(f"no text has a label that is described: {', '.join(others[:5])}; the labels are {known}")
+    from boustro.tasks.label_names import MOST_TEXTS, readable_texts, spoken
+
     said = spoken({label: means.get(label, label) for label in labelling.labels})
     numbers = [n for n, label in enumerate(labelling.labels) if label in said]
     examples = [part.example for text in said.values() for part in plan.task.split(text, "label")]
@@ -372,27 +370,6 @@ def scores_of(fitted: Fitted, held: DevSet) -> tuple[dict[str, Any], dict[str, A
     answers = fitted.answers(held.ask(fitted.head), held.examples)
     again = lambda: fitted.answers(held.ask(fitted.head, again=True), held.examples)  # noqa: E731
     return fitted.score(held.examples, answers).to_dict(), calibration(fitted, held.examples, answers, again)
-
-
-def head_facts(encoder: Encoder, head: Head, log: TrainLog) -> dict[str, Any]:
-    """Return the part of a record about the trained head."""
-    shapes = zip(encoder.streams, head.mixes, strict=True)
-    return {
-        "batch_sentences": log.batch_sentences,
-        "encoder_parameters": encoder.num_parameters,
-        "head_parameters": sum(p.numel() for p in head.parameters()),
-        "best_epoch": log.best_epoch,
-        "losses": [round(x, 5) for x in log.losses],
-        "dev_curve": [round(x, 3) for x in log.scores],
-        **head.facts(),
-        "layer_weights": {stream.name: _learned_shares(mix) for stream, mix in shapes},
-    }
-
-
-def _learned_shares(mix: LayerConcat) -> list[float]:
-    """The shares of the layers in a mix; none of a mix that did not learn, whose shares are equal."""
-    shares = mix.layer_weights()
-    return shares if len({*shares}) > 1 else []
 
 
 def describe(examples: Sequence[Any]) -> dict[str, Any]:

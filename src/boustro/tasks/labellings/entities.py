@@ -8,7 +8,7 @@ import numpy as np
 
 from boustro.heads.inputs import ALL, Targets, encode_distances
 from boustro.heads.options import HeadOptions
-from boustro.heads.span.decoding import FoundSpan, GoldSpans, count_unreachable, propose_max_span
+from boustro.heads.span import FoundSpan, GoldSpans, count_unreachable, propose_max_span
 from boustro.metrics.spans import extract_spans, is_span_tag, score_entities
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities

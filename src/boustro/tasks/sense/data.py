@@ -18,15 +18,16 @@ Read as a stream, with the line of every fault. The gold keys are in a file of t
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from boustro.errors import reason, shorten
 from boustro.given import tidy_words
+from boustro.tasks import WORD_KEYS
 from boustro.tasks.data.named import read_named
 from boustro.tasks.data.reading import Note, missing_file
-from boustro.tasks.data.records import WORD_KEYS
 from boustro.tasks.sense.examples import SenseData, SenseSentence, Target, make_entry, part_of_speech, pos_of_key
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
@@ -121,11 +122,6 @@ NO_GOLD = "no word has a gold key; the keys of CORPUS.data.xml stand beside it, 
 NO_KEY = "words without a gold key; not scored, and nothing is learned from them"
 
 
-def suits_senses(record: Mapping[str, Any]) -> bool:
-    """Whether this is a sentence with senses."""
-    return "senses" in record and any(key in record for key in WORD_KEYS)
-
-
 def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
     """Sentences of an XML or a JSON lines file, or of Python objects (`SenseSentence`s, dicts).
 
@@ -137,7 +133,7 @@ def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
     """
     if isinstance(data, SenseData):
         return data
-    name = str(data) if isinstance(data, (str, Path)) else "the given data"
+    name = str(data) if isinstance(data, (str, PathLike)) else "the given data"
     if [suffix for suffix in Path(name).suffixes if suffix not in OPENERS][-1:] != [".xml"]:
         notes: list[Note] = []
         reads = (*WORD_KEYS, *DOCUMENT_KEYS, "senses")

@@ -1,5 +1,5 @@
 // Scores of tags to entities: the best sequence under a CRF, the probability of each tag, and what the tags say
-// (`boustro.heads.crf.decode`, `boustro.metrics.spans`). C tags, W words.
+// (`boustro.heads.crf`, `boustro.metrics.spans`). C tags, W words.
 
 const TINY = 1e-300;
 

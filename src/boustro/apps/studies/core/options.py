@@ -7,8 +7,7 @@ from boustro.options import OptionError, check_options
 from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data import like
-from boustro.tasks.data.reading import DataOptions
-from boustro.tasks.data.texts import texts_outside
+from boustro.tasks.data.reading import DataOptions, texts_outside
 from boustro.text.places import DataPlace
 from boustro.types import Sentence
 
