@@ -138,11 +138,11 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
     path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source, keeps=True)
     if not is_folder:
         given.check()
-    if out is None and (is_folder or given.form() in ("sheet", "columns")):
-        raise OptionError(f"{source}: name what to write with --out")
     if asked.resume and given.is_stream:
         raise OptionError("--resume reads its file again, which a stream does not allow; name a file")
     with only_errors(asked.quiet), _on_disk(given) as given:
+        if out is None and (is_folder or given.form() in ("sheet", "columns")):
+            raise OptionError(f"{source}: name what to write with --out")
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
             _check(file, target, asked.overwrite, is_folder)
