@@ -18,13 +18,14 @@ from typing import Any
 
 import tyro
 
-from boustro.apps.batch.command import OutputOptions
-from boustro.apps.batch.labeller import OpenedFolder
+from boustro.apps.batch.command import OutputOptions, PredictOptions
+from boustro.apps.batch.models import OpenedFolder
 from boustro.apps.batch.predict import predict_files
 from boustro.apps.drawing import WIDTH, Scale, dots, path, picture, standalone, text_line, ticks
 from boustro.lab.pretrain.progress import PeakMemory
 from boustro.output import RunOptions, give
 from boustro.store import write_file
+from boustro.text.files import DataFile
 from boustro.text.words import split_text
 
 HEIGHT, LEFT, TOP, BETWEEN = 110, 52, 30, 66
@@ -39,7 +40,7 @@ def tag(folder: Path, source: Path, out: Path) -> dict[str, Any]:
     def seconds(file: Path) -> float:
         started = time.perf_counter()
         output = OutputOptions(out=out, overwrite=True)
-        predict_files(opened, [str(file)], None, None, False, output, RunOptions(quiet=True))
+        predict_files(opened, [DataFile(file)], PredictOptions(), output, RunOptions(quiet=True))
         return time.perf_counter() - started
 
     with PeakMemory() as peak:

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.rows import in_batches, read_rows
+from boustro.apps.batch.job import in_batches
 from boustro.apps.cli.main import main
 from boustro.apps.label.texts import read_to_label
 from boustro.tasks.data.reading import DataOptions
+from boustro.tasks.rows import read_rows
 from boustro.tasks.tagger import Tagger
 from boustro.text.columnar import Types, write_columns
 from boustro.text.columns import ColumnReader
@@ -212,7 +213,7 @@ def test_an_input_at_which_the_model_fails_is_a_row_without_an_answer(folder, tm
 
 
 def test_several_processes_keep_the_order(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
+    monkeypatch.setattr("boustro.apps.batch.job.get_context", lambda kind: CONTEXT)  # no new interpreters
     source = write_records(tmp_path / "in.jsonl", TEXTS)
     run("predict", folder, source, "--out", tmp_path / "one.jsonl")
     run("predict", folder, source, "--out", tmp_path / "two.jsonl", "--workers", "2")
@@ -338,13 +339,13 @@ def test_an_interrupted_folder_says_what_is_kept_and_goes_on(folder, tmp_path, w
 
 def signalled_after_a_shard() -> None:
     """Ctrl-C when a shard is answered, and before the next is begun."""
-    from boustro.apps.batch import labeller, shards
+    from boustro.apps.batch import job, shards
 
-    labeller.get_context = lambda kind: get_context("fork")  # an interpreter for each worker takes long
+    job.get_context = lambda kind: get_context("fork")  # an interpreter for each worker takes long
     original = shards.run_shards
 
-    def signalled(job, engine, workers):
-        found = original(job, engine, workers)
+    def signalled(work, engine, workers):
+        found = original(work, engine, workers)
         yield next(found)
         os.kill(os.getpid(), signal.SIGINT)
         yield from found
@@ -488,7 +489,7 @@ def make_shards(place: Path, count: int, rows: int) -> Path:
 
 
 def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagger, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
+    monkeypatch.setattr("boustro.apps.batch.job.get_context", lambda kind: CONTEXT)  # no new interpreters
     source, out = make_shards(tmp_path / "in", 3, 40), tmp_path / "out"
     (source / "more").mkdir()
     (source / "more" / "words.conll").write_text("Ada\nleft\n")

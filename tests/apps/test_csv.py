@@ -16,12 +16,13 @@ import pyarrow.parquet
 import pytest
 
 import boustro
-from boustro.apps.batch.labeller import EMPTY, TABULAR, AnswerForm, Labeller
+from boustro.apps.batch.labeller import EMPTY, AnswerForm, Labeller
 from boustro.apps.batch.models import OpenedFolder
-from boustro.apps.batch.table import Survey
 from boustro.apps.cli.main import main
 from boustro.output import as_json
 from boustro.tasks.data.texts import read_texts
+from boustro.tasks.forms import FORMS
+from boustro.tasks.rows import Survey
 from boustro.text.files import DataFile
 from boustro.text.separated import no_formula
 from boustro.text.tables import free_names
@@ -100,7 +101,7 @@ def test_lines_have_their_place_and_cells_do_not_run(tagger_folder, tmp_path):
     for cell in ("=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "＝1"):
         assert no_formula(cell) == f"'{cell}"
     assert [no_formula("plain = text"), no_formula(-0.5)] == ["plain = text", -0.5]
-    assert TABULAR["csv"].format(["a:1", "plain = text", -0.5, None]) == "a:1,plain = text,-0.5,\r\n"
+    assert FORMS["csv"].dialect.format(["a:1", "plain = text", -0.5, None]) == "a:1,plain = text,-0.5,\r\n"
 
 
 AS_IT_CAME = {
@@ -260,8 +261,8 @@ def test_answers_never_take_the_name_of_a_column():
         "score": "score",
     }
     survey = Survey({"a": "a", "=2": "=2"})  # of a table
-    survey.add({"a": 1, "=3": 3}, "csv")  # of JSON lines
-    labeller = Labeller(OpenedFolder(Path("x")), AnswerForm("csv", columns=survey.heads))
+    survey.add({"a": 1, "=3": 3}, FORMS["csv"])  # of JSON lines
+    labeller = Labeller(OpenedFolder(Path("x")), AnswerForm(FORMS["csv"], columns=survey.heads))
     labeller.__dict__["model"] = SimpleNamespace(columns=("=cmd|x", "a"))
     assert labeller.heads == ["a", "=2", "'=3", "'=cmd|x", "answer_a"]
 

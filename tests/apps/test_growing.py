@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from boustro.apps.batch import growing, shards
-from boustro.apps.batch.growing import grow
-from boustro.apps.batch.rows import Columns
+from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.job import AnsweredRows
+from boustro.tasks.rows import Columns
 
 PROBLEM = {"place": "a:1", "error": "none"}
 
@@ -204,18 +205,21 @@ def test_an_error_keeps_the_rows_and_leaves_nothing_where_there_is_none(tmp_path
 
 
 def test_no_rows_at_all_are_a_file_too(tmp_path):
-    write(tmp_path / "out.jsonl", 0, None, end="]")
+    write(tmp_path / "out.jsonl", 0, None, frame=AnswerFrame(end="]"))
     assert (tmp_path / "out.jsonl").read_text() == "]" and beside(tmp_path / "out.jsonl") == ["out.jsonl"]
 
 
 class Echo:
-    """A predictor that answers everything with nothing."""
+    """A labeller that answers everything with nothing."""
 
-    offsets, columns = None, Columns()
-    answering = SimpleNamespace(model=SimpleNamespace(take_languages=Counter))
+    model, nothing = SimpleNamespace(take_languages=Counter), dict
 
-    def answer_each(self, values, places):
-        return [{"seen": True} if value != "bad" else ValueError("bad") for value in values]
+    def __init__(self):
+        self.noted = Counter()
+
+    def __call__(self, rows):
+        lines = [f"{json.dumps({'text': row.value, 'seen': True})}\n" for row in rows if row.value != "bad"]
+        return AnsweredRows(lines, [row.to_problem("bad") for row in rows if row.value == "bad"])
 
 
 @pytest.fixture
@@ -223,7 +227,7 @@ def job(tmp_path):
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):
         (tmp_path / "in" / f"{name}.txt").write_text("one\nbad\ntwo\n")
-    made = shards.ShardJob(Echo(), tmp_path / "in", tmp_path / "out", model="m")
+    made = shards.ShardJob(Echo(), Columns(), tmp_path / "in", tmp_path / "out", model="m")
     made.begin()
     return made
 
@@ -243,13 +247,13 @@ def test_batch_answers_a_shard_again_although_its_old_problems_are_there(job):
 
 def test_batch_reads_the_answers_of_another_job_and_names_no_shard_as_its_own_files(job, tmp_path, capsys):
     assert [done.rows for done in map(job, job.missing())] == [3, 3] and job.end() == 2
-    after = shards.ShardJob(Echo(), job.out, tmp_path / "after", model="m")
+    after = shards.ShardJob(Echo(), Columns(), job.out, tmp_path / "after", model="m")
     after.begin()
     assert after.shards() == ["a.jsonl", "b.jsonl"]
     assert "note: 4 files of an earlier batch that hold no answers" in capsys.readouterr().err
     for out in (job.source, job.source / "inside" / "deep"):
         with pytest.raises(ValueError, match=r"lies in .*in, whose files are answered; name a folder outside of it"):
-            shards.ShardJob(Echo(), job.source, out, model="m").begin()
+            shards.ShardJob(Echo(), Columns(), job.source, out, model="m").begin()
         assert sorted(path.name for path in job.source.rglob("*")) == ["a.txt", "b.txt"]
     (job.source / "errors.txt").write_text("one\n")
     with pytest.raises(ValueError, match=r"in: the rows without an answer and errors\.txt would both be written to"):
@@ -259,7 +263,7 @@ def test_batch_reads_the_answers_of_another_job_and_names_no_shard_as_its_own_fi
 def test_batch_counts_problems_and_not_the_line_ends_in_them(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a\u2028b.txt").write_text("bad\nbad\n")
-    job = shards.ShardJob(Echo(), tmp_path / "in", tmp_path / "out", model="m")
+    job = shards.ShardJob(Echo(), Columns(), tmp_path / "in", tmp_path / "out", model="m")
     job.begin()
     assert [done.problems for done in map(job, job.missing())] == [2] and job.end() == 2
     found = (tmp_path / "out" / "errors.jsonl").read_text().splitlines()

@@ -73,7 +73,7 @@ def test_a_note_counts_inputs_and_not_their_sentences(tmp_path, capsys):
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
 def test_predict_counts_the_languages_of_all_files_of_a_folder(tmp_path, capsys, monkeypatch, workers):
-    monkeypatch.setattr("boustro.apps.batch.labeller.get_context", lambda kind: CONTEXT)  # no new interpreters
+    monkeypatch.setattr("boustro.apps.batch.job.get_context", lambda kind: CONTEXT)  # no new interpreters
     (tmp_path / "in").mkdir()
     for name, text in (("a.txt", f"{GERMAN}\nIt broke.\n"), ("b.txt", f"It broke.\n{GERMAN}\n")):
         (tmp_path / "in" / name).write_text(text)

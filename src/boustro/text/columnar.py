@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from boustro.errors import reason
 
@@ -126,8 +126,8 @@ def _misfit(name: Path | str, key: str, error: Exception) -> ValueError:
     return ValueError(f"{what}; write .jsonl, .csv or .xlsx")
 
 
-def write_columns(schema: Any, tables: Iterable[Any], target: Path, form: Literal["parquet", "arrow"]) -> None:
-    """Write `pyarrow.Table`s or batches of one schema, one after the other."""
+def write_columns(schema: Any, tables: Iterable[Any], target: Path, form: str) -> None:
+    """Write `pyarrow.Table`s or batches of one schema, one after the other; another form than parquet is Arrow."""
     import pyarrow
     from pyarrow import parquet
 

@@ -36,6 +36,7 @@ STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 MARK = BYTE_ORDER_MARK.encode()
 BLOCK = 1 << 16  # bytes read at once
+SMALL_FILE = 1 << 20  # of a file whose lines are kept: they take a few MB
 DAMAGE = (EOFError, lzma.LZMAError, zlib.error, OSError)
 """What reading a damaged compressed file raises."""
 WESTERN = (
@@ -123,19 +124,6 @@ def decode_line(path: Path, number: int, line: bytes, notes: list[Note] | None =
     return text if number > 1 and rest[:1] in ("\t", " ") else rest  # there it is a word, alone in its column
 
 
-def is_western(path: Path) -> bool:
-    """Whether a file is read in Windows-1252: it has bytes that are not UTF-8, and is not damaged."""
-    if not path.is_file():
-        return False
-    with open_binary(path) as file:
-        for line in file:
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return _western_fault(path) is None
-    return False
-
-
 def _western_fault(path: Path) -> str | None:
     """Why a file with bytes that are not UTF-8 is not taken for Windows-1252; `None` where it is."""
     facts = path.stat()
@@ -183,20 +171,26 @@ def read_raw_lines(path: Path) -> Iterator[tuple[int, bytes] | None]:
 class LineSource:
     """The lines of a file as bytes, each time from its beginning; those of a stream once.
 
+    Args:
+        keeps: Whether the lines of a small file stay in memory, so that it is opened once, however often it is read.
+
     Attributes:
         kind: What a file is that was looked at and is no plain text, see `places`; `None` before that.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keeps: bool = False) -> None:
         self.path: Path = path
         self.kind: str | None = None
         self._stream = None if path.is_file() else read_raw_lines(path)
         self._held: list[tuple[int, bytes] | None] = []
         self._first: list[tuple[int, bytes]] | None = None
+        self._keeps = keeps and path.is_file() and path.suffix not in OPENERS and path.stat().st_size <= SMALL_FILE
 
     def __iter__(self) -> Iterator[tuple[int, bytes] | None]:
         held, self._held = self._held, []
         if self._stream is None:
+            if self._keeps and self.first(1):
+                return iter(self._first or ())
             self._first = None  # whoever reads the file knows by now what it is
             return iter(held) if held else read_raw_lines(self.path)
         return chain(held, self._stream)
@@ -206,9 +200,21 @@ class LineSource:
         if self._first is None:
             lines: list[tuple[int, bytes]] = []
             with contextlib.suppress(ValueError):  # which is said when the file is read
-                lines += (item for item in islice(_numbered(self.path, self._see), most) if item is not None)
+                read = islice(_numbered(self.path, self._see), None if self._keeps else most)
+                lines += (item for item in read if item is not None)
             self._first, self.kind = lines, self.kind or ""
-        return self._first
+        return self._first[:most]
+
+    @property
+    def is_western(self) -> bool:
+        """Whether it is a file in Windows-1252: it has bytes that are not UTF-8, and is not damaged."""
+        if self._stream is None:
+            for _, line in filter(None, self):
+                try:
+                    line.decode()
+                except UnicodeDecodeError:
+                    return _western_fault(self.path) is None
+        return False
 
     def _see(self, path: Path, start: bytes) -> None:
         if known_kind := kind_of_start(path, start):
@@ -246,24 +252,26 @@ class EndedLine(NamedTuple):
     problem: str = ""
 
 
-def read_ended(path: Path, notes: list[Note] | None, keep_going: bool = False) -> Iterator[EndedLine]:
+def read_ended(
+    path: Path,
+    notes: list[Note] | None,
+    keep_going: bool = False,
+    source: Iterable[tuple[int, bytes] | None] | None = None,
+) -> Iterator[EndedLine]:
     """The lines of a file as `read_lines` has them, each with its end: "\\n", "\\r\\n", "\\r", or "" for the last. With
-    `keep_going` one that cannot be read is empty and has its `problem`."""
-    for item in read_raw_lines(path):
+    `keep_going` one that cannot be read is empty and has its `problem`. They are read from `source` where it is
+    given."""
+    for item in read_raw_lines(path) if source is None else source:
         if item is not None:
+            number, raw = item
+            end = raw[len(raw.rstrip(b"\r\n")) :].decode()
             try:
-                line = ended_line(path, *item, notes)
+                line = EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
             except ValueError as error:
                 if not keep_going:
                     raise
-                line = EndedLine(item[0], "", "", problem=str(error))
+                line = EndedLine(number, "", "", problem=str(error))
             yield line
-
-
-def ended_line(path: Path, number: int, raw: bytes, notes: list[Note] | None) -> EndedLine:
-    """A line as `read_raw` has it, with its end."""
-    end = raw[len(raw.rstrip(b"\r\n")) :].decode()
-    return EndedLine(number, decode_line(path, number, raw, notes), end, raw[:3] == MARK)
 
 
 def _numbered(path: Path, see: Callable[[Path, bytes], None]) -> Iterator[tuple[int, bytes] | None]:

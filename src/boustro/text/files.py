@@ -31,12 +31,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from boustro.output import print_notices
 from boustro.text.columns import LOOKED_AT, columns_form
 from boustro.text.conllu import is_conllu
-from boustro.text.documents import OPENERS, STANDARD_INPUT, LineSource, decode_line, is_stream, is_western
+from boustro.text.documents import OPENERS, STANDARD_INPUT, LineSource, decode_line, is_stream
 from boustro.text.places import check_text
 from boustro.text.rows import (
     COLUMN_FILES,
@@ -56,7 +56,7 @@ from boustro.text.rows import (
     whole_rows,
 )
 from boustro.text.separated import SEPARATED_BY, Dialect, begins_table, json_value
-from boustro.text.tables import NO_HEAD, TABLE_HEADS, TableHead, TableRow, fill_rows
+from boustro.text.tables import NO_HEAD, TABLE_HEADS, FileRow, TableHead, TableRow, fill_rows
 from boustro.types import Note
 
 KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", "question", "question1")
@@ -65,22 +65,6 @@ KEYS = ("text", "sentence", "words", "tokens", "sentence1", "text1", "premise", 
 Form = Literal["text", "json", "separated", "sheet", "columns", "conll", "conllu"]
 TABULAR: tuple[Form, ...] = ("separated", "sheet", "columns")
 IN_COLUMNS: tuple[Form, ...] = ("conll", "conllu")
-
-
-class Item(NamedTuple):
-    """An item of a file: a line of text, or a value of JSON or of a table.
-
-    Attributes:
-        place: file:line, or the number of the row.
-        value: The line, or the value; None where there is a `problem`.
-        is_line: Whether it is a line of text.
-        problem: Why it cannot be read, with the place.
-    """
-
-    place: str
-    value: Any
-    is_line: bool = False
-    problem: str = ""
 
 
 @dataclass
@@ -99,7 +83,7 @@ class Rows:
 
     path: Path
     form: Form
-    source: Iterable[tuple[int, bytes] | None]
+    source: LineSource | Iterable[tuple[int, bytes] | None]
     notes: list[Note]
     only: str | None = None
     is_strict: bool = False
@@ -148,14 +132,14 @@ class Rows:
     def output_dialect(self) -> Dialect:
         """How a CSV or TSV file of these rows is written: as this one, but of Windows-1252 comes UTF-8 with a mark,
         without which Excel would read it in Windows-1252 again."""
-        assert self.dialect is not None
-        return self.dialect if self.dialect.has_mark else replace(self.dialect, has_mark=is_western(self.path))
+        assert self.dialect is not None and isinstance(self.source, LineSource)
+        return self.dialect if self.dialect.has_mark else replace(self.dialect, has_mark=self.source.is_western)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """All records, once, blank rows between others too; `ValueError`, with the place, for what is no record."""
         return _whole_items(self.items())
 
-    def items(self) -> Iterator[Item | None]:
+    def items(self) -> Iterator[FileRow | None]:
         """Yield all records, also those that cannot be read, and `None` whenever the next has not arrived yet (pipes).
 
         Raises `ValueError` for a file that cannot be read on, such as a damaged archive or array, and for words in
@@ -163,7 +147,7 @@ class Rows:
         """
         self.refuse_words()
         if self.is_table:
-            return (Item(place, None if row.problem else row, problem=row.problem) for place, row in self.records)
+            return (FileRow(place, None if row.problem else row, problem=row.problem) for place, row in self.records)
         if self.form == "json":
             return self._json_items(_shown(self.path), self.lines())
         return self._lines_of_text()
@@ -210,12 +194,12 @@ class Rows:
         self.refuse_words()
         return ((int(place[begin:].rpartition(" ")[2]), row) for place, row in self.rows())
 
-    def _lines_of_text(self) -> Iterator[Item | None]:
+    def _lines_of_text(self) -> Iterator[FileRow | None]:
         name = _shown(self.path)
         for item in self.lines():
-            yield item and Item(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
+            yield item and FileRow(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
 
-    def _json_items(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[Item | None]:
+    def _json_items(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[FileRow | None]:
         held, first = list[tuple[int, str, str] | None](), ""
         for item in arriving:
             held.append(item)
@@ -227,7 +211,7 @@ class Rows:
         if first[:1] in ("[", "{") and is_whole(self.path, first):
             held = list(arriving)
             try:
-                yield from [Item(*row) for row in whole_rows(name, _sound(held), first)]
+                yield from [FileRow(*row) for row in whole_rows(name, _sound(held), first)]
                 return
             except ValueError as error:
                 if first[:1] == "[" or isinstance(error, JsonFault):
@@ -244,7 +228,7 @@ class Rows:
                 except ValueError as error:
                     problem = str(error)
             if item[1].strip() or problem:
-                yield Item(place, value, problem=problem)
+                yield FileRow(place, value, problem=problem)
 
 
 def _sound(lines: Iterable[tuple[int, str, str] | None]) -> Iterator[tuple[int, str]]:
@@ -256,7 +240,7 @@ def _sound(lines: Iterable[tuple[int, str, str] | None]) -> Iterator[tuple[int, 
             yield item[0], item[1]
 
 
-def _whole_items(items: Iterable[Item | None]) -> Iterator[tuple[str, Any]]:
+def _whole_items(items: Iterable[FileRow | None]) -> Iterator[tuple[str, Any]]:
     """(place, value) of items that have arrived; `ValueError`, with the place, for one that cannot be read."""
     for item in items:
         if item is not None:
@@ -272,14 +256,18 @@ def _shown(path: Path) -> Path:
 class DataFile:
     """A file, or a stream, that is looked at once: what it is, and what its columns are.
 
+    Args:
+        path: Where it is.
+        keeps: Whether the lines of a small file stay in memory, see `LineSource`.
+
     Attributes:
         name: The path as it was given.
         source: Its lines.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, keeps: bool = False) -> None:
         self.name, self.path = str(path), Path(path)
-        self.source = LineSource(self.path)
+        self.source = LineSource(self.path, keeps)
         self._forms: dict[Any, Form] = {}
         self._heads: dict[Any, TableHead] = {}
 
@@ -394,13 +382,13 @@ class DataFile:
                 return sum(item is not None for item in self.open(notes=[], keys=KEYS).items())
         return None
 
-    def batches(self, most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[Item]]:
+    def batches(self, most: int = 256, keys: Sequence[str] = KEYS) -> Iterator[list[FileRow]]:
         """Its items, `most` at a time, fewer where the next item has not come yet.
 
         How it was read is printed on standard error at its end. Raises `ValueError` for the first item that cannot be
         read.
         """
-        batch: list[Item] = []
+        batch: list[FileRow] = []
         notes: list[Note] = []
         for item in self.open(notes=notes, keys=keys).items():
             if item is not None:

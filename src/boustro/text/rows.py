@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from boustro.errors import reason, shorten
 from boustro.given import refuse_half_characters
@@ -107,9 +107,9 @@ def whole_rows(path: Path, lines: Iterable[tuple[int, str]], first: str) -> Iter
     Raises `ValueError` with file:line for what is no JSON, and `JsonFault` for half a character.
     """
     text = "\n".join(line for _, line in lines)
-    for item in spelled_items(text, path, int(first[:1] == "[")):
-        _refuse_escaped(item.value, text, item.place)
-        yield item.place, item.value
+    for place, value, *_ in spelled_items(text, path, int(first[:1] == "[")):
+        _refuse_escaped(value, text, place)
+        yield place, value
 
 
 def is_whole(path: Path, first: str) -> bool:
@@ -136,18 +136,9 @@ def file_ending(path: Path) -> str:
     return ([s.lower() for s in path.suffixes if s.lower() not in PACKED] or [""])[-1]
 
 
-class SpelledItem(NamedTuple):
-    """A value of JSON that stands in a text at `[start, end)`."""
-
-    line: int
-    place: str
-    value: Any
-    start: int
-    end: int
-
-
-def spelled_items(text: str, path: Path, first: int) -> Iterator[SpelledItem]:
-    """The values of an array, with `first` 1, or those that follow each other, with 0."""
+def spelled_items(text: str, path: Path, first: int) -> Iterator[tuple[str, Any, int, int]]:
+    """(place, value, start, end) of values of JSON: of an array, with `first` 1, or those that follow each other, with
+    0."""
     decoder, position, counted, line = json.JSONDecoder(**STRICT), text.find("[") + 1 if first else 0, 0, 1
     for number in count(1):
         position = _past_space(text, position)
@@ -162,7 +153,7 @@ def spelled_items(text: str, path: Path, first: int) -> Iterator[SpelledItem]:
             kind = JsonFault if isinstance(error, JsonFault) else ValueError
             raise kind(f"{path}:{fault_line}: not a JSON list of records ({error})") from None
         place = f"{path}:{line}, item {number}" if first else f"{path}:{line}"
-        yield SpelledItem(line, place, value, start, position)
+        yield place, value, start, position
         position = _past_space(text, position)
         if first and text[position : position + 1] == ",":
             position = _past_space(text, position + 1)

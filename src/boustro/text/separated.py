@@ -105,6 +105,15 @@ class Dialect:
         """A row as it stands in its file."""
         return self.separator.join(row.spelled) + row.end
 
+    def respelled(self, row: CellRow, cells: Sequence[Any]) -> str:
+        """A row with other cells, without its end; those that are the same, or None, stand as in its file."""
+        known = zip(row.spelled, row.cells, row.quoted, cells, strict=False)
+        spelled = [
+            was if new in (old, None) else in_quotes(new) if quoted else self.spell(new)
+            for was, old, quoted, new in known
+        ]
+        return self.separator.join(spelled)
+
 
 def in_quotes(cell: str) -> str:
     """A quoted cell."""

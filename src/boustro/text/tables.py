@@ -1,5 +1,6 @@
 """Tables: the columns of CSV and TSV files, workbooks, parquet and Arrow files, and their records, for `files`."""
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -7,14 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from boustro.text.columns import LOOKED_AT
-from boustro.text.documents import EndedLine, LineSource, ended_line
-from boustro.text.separated import OTHERS, CellRow, Dialect, Separated, cell_text
-from boustro.types import Note
+from boustro.text.documents import EndedLine, LineSource, read_ended
+from boustro.text.separated import OTHERS, CellRow, Dialect, Separated, cell_text, json_value
+from boustro.text.words import join_words
+from boustro.types import Note, Sentence
 
 if TYPE_CHECKING:
     from boustro.text.files import Rows
-    from boustro.text.workbooks import SheetRow
 
+PLACE = "place"
+"""The column of the places of rows that have no columns."""
 HEAD_AGAIN = "lines that name the columns again, as joined files have them, left out"
 SHORT = "rows with fewer cells than columns; the others are empty"
 
@@ -74,6 +77,70 @@ class TableRow(dict[str, Any]):
         return {self.padded.get(key, key): value for key, value in self.items()} if self.padded else dict(self)
 
 
+class FileRow(NamedTuple):
+    """A row of a file, and how it is written: a line of text, a value of JSON, a row of a table, or a sentence.
+
+    Attributes:
+        place: file:line, or the number of the row.
+        value: What was read; None where there is a `problem`.
+        is_line: Whether it is a line of text.
+        problem: Why it cannot be read, with the place.
+        file: The file, as it was named.
+        number: Which of all rows it is, from 0, where that is told.
+        opens: Whether it is the first sentence of a document of a CoNLL file.
+        unit: What the places in its value count, where the file proves it.
+        given: The row as it stands in the file, where it has names.
+        is_empty: Whether its texts are empty.
+        before: Text that stands before it.
+        spelled: JSON as it stands in the file.
+        after: Text that stands behind it, such as the end of its line.
+    """
+
+    place: str
+    value: Any
+    is_line: bool = False
+    problem: str = ""
+    file: str = ""
+    number: int = 0
+    opens: bool = False
+    unit: Any = None
+    given: Mapping[str, Any] | None = None
+    is_empty: bool = False
+    before: str = ""
+    spelled: str = ""
+    after: str = ""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is an empty row between others of a table."""
+        return isinstance(self.given, TableRow) and self.given.is_blank
+
+    @property
+    def content(self) -> bytes:
+        """Bytes of what was read, by which a row is known again."""
+        read = self.value.words if isinstance(self.value, Sentence) else self.value
+        return json.dumps(self.problem or (read if self.given is None else self.given), default=json_value).encode()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Fields of the row that its answer repeats, under the names that its file has."""
+        given = self.value if self.given is None else self.given
+        return given.as_named if isinstance(given, TableRow) else dict(given) if isinstance(given, Mapping) else {}
+
+    @property
+    def cells(self) -> dict[str, Any]:
+        """Fields as cells of a table, by their keys, where a line of text has its place."""
+        if isinstance(self.given, TableRow):
+            return dict(self.given)
+        value = self.value
+        text = join_words(value.words, value.spaces) if isinstance(value, Sentence) else str(value)
+        return self.fields or {PLACE: self.place, "text": text}
+
+    def to_problem(self, error: str = "") -> dict[str, str]:
+        """The line of a file of problems."""
+        return {"place": self.place, "error": error or self.problem}
+
+
 def free_names(names: Iterable[str], taken: Collection[str], before: str = "answer_") -> dict[str, str]:
     """Names for what is written beside the columns of a row, of which none is replaced: `{"label": "answer_label"}`."""
     found: dict[str, str] = {}
@@ -108,7 +175,7 @@ def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> Ta
     """The columns of a file by its first lines, or by all where these do not show them."""
 
     def first() -> Iterator[EndedLine]:
-        return (ended_line(path, *item, []) for item in source.first(LOOKED_AT))
+        return read_ended(path, [], source=source.first(LOOKED_AT))
 
     try:
         dialect = Separated(path, [], delimiter, first()).dialect
@@ -139,7 +206,7 @@ def fill_rows(rows: "Rows", delimiter: str | None, head: TableHead | None) -> No
     """Let `rows` have the columns and the records of a table; `head` is `None` for a stream."""
     opened = None
     if head is None:
-        file = Separated(rows.path, rows.notes, delimiter, _ended(rows))
+        file = Separated(rows.path, rows.notes, delimiter, read_ended(rows.path, rows.notes, source=rows.source))
         head, numbered = _to_head(file)
         opened = file, numbered
     rows.columns = head
@@ -149,15 +216,12 @@ def fill_rows(rows: "Rows", delimiter: str | None, head: TableHead | None) -> No
     rows.records = _without_last_blanks(records, rows)
 
 
-def _ended(rows: "Rows") -> Iterator[EndedLine]:
-    return (ended_line(rows.path, *item, rows.notes) for item in rows.source if item)
-
-
 def _separated_records(
     rows: "Rows", delimiter: str | None, opened: tuple[Separated, Iterator[tuple[int, CellRow]]] | None
 ) -> Iterator[tuple[str, TableRow]]:
     if opened is None:
-        file = Separated(rows.path, rows.notes, delimiter, _ended(rows), rows.dialect)
+        lines = read_ended(rows.path, rows.notes, source=rows.source)
+        file = Separated(rows.path, rows.notes, delimiter, lines, rows.dialect)
         opened = file, _to_head(file)[1]
     file, numbered = opened
     keys, notes, padded, before = rows.keys, rows.notes, rows.padded, ""
@@ -217,9 +281,9 @@ def _sheet_head(path: Path, source: LineSource, delimiter: str | None) -> TableH
     return _to_sheet_head(path, sheet_rows(path, []))
 
 
-def _to_sheet_head(path: Path, numbered: "Iterator[SheetRow]") -> TableHead:
-    row = next((row for row in numbered if row.values), None)
-    return TableHead(tuple(row.values), keys_of(row.values, f"{path}: row {row.number}")) if row else TableHead()
+def _to_sheet_head(path: Path, numbered: Iterator[Any]) -> TableHead:
+    number, values = next(((number, values) for number, values, *_ in numbered if values), (0, []))
+    return TableHead(tuple(values), keys_of(values, f"{path}: row {number}")) if values else TableHead()
 
 
 def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:

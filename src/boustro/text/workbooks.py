@@ -12,7 +12,7 @@ from datetime import time as day_time
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from boustro.text.places import EXCEL, SHEET
 from boustro.text.separated import cell_text
@@ -29,18 +29,12 @@ FIRST_DAY = datetime(1900, 3, 1)
 """Before it workbooks count days otherwise than calendars do."""
 
 
-class SheetRow(NamedTuple):
-    """A row of a sheet: its number, from 1, its values up to the last that is there, how its cells are shown, and
-    whether it has a formula without a value."""
+def sheet_rows(path: Path, notes: list[Note]) -> Iterator[tuple[int, list[Any], list[str | None], bool]]:
+    """All rows of the first sheet: the number, from 1, the values up to the last that is there, how cells are shown,
+    and whether there is a formula without a value.
 
-    number: int
-    values: list[Any]
-    formats: list[str | None]
-    is_unstored: bool
-
-
-def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
-    """All rows of the first sheet; `ValueError` for a damaged workbook, `ImportError` where openpyxl is missing."""
+    Raises `ValueError` for a damaged workbook, and `ImportError` where openpyxl is missing.
+    """
     book = _load(path, values=True)
     if not book.worksheets:
         raise ValueError(f"{path}: the workbook has no sheet with cells; {SHEET}")
@@ -52,7 +46,7 @@ def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
         notes += [Note(UNSTORED, f"{path}: row {number}")] * len(unstored)
         shown = [cell.number_format if cell.value is not None else None for cell in cells]
         formats = [None if form in (None, "General") else form for form in shown]
-        yield SheetRow(number, _without_last_nones([_value(cell) for cell in cells]), formats, bool(unstored))
+        yield number, _without_last_nones([_value(cell) for cell in cells]), formats, bool(unstored)
 
 
 def _load(path: Path, values: bool) -> Any:

@@ -18,10 +18,10 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import IO, Protocol, TypeVar
+from typing import IO, Any
 
 from boustro.locks import lock, real_path, staging_path, sweep, sync
 from boustro.output import as_json, check_target, keeping
@@ -29,16 +29,6 @@ from boustro.store import read_json, reading, write_file
 
 SAVE_SECONDS = 1.0  # at most a second of answers is computed again after an interruption
 KEPT = "are kept; the same command with --resume goes on"
-
-
-class Hashed(Protocol):
-    """A row, and the bytes by which it is known again."""
-
-    @property
-    def content(self) -> bytes: ...
-
-
-R = TypeVar("R", bound=Hashed)
 
 
 @dataclass(frozen=True)
@@ -53,11 +43,30 @@ class State:
     read: str = ""
 
 
+@dataclass
+class AnswerFrame:
+    """Text around answers, and between them; `begun` says whether there is one already."""
+
+    head: str = ""
+    between: str = ""
+    end: str = ""
+    begun: bool = False
+
+    def put_between(self, answers: Iterable[Any]) -> Iterator[Any]:
+        """Answers, each but the first with what stands before it."""
+        for answer in answers:
+            yield self.between + answer if self.between and self.begun else answer
+            self.begun = True
+
+
 class Growing:
     """Output files that grow in `.part` and go on after an interruption; made by `grow`."""
 
-    def __init__(self, files: Sequence[IO[bytes]], progress: Path, state: State, again: str) -> None:
+    def __init__(
+        self, files: Sequence[IO[bytes]], progress: Path, state: State, frame: AnswerFrame, again: str
+    ) -> None:
         self.files, self.progress, self.state, self._again = files, progress, state, again
+        self.frame = replace(frame, begun=self.size > len(frame.head.encode()))
         self._saved, self._saved_at = state, 0.0
         self._read, self._digests = hashlib.sha256(), deque[str]()
 
@@ -71,7 +80,7 @@ class Growing:
         """The bytes of their answers."""
         return self.state.bytes[0]
 
-    def skip(self, rows: Iterator[Hashed]) -> None:
+    def skip(self, rows: Iterator[Any]) -> None:
         """Leave out the rows that are answered; `ValueError` where they are others than those that were."""
         for _ in range(self.done):
             if (row := next(rows, None)) is not None:
@@ -80,20 +89,21 @@ class Growing:
             what = f"{self.files[0].name}: the {self.done:,} rows that are answered were changed in the input since"
             raise ValueError(f"{what}; {self._again}")
 
-    def follow(self, batches: Iterable[list[R]]) -> Iterator[list[R]]:
-        """Batches on their way to `add`, in this order."""
+    def follow(self, batches: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        """Batches on their way to `add`, in this order; `content` of a row are the bytes by which it is known again."""
         for batch in batches:
             for row in batch:
                 self._hash(row)
             self._digests.append(self._read.hexdigest())
             yield batch
 
-    def _hash(self, row: Hashed) -> None:
-        content = row.content
+    def _hash(self, row: Any) -> None:
+        content: bytes = row.content
         self._read.update(len(content).to_bytes(8, "little") + content)
 
     def add(self, rows: int, lines: Iterable[str], problems: Iterable[dict[str, str]]) -> None:
         """The answers of the next rows, and the problems of those that have none."""
+        lines = self.frame.put_between(lines)
         written = "".join(lines).encode(), "".join(f"{as_json(problem)}\n" for problem in problems).encode()
         try:
             sizes = []
@@ -109,6 +119,19 @@ class Growing:
             said = f"{error.strerror}; what is written so far is kept, and --resume goes on"
             raise OSError(error.errno, said, self.files[0].name) from error
 
+    def begin(self) -> None:
+        """Write what stands before the answers, unless it is there."""
+        if self.frame.head and not self.size:
+            self.add(0, [self.frame.head], [])
+            self.frame.begun = False
+
+    def end(self) -> None:
+        """Close the files, with what stands behind the answers."""
+        self.files[0].write(self.frame.end.encode())  # a run that is killed here and resumed writes it once
+        for file in self.files:
+            file.close()
+        sync(Path(self.files[0].name))
+
     def save(self) -> None:
         """Write down how far this is, after what it is about has reached the disk."""
         state = self.state
@@ -118,21 +141,16 @@ class Growing:
         _write_state(self.progress, state)
         self._saved, self._saved_at = state, monotonic()
 
-    def close(self) -> None:
-        """Close the files."""
-        for file in self.files:
-            file.close()
-
     def give_up(self) -> None:
         """Save what is not saved yet, where the disk allows it, and close; nothing is left where no row is done."""
         with suppress(OSError):
             if self.state != self._saved:
                 self.save()
-        with suppress(OSError):  # of what was not saved
-            self.close()
-        if not self.done:
-            for path in (*(Path(file.name) for file in self.files), self.progress):
-                path.unlink(missing_ok=True)
+        for file in self.files:
+            with suppress(OSError):  # of what was not saved
+                file.close()
+        for path in (*(Path(file.name) for file in self.files), self.progress) if not self.done else ():
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -144,7 +162,7 @@ def grow(
     resume: bool = False,
     overwrite: bool = False,
     table: Callable[[Path, Path], None] | None = None,
-    end: str = "",
+    frame: AnswerFrame | None = None,
     kept: str = KEPT,
     again: str = "--overwrite without --resume starts again",
 ) -> Iterator[Growing]:
@@ -157,13 +175,13 @@ def grow(
         resume: Go on where an unfinished run was, if there is one.
         overwrite: Replace an existing file, and an unfinished one unless `resume`.
         table: Called with what was written and where to make a table of it; files of a folder there go to `out`.
-        end: What stands at the end of the file.
+        frame: What stands around the answers.
         kept, again: What messages say of the rows that are done, and how to start again.
 
     Raises `FileExistsError` for a file, or unfinished work, that is there already, `ValueError` where the run that is
     resumed was another or its files have changed, and `BlockingIOError` where another run writes the file.
     """
-    out = real_path(out)
+    out, frame = real_path(out), frame or AnswerFrame()
     part, progress = (out.with_name(f"{out.name}.{ending}") for ending in ("part", "progress"))
     files = [part] if errors is None else [part, errors]
     beside = None if errors is None else os.path.relpath(errors, out.parent)
@@ -182,18 +200,16 @@ def grow(
             state = _continued(left, state, files, again)
         _write_state(progress, state)
         opened = [_open(file, size) for file, size in zip(files, state.bytes, strict=True)]
-        growing = Growing(opened, progress, state, again)
+        growing = Growing(opened, progress, state, frame, again)
         with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else "", ValueError):
             try:
+                growing.begin()
                 yield growing
                 growing.save()
-                growing.close()
             except BaseException:  # an interruption too leaves no half file
                 growing.give_up()
                 raise
-            with part.open("ab") as file:
-                file.write(end.encode())  # a run that is killed here and resumed writes it once
-            sync(part)
+            growing.end()
             _name(part, out, table)
         progress.unlink()
 

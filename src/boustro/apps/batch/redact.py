@@ -8,7 +8,7 @@ is asked for in all that one command reads. Of a table the columns that are name
 depth (`live.structured`), or those under the keys that are named.
 
 A file is read twice. First the tagger finds names, which takes long: `growing` keeps their places, and no text, so that
-an interrupted run goes on. Then all is written at once (`batch.masked`), for the masks depend on the rows before.
+an interrupted run goes on. Then all is written at once (`text.written`), for the masks depend on the rows before.
 """
 
 import json as json_module
@@ -16,21 +16,22 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from boustro.apps.batch.growing import grow
-from boustro.apps.batch.masked import GivenFile, RedactedRow, form_with
+from boustro.apps.batch.growing import AnswerFrame, grow
+from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.apps.live.masks import Masks, Region
+from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
 from boustro.options import OptionError, Positional, Share, check_options
-from boustro.output import as_json, check_output, check_target, give, keeping, only_errors, print_notices
+from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
@@ -38,6 +39,7 @@ from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
 from boustro.text.languages import MOST_TEXTS, names_tagger
 from boustro.text.places import Model, TextSource, shown_files
 from boustro.text.rows import file_ending
+from boustro.text.tables import FileRow
 
 ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
@@ -133,14 +135,14 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
     """
     check_options(redact, locals())
     asked, out, errors = redaction, redaction.out, redaction.errors
-    path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source)
+    path, is_folder, given = Path(source), source != "-" and Path(source).is_dir(), DataFile(source, keeps=True)
     if not is_folder:
         given.check()
-    if out is None and (is_folder or given.form() in ("sheet", "columns")):
-        raise OptionError(f"{source}: name what to write with --out")
     if asked.resume and given.is_stream:
         raise OptionError("--resume reads its file again, which a stream does not allow; name a file")
     with only_errors(asked.quiet), _on_disk(given) as given:
+        if out is None and (is_folder or given.form() in ("sheet", "columns")):
+            raise OptionError(f"{source}: name what to write with --out")
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
             _check(file, target, asked.overwrite, is_folder)
@@ -153,7 +155,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
         checker = Checker(place or opened.open(), asked.named or None, asked.with_, threshold=asked.least)
         work = RedactionJob(checker, files, is_folder, asked.same_everywhere, errors is not None, asked.quiet)
         if out is None:
-            work.print(errors)
+            work.print(errors, asked.overwrite)
         else:
             facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
             facts += [[file.name for file, _ in pairs], is_folder and errors is None]
@@ -178,23 +180,12 @@ def _opened(
     if asked.types is not None:
         opened = OpenedModel(Tagger.from_labels(asked.types))
     kept = tuple(opened.kept_columns.get("text_column", ()))
-    given = [GivenFile(file, asked.text_column, kept, shown) for file in files]
+    given = [GivenFile(file, number, asked.text_column, kept, shown) for number, file in enumerate(files)]
     for file in given:
-        _check_columns(file, in_folder)
+        file.check(in_folder)
     if asked.model is None and asked.types is None:
         opened = OpenedFolder(_suited_to(given))
     return opened, given
-
-
-def _check_columns(file: GivenFile, in_folder: bool) -> None:
-    """`ValueError`, before the work, for a table without the columns in which names are masked."""
-    try:
-        file.open()
-    except (ValueError, OSError):
-        if not in_folder:
-            raise
-    else:
-        file.check_columns()
 
 
 def _say_done(work: "RedactionJob", place: str, changed: bool) -> None:
@@ -210,7 +201,7 @@ def _suited_to(files: Iterable[GivenFile]) -> Path:
     texts = list[str]()
     for file in files:
         with suppress(ValueError, OSError):  # which is said when its row is read
-            slots = (slot.text for row in file.rows() for slot in row.slots)
+            slots = (slot.text for row in file.texts() for slot in row.slots)
             said = (text for text in slots if not text.isascii() or len(text.split()) > 1)  # codes say nothing
             texts += islice(said, MOST_TEXTS - len(texts))
     tagger, notices = names_tagger(texts)
@@ -230,7 +221,7 @@ def _on_disk(file: DataFile) -> Iterator[DataFile]:
         with open_binary(file.path) as stream, copy.open("wb") as made:
             shutil.copyfileobj(stream, made)
         try:
-            yield DataFile(copy)
+            yield DataFile(copy, keeps=True)
         except ValueError as error:
             kind = OptionError if isinstance(error, OptionError) else ValueError
             raise kind(str(error).replace(str(copy), _shown(file.path))) from None
@@ -308,47 +299,50 @@ class RedactionJob:
         found |= {"words": counted.words, "masked": counted.masked, "share": round(counted.share, 4)}
         return found | {"labels": dict(self.labels)}
 
-    def read(self, note: bool = False) -> Iterator[RedactedRow]:
+    def read(self) -> Iterator[RedactedRow]:
         """The rows of all files; one that cannot be read ends those of its file where it is not left out."""
-        for number, file in enumerate(self.files):
+        for file in self.files:
             try:
-                for row in file.rows():
-                    if row.problem and not self.keep_going:
-                        raise ValueError(row.problem)
-                    row.file = number
+                for row in file.texts():
+                    if row.row.problem and not self.keep_going:
+                        raise ValueError(row.row.problem)
                     yield row
             except (ValueError, OSError) as error:
                 if not self.in_folder:
                     raise
-                yield RedactedRow(str(file.path), problem=_said(error), file=number, ends=True)
-            if note:
-                self.notes.update(one.what for one in file.notes)
+                yield RedactedRow(FileRow(str(file.file.path), None, problem=_said(error)), file, ends=True)
 
-    def found(self, rows: Iterable[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
-        """Rows with the names in their texts; `None` for those that cannot be read."""
-        rows = list(rows)
+    def find(self, rows: list[RedactedRow]) -> AnsweredRows:
+        """Lines of the names in the texts of rows, see `FoundLines`."""
+        found = [row.row.problem if row.ends else regions for row, regions in self._found(rows)]
+        said = [f"{as_json([row.file.number, regions])}\n" for row, regions in zip(rows, found, strict=True)]
+        return AnsweredRows(said, _problems(rows))
+
+    def mask(self, rows: list[RedactedRow]) -> AnsweredRows:
+        """The rows of the one file as they are written."""
+        filled = ((row, self._fill(row, regions)) for row, regions in self._found(rows))
+        lines = [self.files[0].line(row.row, new) for row, new in filled if new is not None]
+        return AnsweredRows(lines, _problems(rows))
+
+    def _found(self, rows: list[RedactedRow]) -> list[tuple[RedactedRow, list[Any] | None]]:
+        """Rows with the places and labels of names in their texts; `None` for those that cannot be read."""
         regions = iter(self.checker.regions([slot for row in rows for slot in row.slots]))
-        return [(row, None if row.problem else [*islice(regions, len(row.slots))]) for row in rows]
+        found = [(row, [*islice(regions, len(row.slots))]) for row in rows]
+        return [
+            (row, None if row.row.problem else [[(r.start, r.end, r.label) for r in slot] for slot in own])
+            for row, own in found
+        ]
 
-    def print(self, errors: Path | None) -> None:
+    def print(self, errors: Path | None, overwrite: bool) -> None:
         """Write the one file to standard output, row by row."""
-        (file,), rows = self.files, self.read()
+        (file,) = self.files
         self._reserve()
-        with ExitStack() as stack:
-            problems = None if errors is None else stack.enter_context(errors.open("w", encoding="utf-8"))
-            bar = stack.enter_context(self._bar(None if not sys.stdout.isatty() else False))
-            stack.enter_context(keeping(lambda: f"{bar.done:,} rows are printed"))
-
-            def masked() -> Iterator[RedactedRow]:
-                while some := self.found(islice(rows, ROWS_AT_ONCE)):
-                    for row, regions in some:
-                        if problems is not None and row.problem:
-                            problems.write(f"{as_json(row.to_problem())}\n")
-                        yield from self._filled(row, regions)
-                    bar.update(len(some))
-
-            file.write(masked(), sys.stdout.buffer, Path("-"))
-            sys.stdout.flush()
+        frame, bar = AnswerFrame(head=file.head), self._bar(None if not sys.stdout.isatty() else False)
+        out = sys.stdout.buffer
+        with bar, printing(lambda: bar.done, errors, overwrite, lambda text: out.write(text.encode()), frame) as sink:
+            for _ in run_job(self.read(), _batches, self.mask, sink, bar):
+                pass
+            frame.end = file.rest
         self.notes.update(one.what for one in file.notes)
 
     def write(
@@ -358,60 +352,46 @@ class RedactionJob:
 
         def make(part: Path, made: Path) -> None:
             self._reserve()
-            lines = FoundLines(part)
-            for number, (file, target) in enumerate(zip(self.files, targets, strict=True)):
-                if number in lines.failed:
-                    self.failed[number] = lines.failed[number]
-                    lines.skip(number)
+            self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
+            lines = FoundLines(line for line in _read_lines(part) if line[0] not in self.failed)
+            for file, target in zip(self.files, targets, strict=True):
+                if file.number in self.failed:
                     continue
                 place = made / target if self.in_folder else made
                 place.parent.mkdir(parents=True, exist_ok=True)
-                with place.open("wb") as stream:
-                    file.write(self._again(file, number, lines), stream, place)
+                file.write(self._again(file, lines), place)
                 self.notes.update(one.what for one in file.notes)
 
         how: Any = {"errors": errors, "resume": resume, "overwrite": overwrite, "table": make}
         with self._bar(None) as bar, grow(out, key, **how) as growing:
-            rows = self.read()
-            if growing.done:
-                bar.skip(growing.done)
-                growing.skip(rows)
-            for batch in growing.follow(iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])):
-                found = self.found(batch)
-                problems = [row.to_problem() for row in batch if row.problem]
-                growing.add(len(batch), (_line(row, regions) for row, regions in found), problems)
-                bar.update(len(batch))
-        if not self.in_folder:
-            print(f"{out}: {self.rows:,} rows", file=sys.stderr)
-        else:
-            print(f"{out}: {len(self.files) - len(self.failed):,} files, {self.rows:,} rows", file=sys.stderr)
+            for _ in run_job(self.read(), _batches, self.find, growing, bar):
+                pass
+        files = f"{len(self.files) - len(self.failed):,} files, " if self.in_folder else ""
+        print(f"{out}: {files}{self.rows:,} rows", file=sys.stderr)
 
-    def _again(self, file: GivenFile, number: int, lines: "FoundLines") -> Iterator[RedactedRow]:
-        """The rows of a file with what was found in them."""
-        for row in file.rows():
-            found = lines.next(number)
-            if found is None or (found[1] is None) != bool(row.problem):
-                raise ValueError(f"{file.path}: {CHANGED}")
-            regions = (
-                None
-                if found[1] is None
-                else [[Region(start, end, label, None) for start, end, label in slot] for slot in found[1]]
-            )
-            yield from self._filled(row, regions)
-        if lines.next(number) is not None:
-            raise ValueError(f"{file.path}: {CHANGED}")
+    def _again(self, file: GivenFile, lines: "FoundLines") -> Iterator[tuple[FileRow, Any]]:
+        """The rows of a file, each with what stands in its place."""
+        for row in file.texts():
+            found = lines.next(file.number)
+            if found is None or (found[1] is None) != bool(row.row.problem):
+                raise ValueError(f"{file.file.path}: {CHANGED}")
+            if (new := self._fill(row, found[1])) is not None:
+                yield row.row, new
+        if lines.next(file.number) is not None:
+            raise ValueError(f"{file.file.path}: {CHANGED}")
 
-    def _filled(self, row: RedactedRow, regions: list[Any] | None) -> Iterator[RedactedRow]:
-        """A row whose slots have their results; nothing for one that cannot be read."""
-        if regions is None:
+    def _fill(self, row: RedactedRow, found: list[Any] | None) -> Any:
+        """Return what stands in the place of a row, by the names in its texts; `None` for one that cannot be read."""
+        if found is None:
             self.problems += 1
-            return
+            return None
         self._masks = self._masks if self.same and self._masks else self._new_masks()
         self._masks.reserve(row.whole)
+        regions = [[Region(start, end, label, None) for start, end, label in slot] for slot in found]
         self.checker.fill(row.slots, self._masks, regions=regions)
         self.labels.update(redaction.label for slot in row.slots for redaction in slot.redactions)
         self.rows += 1
-        yield row
+        return row.file.masked(row)
 
     def _reserve(self) -> None:
         """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
@@ -434,10 +414,8 @@ class RedactionJob:
 class FoundLines:
     """Lines of what was found: the number of the file, and of each slot of a row the names, or what is wrong."""
 
-    def __init__(self, part: Path) -> None:
-        self.failed = {number: found for number, found in _read_lines(part) if isinstance(found, str)}
-        self._rest = _read_lines(part)
-        self._line = next(self._rest, None)
+    def __init__(self, lines: Iterator[Any]) -> None:
+        self._rest, self._line = lines, next(lines, None)
 
     def next(self, number: int) -> Any:
         """The next line of a file, or `None`."""
@@ -447,20 +425,18 @@ class FoundLines:
         self._line = next(self._rest, None)
         return line
 
-    def skip(self, number: int) -> None:
-        """Leave out the lines of a file."""
-        while self.next(number) is not None:
-            pass
-
 
 def _read_lines(part: Path) -> Iterator[Any]:
     with part.open(encoding="utf-8") as file:
         yield from map(json_module.loads, file)
 
 
-def _line(row: RedactedRow, regions: list[Any] | None) -> str:
-    found = None if regions is None else [[[r.start, r.end, r.label] for r in slot] for slot in regions]
-    return f"{as_json([row.file, row.problem if row.ends else found])}\n"
+def _batches(rows: Iterator[RedactedRow]) -> Iterator[list[RedactedRow]]:
+    return iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])
+
+
+def _problems(rows: Iterable[RedactedRow]) -> list[dict[str, str]]:
+    return [row.row.to_problem() for row in rows if row.row.problem]
 
 
 def _said(error: Exception) -> str:

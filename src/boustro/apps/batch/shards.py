@@ -18,34 +18,33 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import count
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from boustro.apps.batch.command import OutputOptions
 from boustro.apps.batch.growing import grow
-from boustro.apps.batch.labeller import EMPTY, Predictor, record_of_nothing
-from boustro.apps.batch.rows import FileRow, in_batches, read_rows
-from boustro.apps.batch.table import AnswerTable, Output, look
-from boustro.choose import choose
+from boustro.apps.batch.job import AnsweredRows, in_batches, in_processes, run_job
+from boustro.apps.batch.labeller import AnswerForm, Labeller
+from boustro.apps.batch.models import OpenedFolder
+from boustro.apps.batch.table import AnswerTable
 from boustro.errors import reason
 from boustro.locks import lock
 from boustro.output import as_json, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint, read_json, write_file
 from boustro.tasks.data.reading import Note
+from boustro.tasks.data.units import Offsets
+from boustro.tasks.forms import FORMS, FileForm
+from boustro.tasks.rows import Columns, look, read_rows
 from boustro.text.documents import OPENERS
 from boustro.text.files import DataFile
 from boustro.text.languages import ForeignTexts
 from boustro.text.places import kind_of_file, shown_files
-from boustro.text.separated import json_value
-from boustro.text.tables import free_names
+from boustro.text.tables import FileRow
 
 SHARD_ROWS = 1024
 JOB, ERRORS = "job.json", "errors.jsonl"
 BESIDE = (".errors", ".part", ".progress")  # of a file of answers
-OUT_FORMS = {"jsonl": ".jsonl", "parquet": ".parquet", "arrow": ".arrow"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ class Done:
     shard: str
     rows: int
     problems: int
-    seconds: float
     process: int
     notes: Mapping[str, int] = field(default_factory=dict)
     """What was changed in the rows, counted."""
@@ -63,22 +61,29 @@ class Done:
     """Those of the texts, see `ForeignTexts.take`."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ShardJob:
     """Work that is done on every shard; it can be pickled."""
 
-    predictor: Predictor
+    labeller: Labeller
+    columns: Columns
     source: Path
     out: Path
-    form: Output = "jsonl"
+    form: FileForm = FORMS["jsonl"]
     model: str = ""
+    offsets: Offsets | None = None
 
     def target(self, shard: str) -> Path:
         """Where the answers of a shard go."""
         name = shard
         while Path(name).suffix in OPENERS:
             name = name.removesuffix(Path(name).suffix)
-        return self.out / f"{name.removesuffix(Path(name).suffix)}{OUT_FORMS[self.form]}"
+        return self.out / f"{name.removesuffix(Path(name).suffix)}{self.form.endings[0]}"
+
+    def _beside(self, shard: str, ending: str) -> Path:
+        """A file beside the answers of a shard, see `BESIDE`."""
+        target = self.target(shard)
+        return target.with_name(f"{target.name}.{ending}")
 
     def shards(self) -> list[str]:
         """The names of all shards, in order; `ValueError` where there is none, or two would have one target."""
@@ -115,7 +120,7 @@ class ShardJob:
         print_notices({"files of an earlier batch that hold no answers, and are not read": len(self._beside_answers())})
         if self.source.resolve() in (self.out.resolve(), *self.out.resolve().parents):
             raise ValueError(f"{self.out} lies in {self.source}, whose files are answered; name a folder outside of it")
-        mine = {"model": self.model, "form": self.form, "source": str(self.source.resolve())}
+        mine = {"model": self.model, "form": self.form.name, "source": str(self.source.resolve())}
         path = self.out / JOB
         if not path.exists():
             if self.out.exists() and any(self.out.iterdir()):
@@ -133,79 +138,52 @@ class ShardJob:
         """Answer a shard; one that another worker has answered meanwhile is left as it is."""
         with lock(self.target(shard)):
             if self.target(shard).exists():
-                return Done(shard, 0, 0, 0.0, os.getpid())
+                return Done(shard, 0, 0, os.getpid())
             try:
                 return self._answer_shard(shard)
             except ValueError as error:
                 if kind_of_file(self.source / shard) is None:
                     raise
-                errors = self.target(shard).with_name(f"{self.target(shard).name}.errors")
-                write_file(errors, as_json({"shard": shard, "error": reason(error)}) + "\n")
-                return Done(shard, 0, 1, 0.0, os.getpid())
+                write_file(self._beside(shard, "errors"), as_json({"shard": shard, "error": reason(error)}) + "\n")
+                return Done(shard, 0, 1, os.getpid())
 
     def _answer_shard(self, shard: str) -> Done:
-        started, target = monotonic(), self.target(shard)
-        part, errors = (target.with_name(f"{target.name}.{ending}") for ending in ("part", "errors"))
+        target, part, errors = self.target(shard), self._beside(shard, "part"), self._beside(shard, "errors")
         if not part.exists():
             errors.unlink(missing_ok=True)  # of answers that were removed
-        file, notes, form = DataFile(self.source / shard), [], self.form
-        columns = self.predictor.columns
-        survey = look([file], None, form, columns=columns, keep_going=True)
-        table = None
-        if form != "jsonl":
-            nothing = partial(record_of_nothing, self.predictor.answering.model, survey.heads)
-            table = AnswerTable([file], None, survey, form, (), target, columns, nothing)
-        key = fingerprint(self.model, form, shard, [*survey.heads])
-        grown = grow(
-            target,
-            key,
-            errors=errors,
-            resume=True,
-            table=table and table.write,
-            kept="of a shard are kept",
-            again=f"remove {part} to start this shard again",
-        )
-        with grown as growing:
-            some = read_rows([file], None, self.predictor.offsets, columns, notes)
-            numbers = count()
-            rows = (row._replace(number=next(numbers)) for row in some if row is not None)
-            growing.skip(rows)
-            for batch in growing.follow(in_batches(rows, SHARD_ROWS)):
-                lines, failed = self._answer(batch, notes, survey.heads)
-                growing.add(len(batch), lines, [{"shard": shard, **problem} for problem in failed])
+        file, form = DataFile(self.source / shard, keeps=True), self.form
+        notes, counts, labeller = list[Note](), Counter[str](), self.labeller
+        labeller.noted.clear()  # of a shard that could not be read to its end
+
+        def answer(rows: list[FileRow]) -> AnsweredRows:
+            answered = labeller(rows)
+            return answered._replace(problems=[{"shard": shard, **problem} for problem in answered.problems])
+
+        survey = look([file], None, form, columns=self.columns, keep_going=True)
+        labeller.shown = AnswerForm(form, columns=survey.heads, is_typed=not form.grows, as_values=True)
+        again = f"remove {part} to start this shard again"
+        how: Any = {"errors": errors, "resume": True, "kept": "of a shard are kept", "again": again}
+        if not form.grows:
+            how["table"] = AnswerTable([file], None, survey, labeller, target, self.columns).write
+        with grow(target, fingerprint(self.model, form.name, shard, [*survey.heads]), **how) as growing:
+            rows = read_rows([file], None, self.offsets, self.columns, notes)
+            for _ in run_job(rows, partial(in_batches, most=SHARD_ROWS), answer, growing):
+                counts.update(note.what for note in notes)
+                notes.clear()
+                counts.update(+labeller.noted)
+                labeller.noted.clear()
             done = growing.done
+        counts.update(note.what for note in notes)
         problems = sum(1 for _ in errors.open("rb"))
         if not problems:
             errors.unlink()
-        counts, languages = Counter(note.what for note in notes), self.predictor.answering.model.take_languages()
-        return Done(shard, done, problems, monotonic() - started, os.getpid(), counts, languages)
-
-    def _answer(
-        self, rows: list[FileRow], notes: list[Note], columns: Mapping[str, Any]
-    ) -> tuple[list[str], list[dict[str, str]]]:
-        """JSON lines for rows, and the problems of those without an answer."""
-        notes += [Note(EMPTY, row.place) for row in rows if row.is_empty]
-        good = [row for row in rows if not row.problem]
-        values = [_as_value(row._replace(value=row.converted(self.predictor.offsets, notes))) for row in good]
-        answers = iter(self.predictor.answer_each(values, [row.place for row in good]))
-        lines, problems = [], []
-        for row in rows:
-            answer = ValueError(row.problem) if row.problem else next(answers)
-            if isinstance(answer, Exception):
-                problems.append({"place": row.place, "error": reason(answer)})
-                continue
-            names = free_names(answer, {*columns, *row.fields})
-            answer, fields = {names[name]: value for name, value in answer.items()}, _fields(row)
-            typed = {"row": row.number, "answer": answer if row.fields else {**fields, **answer}}
-            lines.append(as_json(typed if self.form != "jsonl" else {**fields, **answer}, default=json_value) + "\n")
-        return lines, problems
+        languages = labeller.model.take_languages()
+        return Done(shard, done, problems, os.getpid(), counts, languages)
 
     def end(self) -> int:
         """Collect the problems of all shards; returns their number."""
         problems = []
-        for shard in self.shards():
-            target = self.target(shard)
-            errors = target.with_name(f"{target.name}.errors")
+        for errors in (self._beside(shard, "errors") for shard in self.shards()):
             if errors.exists():
                 with errors.open(encoding="utf-8", newline="\n") as file:
                     problems += file
@@ -214,16 +192,6 @@ class ShardJob:
         else:
             (self.out / ERRORS).unlink(missing_ok=True)  # of answers that were removed
         return len(problems)
-
-
-def run_local(job: ShardJob, shards: list[str], workers: int) -> Iterator[Done]:
-    """Answer shards here: in this process, or in several."""
-    from boustro.apps.batch.labeller import in_processes
-
-    if workers == 1:
-        yield from map(job, shards)
-    else:
-        yield from (done for _, done in in_processes(job, shards, workers))
 
 
 def run_ray(job: ShardJob, shards: list[str], workers: int) -> Iterator[Done]:
@@ -271,29 +239,24 @@ class Worker:
         return batch.assign(done=done)[["done"]]
 
 
-ENGINES = {"local": run_local, "ray": run_ray}
-
-
 def run_shards(job: ShardJob, engine: str, workers: int) -> Iterator[Done]:
-    """Answer the shards that are missing; raises as the engine does."""
-    run = choose(engine, ENGINES, "engine")
+    """Answer the shards that are missing, here, in several processes, or on Ray; raises as the engine does."""
     if shards := job.missing():
-        yield from run(job, shards, workers)
-
-
-def make_job(predictor: Predictor, source: Path, out: Path, form: Output) -> ShardJob:
-    """The job for a folder of shards."""
-    return ShardJob(predictor, source, out, form, predictor.opened.fingerprint)
+        if engine == "ray":
+            yield from run_ray(job, shards, workers)
+        else:
+            yield from map(job, shards) if workers == 1 else (done for _, done in in_processes(job, shards, workers))
 
 
 def predict_folder(
-    predictor: Predictor, source: Path, form: Output, output: OutputOptions, quiet: bool = False
+    opened: OpenedFolder, columns: Columns, source: Path, form: FileForm, output: OutputOptions, quiet: bool = False
 ) -> None:
     """Answer all files of a folder, see `boustro.apps.batch.command.predict`."""
     out = output.out
     assert out is not None
     with only_errors(quiet):
-        job = make_job(predictor, source, out, form)
+        labeller = Labeller(opened, AnswerForm(form), keep_going=True)
+        job = ShardJob(labeller, columns, source, out, form, opened.fingerprint, opened.task.offsets)
         shards = job.shards()
         job.begin(output.resume)
         missing, rows, notes, foreign = job.missing(), 0, Counter[str](), ForeignTexts()
@@ -311,15 +274,3 @@ def predict_folder(
         print_notices({**notes, **foreign.notices, **without, **unread})
         done = len(missing) - left
         print(f"{out}: {done:,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)
-
-
-def _as_value(row: FileRow) -> Any:
-    """A row as a task's value of JSON."""
-    return {"words": list(row.value.words)} if row.form in ("conll", "conllu") else row.value
-
-
-def _fields(row: FileRow) -> dict[str, Any]:
-    if row.fields:
-        return row.fields
-    value = _as_value(row)
-    return value if isinstance(value, dict) else {"words" if isinstance(value, list) else "text": value}

@@ -12,10 +12,9 @@ An option that a way does not have is refused, whatever it is. With --live every
 is known.
 """
 
-import codecs
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -25,13 +24,11 @@ from boustro.apps.batch.command import OutputOptions, PredictOptions
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
 from boustro.options import OptionError, command_line, option_name
 from boustro.output import RunOptions, as_json, only_errors, print_notices
+from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.base import Task
+from boustro.tasks.forms import FORMS
 from boustro.text.documents import open_binary
 from boustro.text.files import KEYS, DataFile
-
-STATE_FORMS = ("text", "jsonl", "conll", "html")
-SHARD_FORMS = ("jsonl", "parquet", "arrow")
-MOST_BYTES = 1 << 16  # what a pipe holds on Linux, so one read takes all that has come
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,10 @@ class Prediction:
             having = [other.said for other in WAYS.values() if name in other.options.split()]
             why = f"is not read {way.said}" if len(having) > 1 or name in WAYS else f"is read {having[0]} alone"
             raise OptionError(f"--{option_name(name)} {why}; remove it")
-        way.answer(self)
+        if (opened := way.answer(self)) is not None:
+            from boustro.apps.batch.predict import predict_files
+
+            predict_files(opened, self.sources, self.answers, self.output, self.how)
 
     @property
     def way(self) -> str:
@@ -84,7 +84,7 @@ class Prediction:
         if self.directories:
             named = f"predict {WAYS[self.way].said}"
             raise OptionError(f"{named} is not for a folder of files, such as {self.directories[0]}; name files")
-        sources = [*map(DataFile, self.files)]
+        sources = [DataFile(file, keeps=len(self.files) == 1) for file in self.files]
         for source in sources:
             source.check()
         return sources
@@ -112,71 +112,66 @@ def refuse_of_taggers(task: Any, recall: float | None, threshold: float | None =
         raise OptionError("--recall and --threshold both say how unlikely an answer may be; give one of them")
 
 
-def _answer_rows(given: Prediction, opened: Opened) -> None:
-    from boustro.apps.batch.predict import predict_files
-
-    predict_files(opened, given.sources, given.answers, given.output, given.how)
-
-
-def _by_folder(given: Prediction) -> None:
-    if (form := given.answers.format) in SHARD_FORMS[1:]:
-        raise OptionError(f"--format {form} is for a folder of files; end --out in .{form}")
-    _answer_rows(given, given.opened)
+def _by_folder(given: Prediction) -> OpenedFolder:
+    form = FORMS.get(given.answers.format or "")
+    if form is not None and form.of_folders and not form.grows:
+        raise OptionError(f"--format {form.name} is for a folder of files; end --out in .{form.name}")
+    return given.opened
 
 
-def _by_labels(given: Prediction) -> None:
+def _by_labels(given: Prediction) -> OpenedModel:
     from boustro.tasks.classifier import Classifier
 
     asked = given.answers
     how: dict[str, Any] = {"several": asked.several, "none": asked.none, "encoder": given.encoder}
     texts = _texts(given)
     with only_errors(given.how.quiet):
-        made = Classifier.from_labels(asked.labels or "", texts, device=given.how.device, **how)
-        _by_model(given, made)
+        return _made(given, Classifier.from_labels(asked.labels or "", texts, device=given.how.device, **how))
 
 
 def _texts(given: Prediction) -> Iterator[str]:
     """The first texts of files that can be read again, which say what texts are like."""
-    from boustro.apps.batch.rows import Columns, read_rows
     from boustro.tasks.classifier import Classifier
     from boustro.tasks.label_names import MOST_TEXTS
+    from boustro.tasks.rows import Columns, parse_or_advise, read_rows
 
     reads, sources = given.answers.reads, [source for source in given.sources if not source.is_stream]
     columns = Columns.of(Classifier, given.answers.text_column, {})
     for source in sources if reads is None else ():
         columns.check(source, Classifier)
     rows = (row for row in read_rows(sources, reads, None, columns) if row and not (row.problem or row.is_empty))
-    read = (row.parse_or_advise(Classifier, [], given.output.errors is not None) for row in rows)
+    read = (parse_or_advise(row, Classifier, [], given.output.errors is not None) for row in rows)
     return islice((text for text in read if not isinstance(text, ValueError)), MOST_TEXTS)
 
 
-def _by_types(given: Prediction) -> None:
+def _by_types(given: Prediction) -> OpenedModel:
     from boustro.tasks.tagger import Tagger
 
     with only_errors(given.how.quiet):
-        _by_model(given, Tagger.from_labels(given.answers.types or "", device=given.how.device))
+        return _made(given, Tagger.from_labels(given.answers.types or "", device=given.how.device))
 
 
-def _by_model(given: Prediction, model: Task[Any, Any]) -> None:
+def _made(given: Prediction, model: Task[Any, Any]) -> OpenedModel:
     print_notices(model.record["notices"])
-    _answer_rows(given, OpenedModel(model, **given.asked))
+    return OpenedModel(model, **given.asked)
 
 
 def _of_folder(given: Prediction) -> None:
-    source, form = given.directories[0], given.answers.format
+    source, form = given.directories[0], FORMS[given.answers.format or "jsonl"]
     if len(given.files) > 1:
         raise ValueError(f"{source} is a folder, which is labelled alone; name no other file")
     if given.output.out is None:
         whole = command_line("predict", given.folder, source, out="answers")
         raise ValueError(f"{source} is a folder; name one for its answers, to label all of them: {whole}")
-    if form not in (None, *SHARD_FORMS):
-        raise OptionError(f"--format {form}: of a folder of files answers are jsonl, parquet or arrow")
-    from boustro.apps.batch.shards import Predictor, predict_folder
+    if not form.of_folders:
+        raise OptionError(f"--format {form.name}: of a folder of files answers are jsonl, parquet or arrow")
+    from boustro.apps.batch.shards import predict_folder
+    from boustro.tasks.answering import model_folder
+    from boustro.tasks.rows import Columns
 
-    opened = given.opened
-    text = given.answers.text_column or "text"
-    predictor = Predictor(opened.folder, text=text, encoder=opened.encoder, device=opened.device)
-    predict_folder(predictor, Path(source), form or "jsonl", given.output, given.how.quiet)  # type: ignore[arg-type]
+    opened = replace(given.opened, folder=model_folder(given.opened.artefact), cache=False)
+    columns = Columns.of(opened.task, given.answers.text_column, opened.kept_columns)
+    predict_folder(opened, columns, Path(source), form, given.output, given.how.quiet)
 
 
 def _of_states(given: Prediction) -> None:
@@ -186,8 +181,9 @@ def _of_states(given: Prediction) -> None:
     kind: Any = opened.task
     if not issubclass(kind, Tagger):
         raise OptionError(f"--states is for taggers, and this is a {kind.__name__}; remove it")
-    if asked.format not in (None, *STATE_FORMS):
-        raise OptionError(f"--states prints its answers as {', '.join(STATE_FORMS)}; redirect them to a file")
+    forms = [form for form in Tagger.formats if form not in TOOL_FORMATS]
+    if asked.format not in (None, *forms):
+        raise OptionError(f"--states prints its answers as {', '.join(forms)}; redirect them to a file")
     layers = asked.state_layers
     if layers is not None and not all(number.strip().isdigit() for number in layers.split(",")):
         raise OptionError(f"--state-layers {layers}: expected numbers of layers, such as 4,9,14")
@@ -206,7 +202,7 @@ def _of_states(given: Prediction) -> None:
 
 
 def _live(given: Prediction) -> None:
-    from boustro.apps.live.stream import DELAY, Live
+    from boustro.apps.live.stream import DELAY, Live, arriving
     from boustro.tasks.tagger import Tagger
 
     if len(given.files) > 1 or given.answers.format not in (None, "jsonl"):
@@ -220,7 +216,7 @@ def _live(given: Prediction) -> None:
             raise OptionError(f"--live is for taggers, and this is a {type(model).__name__}; remove it")
         live = Live(model, DELAY if delay is None else delay)
     with open_binary(source.path) as stream:
-        for chunk in _arriving(stream, source.name):
+        for chunk in arriving(stream, source.name):
             for event in live.feed(chunk):
                 print(as_json(event.to_dict()), flush=True)
     with only_errors(given.how.quiet):
@@ -229,28 +225,13 @@ def _live(given: Prediction) -> None:
         print(as_json(event.to_dict()), flush=True)
 
 
-def _arriving(stream: Any, name: str) -> Iterator[str]:
-    """Yield the text that has come so far, again and again, without waiting for more; a character is never cut."""
-    decoder, read = codecs.getincrementaldecoder("utf-8-sig")(), 0
-    read_some = getattr(stream, "read1", stream.read)
-    while chunk := read_some(MOST_BYTES):
-        try:
-            yield decoder.decode(chunk)
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}: no UTF-8 near byte {read + error.start:,} ({error.reason})") from error
-        read += len(chunk)
-    try:
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{name}: the text ends within a character") from error
-
-
 class Way(NamedTuple):
-    """How it is called in messages, the names of the options that it has, and what answers."""
+    """How it is called in messages, the names of the options that it has, and what answers, or opens the model that
+    answers the rows of files."""
 
     said: str
     options: str
-    answer: Callable[[Prediction], None]
+    answer: Callable[[Prediction], Opened | None]
 
 
 OF_ROWS = "format reads text_column explain out resume overwrite errors workers"

@@ -16,10 +16,11 @@ from boustro.lab.generation.options import DEFAULT_LM, GenerationConfig, LMOptio
 from boustro.options import OptionError, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.files import KEYS, DataFile, Item
+from boustro.text.files import KEYS, DataFile
 from boustro.text.patterns import FIELD, fill, pattern_text
 from boustro.text.places import LM, TextFile
 from boustro.text.rows import parse_record
+from boustro.text.tables import FileRow
 
 if TYPE_CHECKING:
     from boustro.lab.generation.writer import Result, Writer
@@ -130,7 +131,7 @@ def _records(file: DataFile, keys: tuple[str, ...]) -> Iterator[list[tuple[str, 
         yield [(item.place, _record(item, keys)) for item in batch]
 
 
-def _record(item: Item, keys: tuple[str, ...]) -> dict[str, Any]:
+def _record(item: FileRow, keys: tuple[str, ...]) -> dict[str, Any]:
     value = item.value
     if item.is_line and value.lstrip().startswith("{"):
         return parse_record(value, item.place)

@@ -14,8 +14,9 @@ from boustro.lab.generation.options import DEFAULT_LM, InfillOptions, LMOptions
 from boustro.options import Positional
 from boustro.output import as_json, console, keeping, only_errors, print_notices
 from boustro.progress import Progress
-from boustro.text.files import DataFile, Item
+from boustro.text.files import DataFile
 from boustro.text.places import LM
+from boustro.text.tables import FileRow
 
 if TYPE_CHECKING:
     from boustro.lab.generation.both_ends.infiller import Filled
@@ -72,7 +73,7 @@ def _batches(text: str) -> Iterator[list[tuple[str, str]]]:
     return iter([[(text, "the text")]])
 
 
-def _text(item: Item) -> str:
+def _text(item: FileRow) -> str:
     value = item.value.get("text") if isinstance(item.value, dict) else item.value
     if not isinstance(value, str):
         raise ValueError(f"{item.place}: no text under 'text'")

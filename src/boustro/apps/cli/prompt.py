@@ -25,9 +25,10 @@ from boustro.options import Count, Positional, check_options
 from boustro.output import as_json, check_output, give, keeping, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import provenance
-from boustro.text.files import DataFile, Item
+from boustro.text.files import DataFile
 from boustro.text.places import LM, TextFile, TextPath
 from boustro.text.rows import parse_record
+from boustro.text.tables import FileRow
 
 LINES = 256  # texts that are scored before their answers are printed
 
@@ -114,7 +115,7 @@ def _records(file: DataFile) -> Iterator[Sequence[tuple[str, dict[str, Any]]]]:
         yield [(item.place, _record(item)) for item in batch if not item.is_line or item.value.strip()]
 
 
-def _record(item: Item) -> dict[str, Any]:
+def _record(item: FileRow) -> dict[str, Any]:
     if item.is_line:
         return parse_record(item.value, item.place) if item.value.lstrip().startswith("{") else {"text": item.value}
     if not isinstance(item.value, (str, dict)):

@@ -14,6 +14,7 @@ before the end, the whole text is; `end` then gives what `predict` gives. What b
 text was split, but for the last bits of sums.
 """
 
+import codecs
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +51,7 @@ WAIT = 2
 """Words that follow an entity before it is told provisionally, by default."""
 EVERY = 8
 """Pieces of an LM that writes that are read at once: reading several costs hardly more than reading one."""
+MOST_BYTES = 1 << 16  # what a pipe holds on Linux, so one read takes all that has come
 EventKind = Literal["provisional", "revised", "final"]
 
 
@@ -400,3 +402,19 @@ def _is_certain(text: str, start: int, stop: int) -> bool:
         run = RUN.match(text, start)
         return run is not None and run.end() < len(text)
     return text[start] not in "'’" or start + 3 < len(text)
+
+
+def arriving(stream: Any, name: str) -> Iterator[str]:
+    """Yield the text that has come so far, again and again, without waiting for more; a character is never cut."""
+    decoder, read = codecs.getincrementaldecoder("utf-8-sig")(), 0
+    read_some = getattr(stream, "read1", stream.read)
+    while chunk := read_some(MOST_BYTES):
+        try:
+            yield decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}: no UTF-8 near byte {read + error.start:,} ({error.reason})") from error
+        read += len(chunk)
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name}: the text ends within a character") from error
