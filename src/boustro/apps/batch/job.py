@@ -85,8 +85,10 @@ def run_job(
             bar.skip(growing.done)
         growing.skip(row for row in rows if row is not None)
     given = batches(rows) if growing is None else growing.follow(batches(rows))
-    here = ((len(batch), answer(batch)) for batch in given)
-    for number, answered in here if workers <= 1 else in_processes(answer, given, workers, len):
+    is_here = workers <= 1
+    results: Any = given if is_here else in_processes(answer, given, workers, len)
+    for one in results:
+        number, answered = (len(one), answer(one)) if is_here else one
         add(number, answered.lines, answered.problems)
         if bar is not None:
             bar.update(number)

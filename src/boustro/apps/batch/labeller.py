@@ -108,7 +108,16 @@ class Labeller:
         counted = (row.fields or self.shown.as_values or is_silent for row in rows if row.is_empty)
         self.noted[EMPTY] += sum(map(bool, counted))
         given = [None if is_silent and row.is_empty else parse_or_advise(row, task, notes, *how) for row in rows]
-        answers = iter(self._ask([one for one in given if one is not None and not isinstance(one, Exception)]))
+        asked = [one for one in given if one is not None and not isinstance(one, Exception)]
+        if self.shown.explain:
+            self.model.refuse_exported("does not say what decided its answers")
+        try:
+            found = self.model.answer_checked(asked)
+            answers = iter([*zip(found, self._reasons(found), strict=True)])
+        except Exception as error:
+            if not self.keep_going or lacks_memory(error):
+                raise
+            answers = iter([error] if len(asked) == 1 else map(self._alone, asked))
         for row, one in zip(rows, given, strict=True):
             answer = one if one is None or isinstance(one, Exception) else next(answers)
             if isinstance(answer, Exception):
@@ -118,22 +127,23 @@ class Labeller:
         self.noted.update(note.what for note in notes)
         return AnsweredRows(shown, problems, self.noted + Counter(self.model.notices()), os.getpid())
 
-    def _ask(self, inputs: list[Any]) -> list[Any]:
-        """(answer, what decided it, as a field of its record) for every input; with `keep_going` the exception of one
-        at which the model fails, which is found by asking each alone."""
-        if self.shown.explain:
-            self.model.refuse_exported("does not say what decided its answers")
-        try:
-            answers = self.model.answer_checked(inputs)
-            if not self.shown.explain:
-                return [(answer, {}) for answer in answers]
-            from boustro.apps.explain import explain
+    def _reasons(self, answers: list[Any]) -> list[dict[str, Any]]:
+        """Return what decided each answer, as a field of its record."""
+        if not self.shown.explain:
+            return [{}] * len(answers)
+        from boustro.apps.explain import explain
 
-            return [(a, {"explained": why}) for a, why in zip(answers, explain(self.model, answers), strict=True)]
+        return [{"explained": reasons} for reasons in explain(self.model, answers)]
+
+    def _alone(self, given: Any) -> Any:
+        """The answer to an input that is asked alone, or the exception with which the model fails at it."""
+        try:
+            answers = self.model.answer_checked([given])
+            return answers[0], self._reasons(answers)[0]
         except Exception as error:
-            if not self.keep_going or lacks_memory(error):
+            if lacks_memory(error):
                 raise
-            return [error] if len(inputs) == 1 else [self._ask([given])[0] for given in inputs]
+            return error
 
     def _show(self, row: FileRow, given: tuple[Any, dict[str, Any]] | None) -> Any:
         answer, explained = given or (None, {"explained": {}} if self.shown.explain else {})
