@@ -96,7 +96,7 @@ def test_a_folder_is_opened_once_in_a_process_and_again_when_it_is_written_anew(
     shutil.copytree(tagger_folder, tmp_path / "ner")
     with ThreadPoolExecutor(8) as pool:
         taggers = list(pool.map(lambda _: open_tagger(str(tmp_path / "ner"), threshold=0.2), range(8)))
-    assert opened == [tmp_path / "ner"] and {tagger.threshold for tagger in taggers} == {0.2}
+    assert [*map(str, opened)] == [str(tmp_path / "ner")] and {tagger.threshold for tagger in taggers} == {0.2}
     os.utime(tmp_path / "ner" / "manifest.json", ns=(1, 1))
     open_tagger(tmp_path / "ner")
     assert len(opened) == 2
