@@ -118,7 +118,7 @@ def load_exported(folder: str | Path | Artefact) -> Any:
         saved = _read_config(path)
         arrays, files = read_arrays(path / ARRAYS, path.read(ARRAYS)), manifest["files"]
         task = task_class(saved["task"])
-        config = TASKS[saved["task"]].config.make(**saved["config"])
+        config = TASKS[saved["task"]].config.of_folder(path, saved["config"])
         kind = TASKS[saved["task"]].config.check_head(saved["head"])
         reading = config.reading()
         parts = [
