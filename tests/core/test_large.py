@@ -202,9 +202,7 @@ def test_a_folder_whose_lm_was_read_in_fewer_bits_says_what_to_do(model, tmp_pat
         write_manifest(tmp_path / "ner", "tagger")
         if quantise is None:
             assert Tagger.from_pretrained(tmp_path / "ner", cache=False).predict("Ada left Vellmar.") is not None
-    with pytest.raises(
-        ValueError, match=r"ner: its LM was read with --quantise int8, .* or what boustro pack makes"
-    ):
+    with pytest.raises(ValueError, match=r"ner: its LM was read with --quantise int8, .* or what boustro pack makes"):
         Tagger.from_pretrained(tmp_path / "ner", cache=False)
 
 
