@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python bench/large.py --train train.conll --dev dev.conll
 
-fp32, bf16, int8 weights and int8 products (torchao), and fp32 with layers up to the half. Every form has processes of
+fp32, bf16, and fp32 with layers up to the half. Every form has processes of
 its own: one that trains, over `--seeds` seeds, and `--rounds` that only load the encoder, encode the development set
 without a head, and are timed, all forms in turn, so that other load affects all; the best round counts. Memory is what
 such a process has of its own at most, with Python and PyTorch; `weights` is the part of the parameters.
@@ -30,9 +30,6 @@ WARM = 16  # sentences encoded before the clock starts
 FORMS: dict[str, dict[str, Any]] = {
     "fp32": {"dtype": "float32"},
     "bf16": {"dtype": "bfloat16"},
-    "int8": {"dtype": "float32", "quantise": "int8"},
-    "int8-dynamic": {"dtype": "float32", "quantise": "int8-dynamic"},
-    "int8, bf16": {"dtype": "bfloat16", "quantise": "int8"},
     "fp32, up to the half": {"dtype": "float32", "layers": "0%,25%,50%"},
 }
 
@@ -70,7 +67,7 @@ def speed(encoder: str, form: dict[str, Any], data: Data) -> dict[str, float]:
             pass
         wall, cpu = time.perf_counter() - started, time.process_time() - used
     parts = getattr(opened, "parts", [opened])
-    weights = sum(_bytes(p) for part in parts for p in part.model.parameters())
+    weights = sum(p.numel() * p.element_size() for part in parts for p in part.model.parameters())
     words = sum(map(len, dev))
     speeds = {"words_per_second": words / wall, "words_per_cpu_second": words / cpu, "load_seconds": loaded}
     return speeds | {
@@ -78,13 +75,6 @@ def speed(encoder: str, form: dict[str, Any], data: Data) -> dict[str, float]:
         "weight_bytes": weights,
         "bytes_per_word": opened.bytes_per_word,
     }
-
-
-def _bytes(parameter: Any) -> int:
-    """Of a parameter, quantised ones by the tensors that they consist of."""
-    if hasattr(parameter, "__tensor_flatten__"):
-        return sum(_bytes(getattr(parameter, name)) for name in parameter.__tensor_flatten__()[0])
-    return parameter.numel() * parameter.element_size()
 
 
 def alone(work: Callable[..., Any], *given: Any) -> Any:

@@ -92,19 +92,16 @@ def test_help_does_not_import_torch():
 
 
 def test_commands_of_the_lab_are_behind_one_word(capsys):
-    """The words without it run too, for one release, and say the new ones."""
     told = []
-    for words in (["lab", "score", "--help"], ["help", "lab", "score"], ["score", "--help"], ["lab"], ["help", "lab"]):
+    for words in (["lab", "score", "--help"], ["help", "lab", "score"], ["lab"], ["help", "lab"]):
         assert main(words) == (2 if words == ["lab"] else 0)
         told.append(capsys.readouterr())
-    assert told[0].out == told[1].out == told[2].out and "usage: boustro lab score " in told[0].out
-    assert told[3].out == told[4].out == usage(lab=True) + "\n"
-    assert [shown.err for shown in told] == [
-        *("", "", "note: boustro score is boustro lab score now; the old words go with the next release\n"),
-        *("", ""),
-    ]
-    for words, meant in ((["lab", "fit"], "fit"), (["scor"], "lab score"), (["lab", "scor"], "lab score")):
-        assert main(words) == 2 and f"did you mean '{meant}'?" in capsys.readouterr().err
+    assert told[0].out == told[1].out and "usage: boustro lab score " in told[0].out
+    assert told[2].out == told[3].out == usage(lab=True) + "\n"
+    assert [shown.err for shown in told] == [""] * 4
+    for words in (["score", "--help"], ["help", "score"], ["scor"], ["lab", "scor"]):
+        assert main(words) == 2 and "did you mean 'lab score'?" in capsys.readouterr().err
+    assert main(["lab", "fit"]) == 2 and "did you mean 'fit'?" in capsys.readouterr().err
 
 
 def test_help_prints_a_page_of_the_documentation(capsys):

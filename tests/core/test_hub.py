@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from boustro.store import MANIFEST
-from boustro.tasks.hub import _scores, write_card
+from boustro.tasks.hub import model_card, write_card
 from fake_hub import TOKEN, fake_hub
 
 USE = """
@@ -73,9 +73,11 @@ def test_a_card_opens_a_folder_of_any_name(tagger_folder, tmp_path):
     assert folder.name in texts
 
 
-def test_a_card_without_a_development_set_has_the_cross_validated_score():
+def test_a_card_without_a_development_set_has_the_cross_validated_score(tagger_folder):
     gain = {"points": 2.0, "low": 0.5, "high": 3.5}
     facts = {"metric": "F1", "score": 81.2, "low": 74.0, "high": 88.1, "examples": 60, "gain": gain}
     facts["curve"] = [[15, 70.0], [30, 79.2], [60, 81.2]]
-    scores = _scores({"record": {"dev_scores": None, "cross_validation": facts}, "task": "tag"})
+    config, manifest = (json.loads((tagger_folder / name).read_text()) for name in ("config.json", MANIFEST))
+    config["record"] |= {"dev_scores": None, "cross_validation": facts}
+    scores = model_card(config, manifest, "ner")
     assert "set.\n\n- cross-validated F1: 81.2" in scores and "74.0 to 88.1" in scores

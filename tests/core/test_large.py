@@ -1,6 +1,5 @@
-"""Large LMs: only the blocks that are read, fewer bits, several devices; each against plain transformers."""
+"""Large LMs: only the blocks that are read, several devices; each against plain transformers."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -16,12 +15,11 @@ from boustro.models.blocks import find_blocks, states_up_to
 from boustro.models.placing import (
     MAX_MEMORY,
     OFFLOAD,
-    QUANTISATIONS,
     VERIFIED,
     memory_limits,
-    quantisation_config,
     shortened,
 )
+from boustro.store import write_manifest
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -32,7 +30,6 @@ SENTENCES = [
     ["Ada", "Brandt", "sells", "umbrellas", "."],
 ]
 LABELLED = [("Ada Brandt left Vellmar .".split(), "B-PER I-PER O B-LOC O".split())] * 4
-needs_torchao = pytest.mark.skipif(not importlib.util.find_spec("torchao"), reason="torchao is not installed")
 
 
 @pytest.fixture(scope="session")
@@ -195,63 +192,18 @@ def test_layers_that_mean_nothing_are_refused(layers):
         parse_layers(layers, 32)
 
 
-# Fewer bits
-
-
-@needs_torchao
-@pytest.mark.parametrize("kind", ["int8", "int8-dynamic"])
-def test_int8_weights_are_near_and_are_other_features(model, tmp_path, kind):
-    exact, rounded = (open_exact(model("llama"), "1,2", quantise=q, cache=tmp_path) for q in (None, kind))
-    one, other = (encoder.encode_all(SENTENCES).streams[0] for encoder in (exact, rounded))
-    error = np.abs(one - other).mean() / np.abs(one).mean()
-    assert 1e-4 < error < 0.1
-    assert "quantise" not in exact.identity().rest and rounded.identity().rest["quantise"] == kind
-    assert exact.entry(SENTENCES) != rounded.entry(SENTENCES)
-
-
-@needs_torchao
-def test_a_tagger_remembers_its_quantisation(model, tmp_path):
-    tagger = Tagger(model("llama"), "linear", epochs=1, layers="50%", quantise="int8", dtype="float32", cache=tmp_path)
-    tagger.fit(LABELLED, seed=1).save_pretrained(tmp_path / "ner")
-    again = Tagger.from_pretrained(tmp_path / "ner", cache=False)
-    assert again.encoder().identity() == tagger.encoder().identity() and again.config.quantise == "int8"
-    assert "Int8" in type(find_blocks(again.encoder().model, 2)[0].mlp.up_proj.weight).__name__
-
-
-@needs_torchao
-def test_a_model_whose_layers_cannot_be_quantised_says_so(model):
-    with pytest.raises(ValueError, match=r"none of its layers .gpt2. can have int8 weights; remove --quantise"):
-        open_exact(model("gpt2"), "1", quantise="int8")
-
-
-def test_four_bits_need_a_gpu(model):
-    with pytest.raises(
-        ValueError, match=r"int4 weights .bitsandbytes. are computed with on cuda, not on cpu; use int8"
-    ):
-        open_exact(model("llama"), "1", quantise="int4", device="cpu")
-
-
-@pytest.mark.parametrize("name", QUANTISATIONS)
-def test_a_missing_package_is_named_with_its_command(name, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
-    with pytest.raises(ImportError, match=r"install it with: pip install 'boustro\[int\d\]'"):
-        quantisation_config(name, torch.device(QUANTISATIONS[name].devices[-1]), torch.float32)
-
-
-def test_four_bits_are_handed_to_transformers_on_a_gpu(monkeypatch):
-    """bitsandbytes itself is not needed for what is handed on."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda package: package)
-    monkeypatch.setattr("transformers.utils.quantization_config.importlib.metadata.version", lambda package: "0.48.0")
-    config = quantisation_config("int4", torch.device("cuda"), torch.bfloat16)
-    assert config.load_in_4bit and config.bnb_4bit_quant_type == "nf4"
-    assert config.bnb_4bit_compute_dtype == torch.bfloat16
-
-
-def test_an_unknown_quantisation_is_refused(model):
-    with pytest.raises(ValueError, match="quantise must be one of int8, int8-dynamic, int4, not 'int9'"):
-        open_exact(model("llama"), "1", quantise="int9")
-    with pytest.raises(ValueError, match="unknown quantisation 'int5': known are"):
-        quantisation_config("int5", torch.device("cpu"), torch.float32)
+def test_a_folder_whose_lm_was_read_in_fewer_bits_says_what_to_do(model, tmp_path):
+    Tagger(model("llama"), "linear", epochs=1, cache=False).fit(LABELLED, seed=1).save_pretrained(tmp_path / "ner")
+    file = tmp_path / "ner" / "config.json"
+    for quantise in (None, "int8"):  # as earlier versions wrote it
+        saved = json.loads(file.read_text())
+        file.write_text(json.dumps({**saved, "config": {**saved["config"], "quantise": quantise}}))
+        (tmp_path / "ner" / "manifest.json").unlink()
+        write_manifest(tmp_path / "ner", "tagger")
+        if quantise is None:
+            assert Tagger.from_pretrained(tmp_path / "ner", cache=False).predict("Ada left Vellmar.") is not None
+    with pytest.raises(ValueError, match=r"ner: its LM was read with --quantise int8, .* or what boustro pack makes"):
+        Tagger.from_pretrained(tmp_path / "ner", cache=False)
 
 
 # Several devices
@@ -293,13 +245,6 @@ def test_a_device_is_no_part_of_the_numbers(model, tmp_path, monkeypatch):
     assert any(p.is_meta for p in spread.encoder().model.parameters())
     assert spread.encoder().identity() == tagger.encoder().identity()
     assert spread.predict("Ada left Vellmar.") == tagger.predict("Ada left Vellmar.")
-
-
-@needs_torchao
-def test_quantised_weights_stay_in_memory(model, monkeypatch):
-    monkeypatch.setenv(MAX_MEMORY, "cpu=30KB")
-    with pytest.raises(ValueError, match="quantised weights cannot stay on disk; read fewer layers"):
-        open_exact(model("llama"), "last", device="auto", quantise="int8")
 
 
 @pytest.mark.parametrize(

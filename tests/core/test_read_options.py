@@ -87,7 +87,7 @@ def test_every_option_of_a_head_is_read(task, kind, tiny_lm, monkeypatch):
 
 
 CHANGED = {"layers": "1", "pooling": "first+last", "start_piece": "none", "prefix": "Two words:"}
-CHANGED |= {"quantise": "int8-dynamic", "calibrate": 2, "table": "starter-words", "words": True}
+CHANGED |= {"calibrate": 2, "table": "starter-words", "words": True}
 CHANGED["no_relation_label"] = "none of them"
 CHANGED |= {"describe": {"1": "a thing"}, "types": ("politics",)}
 """Values of options that are texts or numbers."""

@@ -49,8 +49,6 @@ def test_a_gguf_file_has_an_identity_and_an_exact_spec_and_writes(packed):
 
 
 def test_what_a_gguf_file_cannot_do_is_said(packed, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"weights of a \.gguf file are unpacked; remove --quantise"):
-        load_encoder(str(packed), quantise="int8")
     for name in ("a", "b"):
         (tmp_path / f"{name}.gguf").write_bytes(b"GGUF")
     with pytest.raises(ValueError, match=r"has 2 \.gguf files; name one of them, such as .*a\.gguf"):
@@ -91,8 +89,8 @@ def test_an_adapter_folder_is_its_lm_with_the_adapter_merged(qwen, adapter):
 
 def test_what_an_adapter_folder_cannot_do_is_said(adapter, tmp_path):
     path = adapter[0]
-    with pytest.raises(ValueError, match=r"leave out --quantise and --device auto"):
-        load_encoder(str(path), quantise="int8")
+    with pytest.raises(ValueError, match="leave out --device auto"):
+        load_encoder(str(path), device="auto")
     with pytest.raises(
         ValueError, match=r"is an adapter without its LM; merge it into the LM with peft's merge_and_unload"
     ):

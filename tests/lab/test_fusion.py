@@ -1,6 +1,7 @@
 """The fusion of two LMs: what its states know, how it is trained, saved, resumed and read as an encoder."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from boustro.encoders.fused import lms_of, towers_of
 from boustro.encoders.spec import Spec, load_encoder
 from boustro.lab.adapt.training import lr_share
 from boustro.models.fusion import CLOZE, READING, Cloze, TiedHead, load_fusion
-from boustro.store import Artefact
+from boustro.store import Artefact, write_manifest
 from precision import tolerance
 
 WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -119,36 +120,33 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_writes_nothing(pair, shards,
     assert "nothing was written. Try a lower --lr" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
-def test_lms_that_are_trained_along_lie_in_the_folder_and_are_lms_still(pair, shards, validation, tmp_path):
-    out = tmp_path / "fusion"
-    options = ("--train-lms", "backward", "--validation", validation, "--lr", 0.01)
-    assert main(command(pair, shards, out, *options, steps=40)) == 0
-    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["backward"]
-    Artefact(out).check("fusion", verify=True)
-    fused = load_encoder(f"fused:{out}", dtype="float32", layers="last")
-    plain, trained = (load_encoder(spec, dtype="float32", layers="last") for spec in (pair[1], str(out / "backward")))
-    assert trained.backward and trained.start
-    forward, backward, _ = fused.encode_all([WORDS]).streams
-    plain_forward = load_encoder(pair[0], dtype="float32", layers="last")
-    np.testing.assert_array_equal(forward, plain_forward.encode_all([WORDS]).streams[0])
-    np.testing.assert_array_equal(backward, trained.encode_all([WORDS]).streams[0])
-    day = torch.tensor([[*(plain.start or [0]), *plain.tokenizer(" thursday wednesday tuesday monday")["input_ids"]]])
-    before, after = (lm.language_model()(input_ids=day, labels=day).loss.item() for lm in (plain, trained))
-    assert after < 0.8 * before, "its own loss fell, through its own embeddings"
+def test_a_folder_with_lms_that_were_trained_along_is_read_by_them(pair, trained, tiny_lm, tmp_path):
+    """As earlier versions wrote it."""
+    out, own = tmp_path / "fusion", tiny_lm("gpt2", "backward", seed=5)
+    shutil.copytree(trained, out)
+    shutil.copytree(own, out / "backward")
+    config = json.loads((out / "config.json").read_text())
+    config["towers"]["weights"][1] = None
+    (out / "config.json").write_text(json.dumps({**config, "trained": ["backward"]}))
+    (out / "manifest.json").unlink()
+    write_manifest(out, "fusion")
+    forward, backward, _ = load_encoder(f"fused:{out}", dtype="float32", layers="last").encode_all([WORDS]).streams
+    plain = [load_encoder(spec, dtype="float32", layers="last") for spec in (pair[0], str(own))]
+    for one, other in zip((forward, backward), plain, strict=True):
+        np.testing.assert_array_equal(one, other.encode_all([WORDS]).streams[0])
 
 
 @pytest.mark.bf16
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(pair, shards, tmp_path, stopped_before):
-    """Those of LMs that are trained along, too."""
-    options = ("--train-lms", "both", "--save-minutes", 0)
+    options = ("--save-minutes", 0)
     assert main(command(pair, shards, tmp_path / "whole", *options)) == 0
     with stopped_before(5, ValueError("stopped")):
         assert main(command(pair, shards, tmp_path / "parts", *options)) == 1 and not (tmp_path / "parts").exists()
     parts = command(pair, shards, tmp_path / "parts", *options, "--resume")
     assert main([*parts, "--lr", "0.1"]) == 1  # another run's checkpoint
     assert main(parts) == 0
-    for name in ("fusion.safetensors", "forward/model.safetensors", "backward/model.safetensors"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    whole, parts = ((tmp_path / run / "fusion.safetensors").read_bytes() for run in ("whole", "parts"))
+    assert whole == parts
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
 
 
@@ -174,7 +172,7 @@ def test_no_training_leaves_the_first_weights_which_the_seed_decides(pair, shard
 
 
 def test_a_dry_run_says_what_a_run_would_cost_and_leaves_nothing(pair, shards, tmp_path, capsys):
-    assert main([*command(pair, shards, tmp_path / "fusion", "--train-lms", "both", steps=700), "--dry-run"]) == 0
+    assert main([*command(pair, shards, tmp_path / "fusion", steps=700), "--dry-run"]) == 0
     said = capsys.readouterr().err
     assert "dry run: 700 steps of " in said and "MB of weights" in said
     assert main([*command(pair, shards, tmp_path / "fusion", steps=1), "--dry-run"]) == 0
@@ -260,8 +258,6 @@ def test_a_tagger_over_a_fusion_is_saved_and_opened(trained, tmp_path):
 
 
 def test_what_does_not_fit_is_said(trained, pair, shards, tiny_lm, tmp_path, capsys):
-    import shutil
-
     lm = str(tiny_lm("llama", vocab=420))
     moved = tmp_path / "moved"
     shutil.copytree(pair[1], moved)

@@ -22,7 +22,7 @@ from boustro.lab.masked import (
 from boustro.lab.objectives.examples import collate, keyed_generator
 from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.masking import Masking
-from boustro.lab.presets import FAMILIES, make_config, make_generator_config, make_masked_config
+from boustro.lab.presets import MASKED_PRESETS, make_config, make_generator_config, make_masked_config
 from conftest import WORDS
 from test_masked_objective import dense_targets
 
@@ -102,6 +102,7 @@ def test_a_tagger_over_a_masked_lm_and_a_causal_one_is_saved_and_opened(bert, ti
 VOCABULARY, END, MASK, PAD, LENGTH = 60, 0, 59, 58, 24
 SPECIAL = np.isin(np.arange(VOCABULARY), [END, MASK])
 MASKING = Masking(mask_id=MASK, end_id=END, special=SPECIAL, rate=0.3)
+FAMILIES = [*dict.fromkeys(name.partition("-")[0] for name in MASKED_PRESETS)]
 kinds = pytest.mark.parametrize("kind", FAMILIES)
 heads = pytest.mark.parametrize("kind", MASKED_HEADS)
 

@@ -1,6 +1,7 @@
 """`boustro pack`: codes that lose nothing twice, first blocks that read as in the whole model, and what is refused."""
 
 import json
+import platform
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from boustro.encoders.spec import load_encoder
 from boustro.given import as_sentences
 from boustro.lab.pretrain.run import read_embeddings
 from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack_tensors
-from boustro.models.products import INT8, works
+from boustro.models.products import ENGINE, INT8, works
 from boustro.store import write_manifest
 from boustro.text.alignment import guess_spaces
 from boustro.text.tokenizers import with_special_pieces
@@ -275,8 +276,17 @@ def test_what_cannot_be_packed_or_cut_is_refused_by_name(lms, tiny_tokenizer, tm
     assert "--blocks 5: " in error(str(lms("llama")), "--blocks", "5")
     assert main(["pack", str(other), "--out", str(tmp_path / "made")]) == 0  # in bits alone
     assert "already holds" in error(str(other)) and main(["pack", str(other), "--out", str(tmp_path / "made")]) == 1
-    with pytest.raises(ValueError, match="unpacked; remove --quantise"):
-        load_encoder(str(tmp_path / "made"), quantise="int8")
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="fbgemm is for x86 alone")
+def test_torch_has_what_products_in_int8_are_made_of():
+    """torch says that its quantised tensors will go; without them packed models go on, slower, in another type."""
+    ops = "linear_prepack", "linear_with_input_q_dq_qweight_dq_output_fp32"
+    missing = [f"torch.ops.quantized.{op}" for op in ops if not hasattr(torch.ops.quantized, op)]
+    missing += ["torch._make_per_channel_quantized_tensor"] * (not hasattr(torch, "_make_per_channel_quantized_tensor"))
+    missing += [f"the engine {ENGINE}"] * (ENGINE not in torch.backends.quantized.supported_engines)
+    assert not missing, f"torch {torch.__version__} lacks {', '.join(missing)}: give models/products.py another op"
+    assert works(), f"torch {torch.__version__} computes other products in int8: see models/products.py"
 
 
 @pytest.fixture

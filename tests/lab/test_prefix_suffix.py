@@ -12,7 +12,7 @@ from boustro.lab.masked import encode
 from boustro.lab.objectives.examples import IGNORED, keyed_generator
 from boustro.lab.objectives.prefix_suffix import choose_runs, prefix_suffix, split_point
 from boustro.lab.objectives.split import PrefixSuffixOptions
-from boustro.lab.presets import BIGLM, make_masked_config
+from boustro.lab.presets import MASKED_PRESETS, make_masked_config
 from boustro.names import locate_model
 from pretraining import pretrain_words, write_shards
 from test_masked import END, LENGTH, MASK, VOCABULARY, make_lm, make_pieces
@@ -153,7 +153,7 @@ def test_a_prefix_has_the_states_that_it_has_without_its_suffix():
 @pytest.mark.parametrize(("size", "millions"), [("136m", 136), ("360m", 360), ("1.3b", 1300), ("3.5b", 2490)])
 def test_presets_have_the_parameters_of_the_paper(size, millions):
     """With the paper's 50,304 pieces. What it calls 3.5B has 2.49B with the layers of its own table."""
-    assert size in BIGLM
+    assert f"biglm-{size}" in MASKED_PRESETS
     config = make_masked_config(f"biglm-{size}", make_pieces(), VOCABULARY, 2048)
     config.vocab_size = 50_304
     with torch.device("meta"):

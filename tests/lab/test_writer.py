@@ -143,7 +143,7 @@ def run(capsys, *words: object) -> list[dict]:
 def test_generate_writes_json_lines_in_the_order_of_the_prompts(capsys, tmp_path, prefix, form):
     lines = [json.dumps({"prompt": p, "id": n}) for n, p in enumerate(PROMPTS)] if form == "jsonl" else PROMPTS
     (tmp_path / f"prompts.{form}").write_text("\n".join(lines) + "\n")
-    found = run(capsys, "generate", "--model", prefix, tmp_path / f"prompts.{form}", "--length", 4)
+    found = run(capsys, "lab", "generate", "--model", prefix, tmp_path / f"prompts.{form}", "--length", 4)
     wanted = boustro.Writer(prefix, length=4).write(PROMPTS)
     for row, (record, result) in enumerate(zip(found, wanted, strict=True)):
         assert record == ({"id": row} if form == "jsonl" else {}) | result.to_dict()
@@ -169,7 +169,7 @@ def test_score_reads_standard_input(capsys, monkeypatch, prefix, tmp_path):
     (tmp_path / "in").write_text("".join(json.dumps({"prompt": p, "text": t}) + "\n" for p, t in PAIRS))
     with (tmp_path / "in").open() as given:
         monkeypatch.setattr("sys.stdin", given)
-        found = run(capsys, "score", "--model", prefix, "--score", "bound", "--samples", 3)
+        found = run(capsys, "lab", "score", "--model", prefix, "--score", "bound", "--samples", 3)
     wanted = boustro.Writer(prefix, score="bound", samples=3).score(PAIRS)
     assert found == [result.to_dict() for result in wanted]
 
@@ -193,7 +193,7 @@ def test_score_reads_standard_input(capsys, monkeypatch, prefix, tmp_path):
 def test_what_cannot_be_read_is_refused_with_its_line(capsys, tmp_path, prefix, command, content, message):
     (tmp_path / "prompts.txt").write_text(content + "\n")
     options = ["--length", "4"] if command == "generate" else []
-    assert main([command, "--model", prefix, str(tmp_path / "prompts.txt"), *options]) == 1
+    assert main(["lab", command, "--model", prefix, str(tmp_path / "prompts.txt"), *options]) == 1
     assert message in capsys.readouterr().err
 
 

@@ -58,7 +58,7 @@ def load_causal(
         raise ValueError(f"{path} was adapted with its mask kept; name it without unmasked: {path}")
     if adaptation.blocks != MASK_KEPT and (not unmasked or blocks not in (None, adaptation.blocks)):
         raise ValueError(f"{path} was adapted without its mask in blocks {adaptation.blocks}; name it unmasked:{path}")
-    _refuse_unmergeable(path, reading, common)
+    _refuse_unmergeable(path, common)
     if reading.start_piece == AUTO:
         reading = replace(reading, start_piece=adaptation.start_piece)
     base, revision = locate(adaptation.base)
@@ -79,7 +79,7 @@ def _load_adapter(
     path: Artefact, base: str, reading: ReadingOptions, *, kind: type[LMEncoder], **common: Any
 ) -> LMEncoder:
     """An LM with an adapter of peft merged into it, and with the tokenizer of its folder, if there is one."""
-    _refuse_unmergeable(path, reading, common)
+    _refuse_unmergeable(path, common)
     name, revision = locate(base)
     if any((path / file).is_file() for file in TOKENIZER):
         common["tokenizer_of"] = path
@@ -96,12 +96,12 @@ def _load_adapter(
     return encoder
 
 
-def _refuse_unmergeable(path: Artefact, reading: ReadingOptions, common: dict[str, Any]) -> None:
+def _refuse_unmergeable(path: Artefact, common: dict[str, Any]) -> None:
     """`ValueError` for options under which no adapter can be merged; takes the revision out of the others."""
-    if reading.quantise or is_spread(common.get("device")):
+    if is_spread(common.get("device")):
         raise ValueError(
             f"{path}: its adapter is merged into the LM's matrices, which must therefore be whole and on one device; "
-            "leave out --quantise and --device auto"
+            "leave out --device auto"
         )
     if common.pop("revision", None):
         raise ValueError(f"{path}: an adapted LM is a folder here, which has no revision")

@@ -314,7 +314,7 @@ def _project(features: Sequence[str]) -> np.ndarray:
     return (2 * ones - len(features)) / np.float32(np.sqrt(len(features)))
 
 
-FREE = {"context", "dtype", "window", "quantise"}
+FREE = {"context", "dtype", "window"}
 """Facts of an encoder's identity that may differ between the raw text and later texts."""
 BY_LAYER = ("layers", "scales")
 """Facts that have a value for each layer; a memory is about the highest."""

@@ -4,7 +4,8 @@ The fusion's stream has one layer, two states wide: the cloze state of a piece, 
 and its reading state, which knows the piece too (`models.fusion`). In a word of several pieces, the cloze state of one
 piece knows the others. The LMs' own streams are those of `lm`.
 
-The folder names the two LMs by their exact specs; it contains those that were trained with the fusion.
+The folder names the two LMs by their exact specs; one of an earlier version may contain LMs that were trained with the
+fusion (`trained`).
 """
 
 from collections.abc import Sequence
@@ -25,8 +26,7 @@ from boustro.store import Artefact, fingerprint
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
 
-SIDES: dict[str, tuple[str, ...]] = {"none": (), "backward": ("backward",), "both": ("forward", "backward")}
-"""The LMs that `--train-lms` names."""
+SIDES = ("forward", "backward")
 
 
 class FusedEncoder(ConcatEncoder):
@@ -48,7 +48,7 @@ class FusedEncoder(ConcatEncoder):
         fusion, config = load_fusion(path)
         if reading.start_piece == AUTO:
             reading = replace(reading, start_piece=config["start_piece"])
-        specs = (str(path / side) if side in config["trained"] else config[side] for side in SIDES["both"])
+        specs = (str(path / side) if side in config["trained"] else config[side] for side in SIDES)
         with naming(f"{path} is a fusion of {config['forward']} and {config['backward']}"):
             pair = open_encoder("+".join(specs), reading, device=device, whole=True)
         forward, backward = lms_of(pair)
@@ -118,7 +118,7 @@ def named_by_fusion(path: Artefact) -> list[str]:
     if path.kind != FUSION_KIND:
         return []
     config = load_fusion(path)[1]
-    return [config[side] for side in SIDES["both"] if side not in config["trained"]]
+    return [config[side] for side in SIDES if side not in config["trained"]]
 
 
 def lms_of(pair: Encoder) -> tuple[LMEncoder, LMEncoder]:

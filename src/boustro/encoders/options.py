@@ -8,7 +8,6 @@ from typing import Literal
 Spacing = Literal["natural", "always"]
 Context = Literal["sentence", "document"]
 Precision = Literal["float32", "bfloat16", "float16"]
-Quantisation = Literal["int8", "int8-dynamic", "int4"]
 Reads = Literal["words", "text", "both"]
 """What a task reads of an encoder that has a vector for a text besides the states of its words."""
 UPPER = "upper"
@@ -35,9 +34,6 @@ class LoadingOptions(StartOptions):
     dtype: Precision | None = None
     """Precision of the encoder's computation. By default the fastest on this machine, of packed models int8 where it
     is; float32 turns it off."""
-    quantise: Quantisation | None = None
-    """Weights of the encoder's linear layers in fewer bits: int8 (on any device, with torchao), int8-dynamic (the
-    layers' inputs too: faster, less exact) or int4 (on a GPU, with bitsandbytes)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -426,7 +426,7 @@ def _load(
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES as ENCODERS
 
     make = AutoModelForTextEncoding if config.model_type in ENCODERS else AutoModel
-    how: dict[str, Any] = {"config": config, "revision": folder.revision, "quantise": reading.quantise}
+    how: dict[str, Any] = {"config": config, "revision": folder.revision}
     return load_placed(make, str(folder.body), device, dtype=dtype, spread=spread, **how)
 
 
@@ -470,7 +470,7 @@ def open_sentences(
     """Open the encoder that a task `reads` a folder by, see the module; `ValueError` for words where its Transformer
     has no states of words, as that of an encoder-decoder."""
     folder = read_modules(path, revision)
-    found = Found(folder.body) if reading.quantise or is_spread(device) else find_own(folder.body)
+    found = Found(folder.body) if is_spread(device) else find_own(folder.body)
     own = found.only(MaskedEncoder.own_type)
     config: Any = own.config or load_config(folder.body, folder.revision)
     kind = "masked" if own.config else architecture_kind(config)

@@ -42,7 +42,7 @@ from boustro.choose import lazy, nearest
 from boustro.encoders.base import ConcatEncoder, Encoder, Identity, JoinedIdentity, check_vocabularies
 from boustro.encoders.cache import CachedEncoder, default_cache
 from boustro.encoders.loading import check_config, naming, weights_fingerprint
-from boustro.encoders.options import Context, Precision, Quantisation, ReadingOptions, Reads, Spacing
+from boustro.encoders.options import Context, Precision, ReadingOptions, Reads, Spacing
 from boustro.errors import require_torch
 from boustro.names import (
     ADAPTATION,
@@ -124,11 +124,9 @@ KINDS: dict[str, Kind] = {
     TABLE: Kind(
         lazy("boustro.encoders.word_table:open_table"),
         (),
-        unread=("spacing", "start_piece", "prefix", "quantise"),  # tasks choose layers and pooling for all encoders
+        unread=("spacing", "start_piece", "prefix"),  # tasks choose layers and pooling for all encoders
     ),
-    "elmo": Kind(
-        lazy("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix", "quantise")
-    ),
+    "elmo": Kind(lazy("boustro.encoders.elmo:ElmoEncoder"), (), unread=("spacing", "start_piece", "prefix")),
 }
 NAMED_BY = {
     ADAPTATION: lazy("boustro.encoders.adapted:named_by_adaptation"),
@@ -336,7 +334,6 @@ def load_encoder(
     dtype: Precision | None = None,
     cache: bool | str | Path | None = None,
     *,
-    quantise: Quantisation | None = None,
     spacing: Spacing = "natural",
     context: Context = "sentence",
     start_piece: str = AUTO,
@@ -360,7 +357,6 @@ def load_encoder(
         dtype: Precision of the computation, by default the fastest on this machine. With "float32" the arrays are
             float32, otherwise float16.
         cache: True or a folder keeps features on disk, so that each text is computed once.
-        quantise: "int8", "int8-dynamic" or "int4" weights (`boustro.models.placing`).
         spacing: The space before a word: as in running text, or always.
         context: What an LM reads: the sentence alone, or the document around it, up to the LM's window.
         start_piece: What a causal LM is given before every text: none, bos, eos, or a piece such as `<s>`. By default
@@ -391,7 +387,6 @@ def load_encoder(
         start_piece=start_piece,
         prefix=prefix,
         dtype=dtype,
-        quantise=quantise,
     )
     require_torch()
     return open_encoder(spec, reading, device=device, cache=cache, revision=revision, **options)

@@ -189,8 +189,8 @@ class TransformerEncoder(StateEncoder):
         artefact = Artefact.of(place)
         self.artefact, self.path = artefact, str(artefact)
         self.spec = spec or self.path
-        self.device, self._spread, self._quantise = find_device(device), is_spread(device), reading.quantise
-        own_type = None if whole or self._quantise or self._spread else self.own_type
+        self.device, self._spread = find_device(device), is_spread(device)
+        own_type = None if whole or self._spread else self.own_type
         self.found = (found or (find_own(artefact) if own_type else Found(artefact))).only(own_type)
         self._revision = revision
         self.config: Any = self.found.config or self._their_config
@@ -242,8 +242,7 @@ class TransformerEncoder(StateEncoder):
 
     def _load(self, make: Any, config: Any, dtype: torch.dtype) -> Any:
         """The frozen model as the auto class `make` loads it; AutoModel leaves out the LM head."""
-        how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "quantise": self._quantise}
-        how["num_blocks"] = self.num_layers
+        how: dict[str, Any] = {"dtype": dtype, "spread": self._spread, "num_blocks": self.num_layers}
         return load_placed(make, self.path, self.device, config=config, revision=self._revision, **how)
 
     @abstractmethod
@@ -282,9 +281,8 @@ class TransformerEncoder(StateEncoder):
         return fingerprint(self._weights, self.adapter) if self.adapter else self._weights
 
     def identity(self) -> Identity:
-        quantised = {"quantise": self._quantise} if self._quantise else {}
         dtype = [str(self.body.dtype), self.dtype.name, *self._channels]
-        return super().identity().with_facts(dtype=dtype, **quantised)
+        return super().identity().with_facts(dtype=dtype)
 
 
 def padding_mask(ids: Tensor, lengths: Sequence[int]) -> Tensor:

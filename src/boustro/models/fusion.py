@@ -61,7 +61,7 @@ class Towers:
     starts: tuple[Sequence[int], Sequence[int]]
 
     def states(self, pieces: Int[Tensor, "B P"], lengths: Lengths) -> TowerStates:
-        """Top states of texts padded on the right, `lengths` long; gradients flow into towers that are trained."""
+        """Top states of texts padded on the right, `lengths` long."""
         (first, last), (ahead, back) = self.starts, both_readings(pieces, lengths)
         read = _read(self.backward, last, back)
         return TowerStates(_read(self.forward, first, ahead), in_text_order(read, lengths))
@@ -86,8 +86,8 @@ def in_text_order(states: Float[Tensor, "*L B Q R"], lengths: Lengths) -> Float[
 
 
 def _read(tower: nn.Module, start: Sequence[int], texts: Tensor) -> Tensor:
-    """Top states from the last start piece on; nothing is kept for a backward pass through a frozen tower."""
-    with torch.set_grad_enabled(torch.is_grad_enabled() and next(tower.parameters()).requires_grad):
+    """Top states from the last start piece on; nothing is kept for a backward pass."""
+    with torch.no_grad():
         return tower(input_ids=after(start, texts), use_cache=False).last_hidden_state[:, len(start) - 1 :]
 
 

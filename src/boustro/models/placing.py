@@ -6,15 +6,6 @@ block whenever it is used. The states are the same. Limits and folder are facts 
 $BOUSTRO_MAX_MEMORY   such as 0=20GiB,cpu=60GiB: the most for GPU 0 and for the CPU; by default what is free
 $BOUSTRO_OFFLOAD      a folder for weights on disk that cannot be used as they are in the model's own files
 
-Weights in fewer bits, through transformers' own configs: which exist, what each needs, and where it runs.
-
-int8            weights of linear layers in int8, a scale per row; computed in the model's dtype     torchao
-int8-dynamic    the same, with each piece's inputs rounded to int8 too: integer products             torchao
-int4            weights in 4 bits (NF4, Dettmers et al. 2023)                                        bitsandbytes, CUDA
-
-Embeddings, norms, biases and the experts of mixtures keep their dtype. The weights are quantised while they are loaded;
-the files do not change.
-
 The config of a transformer that has only its first blocks: what is above them is then neither loaded nor computed.
 
     shortened(config of 32 blocks, 16)      the same with num_hidden_layers = 16, and lists of 32 entries cut to 16
@@ -27,15 +18,11 @@ whole; blocks above the highest layer that is read are skipped there too (`model
 """
 
 import copy
-import importlib.util
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from boustro.choose import choose
-from boustro.models.packed import is_packed
 from boustro.models.pretrained import load_pretrained
 
 if TYPE_CHECKING:
@@ -52,20 +39,12 @@ def load_placed(
     *,
     dtype: torch.dtype,
     spread: bool = False,
-    quantise: str | None = None,
     **options: Any,
 ) -> Any:
-    """The frozen model as `make.from_pretrained` gives it: on `device`, or `spread` from there, quantised if asked for.
+    """The frozen model as `make.from_pretrained` gives it: on `device`, or `spread` from there.
 
-    `options` are those of `load_pretrained`. Raises as it does and as `quantisation_config` does, and `ValueError`
-    where no weight could be quantised, and for quantised weights that do not fit into memory.
+    `options` are those of `load_pretrained`. Raises as it does.
     """
-    if quantise and (name_or_path.endswith(".gguf") or is_packed(name_or_path)):
-        kind = "a .gguf file" if name_or_path.endswith(".gguf") else "a packed folder"
-        raise ValueError(f"{name_or_path}: the weights of {kind} are unpacked; remove --quantise")
-    if quantise:
-        options["quantization_config"] = quantisation_config(quantise, device, dtype)
-        options["device_map"] = {"": device}  # quantised where it is used
     if spread:
         options |= {"device_map": "auto", "max_memory": memory_limits(), "offload_folder": os.environ.get(OFFLOAD)}
     try:
@@ -76,16 +55,6 @@ def load_placed(
         raise ValueError(
             f"{name_or_path}: weights that stay on disk must be written anew; name a folder for them in {OFFLOAD}"
         ) from error
-    if quantise and not is_quantised(model):
-        raise ValueError(
-            f"{name_or_path}: none of its layers ({model.config.model_type}) can have {quantise} weights; "
-            "remove --quantise"
-        )
-    if quantise and "disk" in (getattr(model, "hf_device_map", None) or {}).values():
-        raise ValueError(
-            f"{name_or_path}: with {quantise} weights it does not fit into memory, and quantised weights cannot stay "
-            f"on disk; read fewer layers (--layers), or remove --quantise"
-        )
     if "device_map" not in options:
         model = model.to(device)
     return model.eval().requires_grad_(False)
@@ -112,72 +81,6 @@ def memory_limits() -> dict[int | str, int] | None:
         if key not in free:
             raise ValueError(f"{MAX_MEMORY}={text!r}: no device {place!r} here, only {', '.join(map(str, free))}")
     return limits
-
-
-class QuantisedWeights(NamedTuple):
-    """One way to store weights."""
-
-    package: str
-    extra: str
-    """That of the install command."""
-    devices: tuple[str, ...]
-    config: Callable[[torch.dtype], Any]
-    """The config for `from_pretrained`, given the dtype that is computed in."""
-
-
-def _weights_int8(_: torch.dtype) -> Any:
-    from torchao.quantization import Int8WeightOnlyConfig  # pyright: ignore[reportMissingImports]
-    from transformers import TorchAoConfig
-
-    return TorchAoConfig(Int8WeightOnlyConfig())
-
-
-def _inputs_and_weights_int8(_: torch.dtype) -> Any:
-    from torchao.quantization import (  # pyright: ignore[reportMissingImports]
-        Int8DynamicActivationInt8WeightConfig,
-    )
-    from transformers import TorchAoConfig
-
-    return TorchAoConfig(Int8DynamicActivationInt8WeightConfig())
-
-
-def _weights_nf4(compute: torch.dtype) -> Any:
-    from transformers import BitsAndBytesConfig
-
-    return BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=compute)
-
-
-QUANTISATIONS: dict[str, QuantisedWeights] = {
-    "int8": QuantisedWeights("torchao", "int8", ("cpu", "cuda"), _weights_int8),
-    "int8-dynamic": QuantisedWeights("torchao", "int8", ("cpu", "cuda"), _inputs_and_weights_int8),
-    "int4": QuantisedWeights("bitsandbytes", "int4", ("cuda",), _weights_nf4),
-}
-
-
-def quantisation_config(name: str, device: torch.device, compute: torch.dtype) -> Any:
-    """Return the `quantization_config` of `from_pretrained`.
-
-    Raises `ValueError` for an unknown name and for a device where it does not run, `ImportError` with the install
-    command for a package that is missing.
-    """
-    chosen = choose(name, QUANTISATIONS, "quantisation")
-    if device.type not in chosen.devices:
-        others = [other for other, q in QUANTISATIONS.items() if device.type in q.devices]
-        instead = f"use {' or '.join(others)} there" if others else "remove --quantise there"
-        where = " or ".join(chosen.devices)
-        raise ValueError(
-            f"{name} weights ({chosen.package}) are computed with on {where}, not on {device.type}; {instead}"
-        )
-    if importlib.util.find_spec(chosen.package) is None:
-        raise ImportError(
-            f"{name} weights need {chosen.package}; install it with: pip install 'boustro[{chosen.extra}]'"
-        )
-    return chosen.config(compute)
-
-
-def is_quantised(model: torch.nn.Module) -> bool:
-    """Whether any weight is: those of layers that are no `nn.Linear`, as GPT-2's are not, stay as they were."""
-    return any(type(parameter) is not torch.nn.Parameter for parameter in model.parameters())
 
 
 CAUSAL = (

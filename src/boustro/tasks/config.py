@@ -11,6 +11,7 @@ from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
 from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
 from boustro.names import FAST, LARGE, SHIPPED_SENTENCES, SHIPPED_TABLE
 from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
+from boustro.store import Artefact
 from boustro.text.places import TextFile
 
 AUTO = "auto"
@@ -59,6 +60,18 @@ class TaskConfig(PresetOptions, ReadingOptions):
         "default": {},
         "few": {"mix_epochs": 0},  # many heads for few examples are then trained at once (`heads.solve`)
     }
+
+    @classmethod
+    def of_folder(cls, path: Artefact, saved: Mapping[str, Any]) -> Self:
+        """The options that a trained folder names; `ValueError` where its LM was read in fewer bits, as earlier
+        versions did."""
+        options = dict(saved)
+        if bits := options.pop("quantise", None):
+            raise ValueError(
+                f"{path}: its LM was read with --quantise {bits}, which this version does not have; train it anew, "
+                "over the LM as it is or what boustro pack makes of it"
+            )
+        return cls.make(**options)
 
     @classmethod
     def few_head(cls, shots: int | None) -> str:
@@ -200,11 +213,11 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
     def default_encoder(self) -> str:
-        """All of the package for words; for text that arrives, or with further quantisation, the pair with its memory
-        only, and the pair alone where the options read other vectors than the memory has."""
+        """All of the package for words; for text that arrives the pair with its memory only, and the pair alone where
+        the options read other vectors than the memory has."""
         as_remembered = self.pooling is None and self.spacing == "natural" and self.start_piece == self.prefix == "auto"
         known = as_remembered and self.layers in ("auto", "all", "last")
-        return super().default_encoder() if not known else FAST if self.live or self.quantise else LARGE
+        return super().default_encoder() if not known else FAST if self.live else LARGE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +258,8 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     for no table. By default that of the package beside its own LMs."""
 
     def default_encoder(self) -> str:
-        """The sentence encoder of the package; with further quantisation the pair."""
-        return super().default_encoder() if self.quantise else SHIPPED_SENTENCES
+        """The sentence encoder of the package."""
+        return SHIPPED_SENTENCES
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -91,7 +91,7 @@ def load_fitted(
     with path.opened(TASKS[task.name].folder, verify=True):
         saved = path.json("config.json")
         kind = TASKS[task.name].config.check_head(saved["head"])
-        options = TASKS[task.name].config.make(**saved["config"]), kind.options(**saved["head_options"])
+        options = TASKS[task.name].config.of_folder(path, saved["config"]), kind.options(**saved["head_options"])
         plan = plan_of(task, encoder or _encoder_of(saved), saved["head"], *options, cache=cache, device=device)
         plan = replace(plan, reader=plan.reader.of_weights(saved["encoder_identity"]), words=saved.get("words", 1))
         if given_states:

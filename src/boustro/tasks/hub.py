@@ -6,7 +6,7 @@
 
 Only files that the folder's manifest lists are uploaded.
 
-The model card of a trained folder: README.md, made from the folder's config.json and manifest only.
+The model card of a trained folder: README.md, made of card.md.jinja from the folder's config.json and manifest only.
 
 It starts with the metadata that the Hugging Face Hub reads (YAML between two lines of dashes), with the scores as a
 model index. The card may be edited: its bytes are not verified when the folder is opened.
@@ -22,7 +22,7 @@ model index. The card may be edited: its bytes are not verified when the folder 
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,17 +56,39 @@ def write_card(folder: str | Path, name: str | None = None) -> Path:
 
 def model_card(config: dict[str, Any], manifest: dict[str, Any], name: str) -> str:
     """The card as Markdown, from a folder's config.json and manifest; `name` as in `write_card`."""
-    notices = config["record"].get("notices", {})
-    sections = {
-        "Use": _use(config, name),
-        "Scores": _scores(config),
-        "Labels": _labels(config["config"].get("describe")),
-        "Training": _training(config, manifest),
-        "Encoder": _encoder(config),
-        "Sizes and cost": _cost(config["record"], manifest),
-        "Notices": "\n".join(f"- {count:,} {_cell(what)}" for what, count in notices.items() if count),
-    }
-    return _page(_metadata(config, name), _summary(config, name), sections)
+    from jinja2 import Environment, FileSystemLoader
+
+    from boustro.tasks.fitting.estimate import (  # with torch, which opening a folder of the Hub does without
+        KEY,
+        format_estimate,
+    )
+
+    record, task, made_by = config["record"], TASKS[config["task"]], manifest["made_by"]
+    environment = Environment(  # no HTML: what stands in a cell is escaped by the template
+        loader=FileSystemLoader(Path(__file__).parent), trim_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+    environment.filters |= {"cell": _cell, "json": as_json, "number": "{:,}".format, "file": _file}
+    types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
+    judged = record.get(KEY)
+    return environment.get_template("card.md.jinja").render(
+        config=config,
+        record=record,
+        task=task,
+        name=name,
+        metadata=_metadata(config, name).to_yaml(),
+        does=f"{task.does} {types}".strip(" ."),
+        kind=task.folder.replace("_", " ").replace("-", " "),
+        variable=task.folder.replace("-", "_"),
+        is_local=bool(local_models(config)),
+        scores=score_table(record["dev_scores"]) if record.get("dev_scores") else [],
+        judged=format_estimate(judged, task.examples) if judged else (),
+        settings={**config["config"], **config["head_options"]},
+        command=shlex.join(made_by["command"]).replace("`", "'").replace("\n", " "),
+        versions=made_by["versions"],
+        spec="+".join(map(_shown, config["encoder"].split("+"))),
+        models=list(_encoder_rows(config)),
+        size=sum(fact["bytes"] for file, fact in manifest["files"].items() if file != CARD),
+    )
 
 
 def local_models(config: dict[str, Any]) -> list[str]:
@@ -108,123 +130,16 @@ def _metadata(config: dict[str, Any], name: str) -> "ModelCardData":
     )
 
 
-def _summary(config: dict[str, Any], name: str) -> str:
-    types = ", ".join(map(_cell, open_labelling(**config["labelling"]).types))
-    does = f"{TASKS[config['task']].does} {types}".strip(" .")
-    kind = TASKS[config["task"]].folder.replace("_", " ").replace("-", " ")
-    memory = ", and words of the training data with their mean vectors" if config["config"].get("memory") else ""
-    what = f"{'An' if kind[0] in 'aeiou' else 'A'} {kind} trained with Boustro {config['version']}"
-    return (
-        f"# {name}\n\n{does}. {what}: the language models of its encoder "
-        f"are frozen, and a light head (`{config['head']}`) is trained on their hidden states. "
-        f"Contains only the head's weights{memory}; the language models are loaded by name, see Encoder."
-    )
-
-
-def _page(metadata: "ModelCardData", summary: str, sections: Mapping[str, str]) -> str:
-    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items() if text)
-    return f"---\n{metadata.to_yaml()}\n---\n\n{summary}\n\n{body}\n"
-
-
-def _use(config: dict[str, Any], name: str) -> str:
-    task = TASKS[config["task"]]
-    variable = task.folder.replace("-", "_")
-    return _example(config, variable, task.name, name, [f"{variable}.predict({task.example})  # {task.answer}"])
-
-
-def _example(config: dict[str, Any], variable: str, cls: str, name: str, lines: Sequence[str]) -> str:
-    """How the folder is opened and used."""
-    moved = note = ""
-    if local_models(config):
-        moved = ', encoder="…"'
-        note = "\n\nIts encoder uses models from a local folder: set `encoder` to their paths on your machine."
-    calls = "\n".join(lines)
-    opened = f"{variable} = boustro.{cls}.from_pretrained({as_json(name)}{moved})"
-    return f"```python\nimport boustro\n\n{opened}\n{calls}\n```{note}"
-
-
-def _scores(config: dict[str, Any]) -> str:
-    from boustro.tasks.fitting.estimate import (  # with torch, which opening a folder of the Hub does without
-        KEY,
-        format_estimate,
-    )
-
-    scores, judged = config["record"].get("dev_scores"), config["record"].get(KEY)
-    if not scores:
-        sentences = format_estimate(judged, TASKS[config["task"]].examples) if judged else ()
-        return "\n".join(
-            ["There was no development set.", *([""] if sentences else []), *(f"- {s}" for s in sentences)]
-        )
-    heads, *rows = ([_cell(cell) for cell in row] for row in score_table(scores))
-    signature = "; ".join(f"{key} {value}" for key, value in scores["signature"].items())
-    return (
-        f"In percent, on the development set ({config['record']['dev']['sentences']:,} examples). It also selected the "
-        f"best epoch, so scores on new text may be slightly lower.\n\n{_table(heads, rows)}\n\nScored as: {signature}."
-    )
-
-
-def _training(config: dict[str, Any], manifest: dict[str, Any]) -> str:
-    record = config["record"]
-    data = [
-        [part, _cell(Path(facts["name"]).name), f"{facts['sentences']:,}", f"`{facts['fingerprint']}`"]
-        for part in ("train", "dev")
-        if (facts := record[part])
-    ]
-    facts = {
-        "seed": record["seed"],
-        **({"best epoch": record["best_epoch"]} if record["dev"] else {}),
-        "settings": _settings({**config["config"], **config["head_options"]}),
-        **_made_by(manifest["made_by"]),
-    }
-    return f"{_table(['data', 'name', 'sentences', 'fingerprint'], data)}\n\n{_listed(facts)}"
-
-
-def _labels(means: Mapping[str, str] | None) -> str:
-    """A table of the labels that are described; empty for none."""
-    rows = [[_cell(label), _cell(meaning)] for label, meaning in (means or {}).items()]
-    return f"What is said of labels was learned too.\n\n{_table(['label', 'description'], rows)}" if rows else ""
-
-
-def _settings(options: Mapping[str, Any]) -> str:
-    return " ".join(f"`{name}={value}`" for name, value in options.items() if not isinstance(value, Mapping))
-
-
-def _made_by(made_by: dict[str, Any]) -> dict[str, str]:
-    """The command and the versions, of `store.provenance`."""
-    command = shlex.join(made_by["command"]).replace("`", "'").replace("\n", " ")
-    versions = ", ".join(f"{package} {number}" for package, number in made_by["versions"].items())
-    return {"command": f"`{command}`", "versions": versions}
-
-
-def _listed(facts: Mapping[str, Any]) -> str:
-    return "\n".join(f"- {what}: {value}" for what, value in facts.items())
-
-
-def _encoder(config: dict[str, Any]) -> str:
+def _encoder_rows(config: dict[str, Any]) -> Iterator[list[str]]:
+    """The cells of the models of an encoder, and of its memories of words."""
     models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
     shares = {name: values for name, values in shares.items() if not name.endswith(POOLED) and name != SPELLING}
     if len(shares) != len(models):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
-    rows = []
     for (name, lm_shares), model in zip(shares.items(), models, strict=True):
         mix = " ".join(f"{share:.2f}" for share in lm_shares)
-        weights, direction = f"`{model['weights']}`", model.get("direction", "")
-        rows.append([_cell(_shown(name)), weights, direction, _cell(model["pooling"]), mix])
-    rows += [["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(config) if "base" in part]
-    spec = "+".join(map(_shown, config["encoder"].split("+")))
-    return f"`{spec}`\n\n{_table(['model', 'weights', 'direction', 'word position', 'layer weights'], rows)}"
-
-
-def _cost(record: dict[str, Any], manifest: dict[str, Any]) -> str:
-    size = sum(fact["bytes"] for name, fact in manifest["files"].items() if name != CARD)
-    facts = {
-        "parameters of the head (trained)": record["head_parameters"],
-        "parameters of the encoder (frozen)": record["encoder_parameters"],
-        "size of this folder in bytes": size,
-        "encoding time in seconds": record["encode_seconds"],
-        "training time in seconds": record["train_seconds"],
-    }
-    return _table(["", ""], [[what, f"{value:,}"] for what, value in facts.items()])
+        yield [_cell(_shown(name)), f"`{model['weights']}`", model.get("direction", ""), _cell(model["pooling"]), mix]
+    yield from (["memory of words", f"`{part['weights']}`", "", "", ""] for part in _parts(config) if "base" in part)
 
 
 def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
@@ -253,9 +168,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _file(path: str) -> str:
+    return Path(path).name
 
 
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")

@@ -87,18 +87,13 @@ def _main(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     name = SAME.get(name, name)
-    if name not in COMMANDS or (is_of_lab and not COMMANDS[name].is_of_lab):
+    if name not in COMMANDS or is_of_lab != COMMANDS[name].is_of_lab:
         meant = MEANT.get(name) or nearest(name, COMMANDS)
         near = f"; did you mean {called(meant)!r}?" if meant else ""
         where = "boustro lab --help" if is_of_lab else "boustro help"
         said = f"there is no command {'lab ' * is_of_lab + name!r}{near}"
         print(f"boustro: {_joined(said, f'`{where}` lists the commands')}", file=sys.stderr)
         return EXIT_USAGE
-    if COMMANDS[name].is_of_lab and not is_of_lab and "--quiet" not in rest and os.environ.get("RANK", "0") == "0":
-        # for one release
-        print(
-            f"note: boustro {name} is boustro lab {name} now; the old words go with the next release", file=sys.stderr
-        )
     return run(name, rest)
 
 

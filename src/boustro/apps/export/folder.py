@@ -178,8 +178,6 @@ def find_parts(fitted: Fitted) -> ExportParts:
     tables = [part for part in encoders if isinstance(part, TableEncoder)]
     before = encoders[: len(encoders) - len(tables)] or encoders  # a table that is not behind LMs is among these
     lms = [_exportable(part) for part in before]
-    if fitted.plan.reader.reading.quantise:
-        raise ValueError("the encoder's weights are quantised already; train with the LM as it is, and export to int8")
     return ExportParts(lms, list(fitted.head.mixes)[: len(lms)], tables, known, pooled, names)
 
 

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from boustro.apps.runtime.graph import DATA_ENDING, OPSET
-
+OPSET = 20  # the first with Gelu as one operator
 LARGE_WEIGHTS = 1 << 30
 """Bytes of weights from which on they stand in a file beside the graph; a message of protocol buffers has 2 GiB."""
 SMALL = 1 << 10
@@ -65,7 +64,7 @@ def write_graph(
     _strip(model)
     CONVERSIONS[precision](model)
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    how = {"save_as_external_data": True, "location": path.name + DATA_ENDING} if size > LARGE_WEIGHTS else {}
+    how = {"save_as_external_data": True, "location": f"{path.name}.data"} if size > LARGE_WEIGHTS else {}
     onnx.save_model(model, str(path), **how)
 
 

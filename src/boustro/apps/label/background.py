@@ -409,10 +409,7 @@ def choose_source(
         raise OptionError("--tagger has an encoder of its own; remove --encoder")
     if tagger.labelling is None or not tagger.labelling.units.has_spans:
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
-    kept = {
-        name: getattr(tagger.config, name)
-        for name in ("pooling", "spacing", "start_piece", "prefix", "dtype", "quantise")
-    }
+    kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "start_piece", "prefix", "dtype")}
     if options.context == "sentence":
         tagger.read_single_sentences()
     read = {name: value for name, value in kept.items() if value is not None}

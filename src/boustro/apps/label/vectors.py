@@ -83,7 +83,7 @@ def vector_source(
         pool_mentions: Add the mean vector of a word's mentions in its document, of the highest layer.
         spelling: Add a vector of a word's letters.
         reads: Of a sentence encoder "text" reads the vector of each text, and not its words.
-        options: The other `ReadingOptions`: pooling, spacing, start_piece, prefix, dtype, quantise.
+        options: The other `ReadingOptions`: pooling, spacing, start_piece, prefix, dtype.
     """
     chosen = {name: value for name, value in options.items() if value is not None}
     read = reading_context(examples, context)

@@ -109,8 +109,7 @@ def load_exported(folder: str | Path | Artefact) -> Any:
     Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
     onnxruntime.
     """
-    from boustro.apps.runtime.graph import GraphSession
-    from boustro.apps.runtime.parts import GraphEncoder, GraphHead
+    from boustro.apps.runtime.parts import GraphEncoder, GraphHead, GraphSession
     from boustro.encoders.word_table import TableEncoder
 
     path = Artefact.of(folder)
@@ -119,7 +118,7 @@ def load_exported(folder: str | Path | Artefact) -> Any:
         saved = _read_config(path)
         arrays, files = read_arrays(path / ARRAYS, path.read(ARRAYS)), manifest["files"]
         task = task_class(saved["task"])
-        config = TASKS[saved["task"]].config.make(**saved["config"])
+        config = TASKS[saved["task"]].config.of_folder(path, saved["config"])
         kind = TASKS[saved["task"]].config.check_head(saved["head"])
         reading = config.reading()
         parts = [
@@ -178,8 +177,7 @@ def _read_config(path: Artefact) -> dict[str, Any]:
 
 
 def _open_part(path: Artefact, files: dict[str, Any], facts: Any, reading: ReadingOptions, empty: np.ndarray) -> Any:
-    from boustro.apps.runtime.graph import GraphSession
-    from boustro.apps.runtime.parts import GraphEncoder, PieceTokenizer, inputs_of
+    from boustro.apps.runtime.parts import GraphEncoder, GraphSession, PieceTokenizer, inputs_of
 
     tokenizer = PieceTokenizer(_listed(path, files, facts["tokenizer"]), facts["special"], facts["roles"])
     session = GraphSession(_listed(path, files, facts["graph"]), inputs_of(len(facts["places"]), facts["lengths"]))

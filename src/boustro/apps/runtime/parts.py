@@ -1,5 +1,6 @@
 """Parts of an exported folder in place of a trained one's: tokenizers, LMs as encoders, and the head, over graphs.
 
+    GraphSession      a graph of ONNX, run by onnxruntime
     PieceTokenizer    tokenizer.json, with what `text.alignment` asks of a tokenizer of transformers
     GraphEncoder      the words, windows and places of `encoders.reading`, with states of a graph
     GraphHead         scores of a graph, read as the trained head reads its own
@@ -10,6 +11,7 @@ N words, C labels, L longest span.
 """
 
 import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from tokenizers import Tokenizer
 
-from boustro.apps.runtime.graph import GraphSession
 from boustro.encoders.base import Identity
 from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import PieceEncoder, pad_rows
+from boustro.errors import reason
 from boustro.heads.crf import Chain, softmax
 from boustro.heads.decoding import LikelyWords, TagDecoder, read_scores
 from boustro.heads.factored import mean_vectors, read_runs
@@ -32,6 +34,30 @@ CHAIN = ("crf.starts", "crf.transitions", "crf.ends")
 THRESHOLD = "threshold"
 SIDE, LENGTHS, QUESTION, CONTEXT = "side", "lengths", "question", "context"
 """Inputs of graphs besides streams: side features, the lengths of sentences, the rows of the words of two parts."""
+
+
+class GraphSession:
+    """A graph that runs; `ValueError` for one that onnxruntime cannot open, or that has other inputs."""
+
+    def __init__(self, path: Path, inputs: tuple[str, ...]) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ImportError("an exported folder needs onnxruntime: pip install 'boustro[onnx]'") from error
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        if (threads := os.environ.get("OMP_NUM_THREADS", "")).isdigit():  # as for torch
+            options.intra_op_num_threads = int(threads)
+        try:
+            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its own classes
+            raise ValueError(f"{path}: onnxruntime cannot open it ({reason(error)}); export it again") from error
+        if (names := [given.name for given in self._session.get_inputs()]) != [*inputs]:
+            raise ValueError(f"{path}: its inputs are {', '.join(names)}, not {', '.join(inputs)}; export it again")
+
+    def run(self, given: Mapping[str, np.ndarray]) -> list[Any]:
+        """The outputs."""
+        return list(self._session.run(None, dict(given)))
 
 
 class GraphHead:

@@ -5,7 +5,7 @@
 
 The models are opened in the background while the server already says that it is starting (503). What computes is in
 `models`, what surrounds a request in `middleware`. Requests and answers are validated, and said in `/openapi.json`, by
-the classes here, and `/docs` is made from that (`documentation`).
+the classes here.
 
     curl "$SERVER/v1/predict" -H 'Content-Type: application/json' -d '{"model": "ner", "inputs": ["Ada left."]}'
 """
@@ -25,7 +25,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Str
 from prometheus_client import generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 
-from boustro.apps.serve.documentation import MADE_UP, ServedExample, documentation, example_of
 from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
 from boustro.apps.serve.live import LiveStreams, read_delays, refuse_other_media
 from boustro.apps.serve.middleware import Bounds, RequestMonitor, ServiceMetrics
@@ -40,7 +39,7 @@ Delay = Annotated[str | None, Field(description="Words after a word until its ta
 Wait = Annotated[str | None, Field(description="Words after an entity until it is told provisionally: 2.")]
 COMPUTING = ("/v1/predict", "/v1/embed")
 LEAST_NORM = 1e-12  # an empty text has the zero vector, which has no direction
-OPEN_PATHS = ("/", "/docs", "/openapi.json", "/livez", "/readyz", "/health")
+OPEN_PATHS = ("/", "/openapi.json", "/livez", "/readyz", "/health")
 
 
 class Inputs(BaseModel):
@@ -150,7 +149,6 @@ class Service:
     def __init__(self, open_models: Callable[[], dict[str, Served]], limits: ServeLimits) -> None:
         self.limits, self.figures = limits, ServiceMetrics()
         self.models: dict[str, Served] = {}
-        self.examples: list[ServedExample] = []
         self.batcher = Batcher(limits.waiting, limits.batch, self.figures.batch_done)
         self.failure: Exception | None = None
         self.is_stopping = False
@@ -168,7 +166,8 @@ class Service:
         def work() -> None:
             try:
                 opened = self._open_models()
-                self.examples = [example_of(model) for model in opened.values()]  # the first input would wait for it
+                for model in opened.values():  # what is made at its first answer: a client would wait for it
+                    model.answer([model.parse(model.example, "the example")])
                 self.models = opened
             except Exception as error:
                 self.failure = error
@@ -236,7 +235,7 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
     _add_predictions(app, service)
     _add_streams(app, LiveStreams(service))
     _add_state(app, service)
-    _add_pages(app, service, token=http.token_file is not None)
+    _add_page(app)
     paths = [path for route in app.routes if (path := getattr(route, "path", None))]
     app.add_middleware(RequestMonitor, figures=service.figures, paths=paths)
     return app
@@ -313,17 +312,12 @@ def _add_state(app: FastAPI, service: Service) -> None:
         return PlainTextResponse(generate_latest(service.figures.registry), media_type="text/plain; version=0.0.4")
 
 
-def _add_pages(app: FastAPI, service: Service, token: bool) -> None:
+def _add_page(app: FastAPI) -> None:
     page = (package_files("boustro.apps.serve") / "page.html").read_text("utf-8")
 
     @app.get("/", include_in_schema=False)
     async def home() -> Any:
         return HTMLResponse(page, headers=PAGE_HEADERS)
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Any:
-        shown = MADE_UP if token or not service.examples else service.examples
-        return HTMLResponse(documentation(app.openapi(), shown, token), headers=PAGE_HEADERS)
 
 
 def with_options(model: Served, asked: PredictRequest) -> Served:

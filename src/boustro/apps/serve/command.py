@@ -22,7 +22,7 @@ def serve(
 ) -> None:
     """Serve trained folders over HTTP, with a page to try them, until Ctrl+C or SIGTERM.
 
-    POST /v1/predict and /v1/embed; GET /v1/models, /livez, /readyz, /metrics and /docs.
+    POST /v1/predict and /v1/embed; GET /v1/models, /livez, /readyz, /metrics and /openapi.json.
 
     Args:
         folders: Folders that boustro fit wrote; NAME=DIR serves one under another name.

@@ -196,7 +196,7 @@ def make_app(
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
 
-    # FastAPI's own page of documentation loads scripts from another address.
+    # FastAPI's pages of documentation load scripts from another address
     app = FastAPI(title=title, docs_url=None, redoc_url=None, **options)
     app.router.route_class = _strict_route()
 
@@ -443,6 +443,6 @@ def _invalid(problems: Any) -> Refused:
     first = problems[0]
     said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
     if first["type"] == "missing" and first["loc"] == ("body",):
-        return Refused(422, "not_valid", "the body is empty; send a JSON object, see /docs for an example")
+        return Refused(422, "not_valid", "the body is empty; send a JSON object")
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     return Refused(422, "not_valid", f"{place}: {said}")

@@ -66,8 +66,6 @@ class FuseConfig(SegmentOptions, StartOptions, RunConfig):
     """Width of the fused states; by default the forward LM's."""
     lr: PositiveOrZero = 1e-2
     """Peak learning rate. Much lower values learn too slowly, because the output embeddings are frozen."""
-    train_lms: Literal["none", "backward", "both"] = "none"
-    """LMs to train together with the fusion; they are saved in OUT/forward and OUT/backward."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.replaced import replaced
 from boustro.lab.objectives.span import span
 from boustro.lab.objectives.words import word_starts
-from boustro.lab.presets import PRESETS, SIZES, config_like, is_masked_preset, make_config, make_masked_config
+from boustro.lab.presets import PRESETS, config_like, is_masked_preset, make_config, make_masked_config
 from boustro.lab.pretrain.batches import (
     Collator,
     causal_batch,
@@ -43,6 +43,9 @@ from boustro.lab.pretrain.shards import Shards
 from boustro.models.loss import LMWithLoss, SampledLMWithLoss
 from boustro.models.pretrained import ModelKind, architecture_kind
 from boustro.text.tokenizers import num_ids
+
+SIZES = ("tiny", "mini", "small", "base")
+"""Of each family of masked presets."""
 
 
 @dataclass(frozen=True, kw_only=True)
