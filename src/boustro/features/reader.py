@@ -166,27 +166,22 @@ class Reader:
         Raises `ValueError` where the LMs are not those that the reader must have.
         """
         cached = cached and bool(self.cache)
-        wide = self.opened.wide
+        wide, opened = self.opened.wide, self.opened.lms
         if cached not in wide:
-            lms = self._lms(cached)
+            if False not in opened:  # the LMs are loaded once for both
+                opened[False] = self.load(self)
+            if cached not in opened:
+                from boustro.encoders.spec import with_cache
+
+                opened[True] = with_cache(opened[False], self.cache)
             from boustro.encoders.extended import with_mentions, with_spelling
 
+            lms = opened[cached]
             refuse_other_weights(lms, self.spec, self.weights, self.trained)
             self._tell_other_precision(lms)
             read = with_mentions(lms, self.widening.mentions, self.reading.context, self.memory)
             wide[cached] = with_spelling(read, self.widening.spelling)
         return wide[cached]
-
-    def _lms(self, cached: bool) -> Encoder:
-        lms = self.opened.lms
-        if cached not in lms:
-            if cached:
-                from boustro.encoders.spec import with_cache
-
-                lms[cached] = with_cache(self._lms(False), self.cache)  # the LMs are loaded once for both
-            else:
-                lms[cached] = self.load(self)
-        return lms[cached]
 
     @property
     def is_open(self) -> bool:

@@ -13,6 +13,7 @@ are the same: what stands between two products must be so, too (`exact_attention
 All else (embeddings, norms, what is added to a state) is in float32. The op is that of fbgemm, which x86 has alone.
 """
 
+import copy
 import math
 import warnings
 from collections import Counter
@@ -51,8 +52,10 @@ class FloatProduct:
 
     def in_float32(self) -> "FloatProduct":
         """Return the same in float32."""
-        bias = None if self._bias is None else self._bias.float()
-        return FloatProduct(self._weight.float(), bias, None if self._norm is None else self._norm.float())
+        twin = copy.copy(self)
+        for name, tensor in vars(self).items():
+            vars(twin)[name] = None if tensor is None else tensor.float()
+        return twin
 
 
 class Int8Product:

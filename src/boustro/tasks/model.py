@@ -206,10 +206,14 @@ class PlannedModel(Contract[Input, Result]):
 
     def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
         """Return answers for examples that are checked."""
-        return self.fitted.answers(self.fitted.outputs(examples, cached), examples)
+        return self.fitted.answer(examples, cached)
 
     def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
-        """Answers for inputs, each a document of its own.
+        """Answer inputs, each a document of its own; raises as `checked_inputs`."""
+        return self.answer_checked(self.checked_inputs(inputs, first))
+
+    def checked_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[Any]:
+        """Return inputs as `answer_checked` takes them.
 
         Raises `ValueError` for what is none, with its number; that of the first is `first`.
         """
@@ -220,7 +224,7 @@ class PlannedModel(Contract[Input, Result]):
             notes: list[Note] = []
             named = self.offsets.convert_all(named, notes)
             warn_of(notes, "the given inputs")
-        return self.answer_checked([self.as_input(item, place) for place, item in named])
+        return [self.as_input(item, place) for place, item in named]
 
     def answer_checked(self, inputs: Sequence[Any]) -> list[InputAnswer[Input]]:
         """Return the answers for inputs that `as_input` has checked, each a document of its own."""
@@ -246,7 +250,7 @@ class PlannedModel(Contract[Input, Result]):
         """Yield the answers of `answer_inputs`, input by input; once, warn of texts in another language."""
         rest, number = iterate(inputs, f"{self.given} or several"), 0
         while some := list(islice(rest, batch)):
-            answers = self.answer_inputs(some, number + 1)
+            answers = self.answer_checked(self.checked_inputs(some, number + 1))
             number += len(some)
             if note := self.language_note():  # before the first answer, behind which `predict` does not go on
                 warnings.warn(note, stacklevel=3)

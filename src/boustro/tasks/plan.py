@@ -242,6 +242,10 @@ class Fitted:
         """Return the head's outputs for examples; with `candidates`, what it is calibrated on instead."""
         return self.head.outputs(self.inputs(examples, cached), candidates)
 
+    def answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
+        """Return answers for examples that are checked."""
+        return self.answers(self.head.outputs(self.inputs(examples, cached)), examples)
+
     def complete(self, outputs: Sequence[Any], examples: Sequence[Any]) -> Sequence[Any]:
         """The head's outputs for examples, with what stands beside the head."""
         for other in self.plan.companions:

@@ -279,7 +279,7 @@ class Tagger(Task[str, Entities]):
     def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
         """Answer by longer lists after `with_recall`."""
         if self._lists is None:
-            return super()._answer(examples, cached)
+            return self.fitted.answer(examples, cached)
         return self._lists.answers(self.fitted, examples, cached)
 
     def notices(self, cached: bool = False) -> dict[str, int]:

@@ -39,7 +39,7 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.names import expand_home, is_shipped
 from boustro.options import Instead, OptionError, option_name, problem_of
-from boustro.store import MANIFEST, read_json, record_options
+from boustro.store import MANIFEST, read_json
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
 from boustro.text.files import DataFile
@@ -250,12 +250,6 @@ def convert_word(hint: Any, word: str) -> Any:
             except ValueError:
                 continue
     return word
-
-
-def call(command: Command, values: Mapping[str, Any]) -> None:
-    """Call a function; the manifests of the folders that it writes hold the values of its options."""
-    record_options(resolved(values))
-    command(**values)
 
 
 def resolved(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
         elif sys.stdout.encoding.lower() != "utf-8":  # what goes to a file or a program is UTF-8, as JSON must be
             sys.stdout.reconfigure(encoding="utf-8")
     try:
-        code = _main(sys.argv[1:] if arguments is None else arguments)
+        asked = _asked(sys.argv[1:] if arguments is None else arguments)
+        code = asked if isinstance(asked, int) else run(*asked)
         sys.stdout.flush()
     except OSError as error:  # what was printed cannot be written
         return _say_unwritten(error)
@@ -69,7 +70,8 @@ def _say_unwritten(error: OSError) -> int:
     return EXIT_INPUT
 
 
-def _main(arguments: list[str]) -> int:
+def _asked(arguments: list[str]) -> tuple[str, list[str]] | int:
+    """Return the command and its arguments, or the exit code where all is said here."""
     if arguments[:1] == ["help"] and (page := pages().get("".join(arguments[1:2]))):
         print(page.read_text("utf-8"), end="")
         return 0
@@ -94,7 +96,7 @@ def _main(arguments: list[str]) -> int:
         said = f"there is no command {'lab ' * is_of_lab + name!r}{near}"
         print(f"boustro: {_joined(said, f'`{where}` lists the commands')}", file=sys.stderr)
         return EXIT_USAGE
-    return run(name, rest)
+    return name, rest
 
 
 class Terminated(KeyboardInterrupt):
@@ -140,7 +142,8 @@ def run(name: str, arguments: list[str]) -> int:
     warnings.filterwarnings("ignore", category=FutureWarning)
     for logger in ("torchao", "torch.utils._pytree"):  # where installed, torchao tells of kernels for other machines
         logging.getLogger(logger).setLevel(logging.ERROR)
-    from boustro.apps.cli.arguments import ALL, HELP, Line, call, check_places
+    from boustro.apps.cli.arguments import ALL, HELP, Line, check_places, resolved
+    from boustro.store import record_options
 
     try:
         command, example = known.function(), known.examples[0]
@@ -154,7 +157,8 @@ def run(name: str, arguments: list[str]) -> int:
         with interruptions(), warnings_as_notes():
             filled = line.table.call_with(values)
             check_places(line, values, example)
-            call(command, filled)
+            record_options(resolved(filled))  # which the manifests of the folders that it writes hold
+            command(**filled)
         sys.stdout.flush()
         first = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun starts
         said = known.next if not known.after or values.get(known.after) else ""

@@ -383,11 +383,23 @@ class Checker:
         Raises what the tagger raises.
         """
         read, found = self._said(slots), []
-        for slot, regions, (said, places) in zip(slots, self._find(slots, read), read, strict=True):
-            key = places[-1] - len(slot.text)  # characters before the text, which have no escapes
-            inside = [Region(max(r.start, key), r.end, r.label, r.score) for r in regions if r.end > key]
-            parts = name_parts(said, inside)
-            found.append([Region(places[r.start] - key, places[r.end] - key, r.label, r.score) for r in parts])
+        said = [(one, slot.number is not None) for slot, (one, _) in zip(slots, read, strict=True)]
+        keys = [hashlib.blake2b(f"{sure:d}{one}".encode(), key=self._secret).digest() for one, sure in said]
+        new = {key: one for key, one in zip(keys, said, strict=True) if key not in self._known and one[0].strip()}
+        answers: dict[bytes, list[Region]] = {}
+        for tagger, is_sure in ((self.tagger, False), (self._sure, True)):
+            if some := {key: one for key, (one, sure) in new.items() if sure == is_sure}:
+                answers |= zip(some, map(self._own, tagger.predict(list(some.values()))), strict=True)
+        of_slots = [answers.get(key) or self._known.get(key) or [] for key in keys]
+        for key in keys:
+            self._known[key] = self._known.pop(key, None) or answers.get(key) or []
+        while len(self._known) > REMEMBERED_TEXTS:
+            self._known.popitem(last=False)
+        for slot, regions, (said_of, places) in zip(slots, of_slots, read, strict=True):
+            before = places[-1] - len(slot.text)  # characters before the text, which have no escapes
+            inside = [Region(max(r.start, before), r.end, r.label, r.score) for r in regions if r.end > before]
+            parts = name_parts(said_of, inside)
+            found.append([Region(places[r.start] - before, places[r.end] - before, r.label, r.score) for r in parts])
         return found
 
     def fill(
@@ -417,22 +429,6 @@ class Checker:
         texts = (HALF.sub("\ufffd", slot.text) for slot in slots)
         named = zip(slots, texts, strict=True)
         return [unescaped(f"{slot.key.replace('_', ' ')}: {shown}" if slot.key else shown) for slot, shown in named]
-
-    def _find(self, slots: Sequence[Slot], read: Sequence[tuple[str, list[int]]]) -> list[list[Region]]:
-        """The entities of slots as the tagger is shown them, with those that overlap together."""
-        said = [(one, slot.number is not None) for slot, (one, _) in zip(slots, read, strict=True)]
-        keys = [hashlib.blake2b(f"{sure:d}{one}".encode(), key=self._secret).digest() for one, sure in said]
-        new = {key: one for key, one in zip(keys, said, strict=True) if key not in self._known and one[0].strip()}
-        found: dict[bytes, list[Region]] = {}
-        for tagger, is_sure in ((self.tagger, False), (self._sure, True)):
-            if some := {key: one for key, (one, sure) in new.items() if sure == is_sure}:
-                found |= zip(some, map(self._own, tagger.predict(list(some.values()))), strict=True)
-        answers = [found.get(key) or self._known.get(key) or [] for key in keys]
-        for key in keys:
-            self._known[key] = self._known.pop(key, None) or found.get(key) or []
-        while len(self._known) > REMEMBERED_TEXTS:
-            self._known.popitem(last=False)
-        return answers
 
     def _own(self, entities: Iterable[Any]) -> list[Region]:
         return merged(Region(e.start, e.end, e.label, e.score) for e in entities if e.label in self.labels)
