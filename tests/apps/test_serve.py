@@ -388,10 +388,8 @@ def test_what_is_served(client):
 
 
 def test_folders_have_names(folders, tmp_path):
-    assert name_folders([str(folders["tag"]), f"other={folders['tag']}"]) == {
-        "tag": folders["tag"],
-        "other": folders["tag"],
-    }
+    found = name_folders([str(folders["tag"]), f"other={folders['tag']}"])
+    assert {name: folder.path for name, folder in found.items()} == {"tag": folders["tag"], "other": folders["tag"]}
     with pytest.raises(ValueError, match="two models are named tag"):
         name_folders([str(folders["tag"]), str(folders["tag"])])
     with pytest.raises(FileNotFoundError, match="no such folder"):
