@@ -206,9 +206,9 @@ def refuse_indicators(rows: Sequence[Any], place: str = "the labels") -> None:
         raise ValueError(f"{place}: each text has a row of {len(lists[0])} times 0 or 1, {INDICATORS}")
 
 
-def refuse_no_texts(values: Iterable[Any], place: str, first: int = 1) -> None:
-    """`ValueError`, with the place and the number from `first`, for the first value that is no text."""
-    for number, value in enumerate(values, start=first):
+def refuse_no_texts(values: Iterable[Any], place: str) -> None:
+    """`ValueError`, with the place and the number from 1, for the first value that is no text."""
+    for number, value in enumerate(values, start=1):
         as_text(value, f"{place} {number}")
 
 

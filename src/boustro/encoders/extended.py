@@ -478,11 +478,6 @@ def open_names(folder: Artefact) -> FolderExtender:
     return FolderExtender(folder, config, said, extender)
 
 
-def find_names(encoder: Encoder) -> FoundNames | None:
-    """Return what finds names among the extenders of an encoder."""
-    return next((extender for extender in extenders_of(encoder) if isinstance(extender, FoundNames)), None)
-
-
 def load_names(folder: Artefact) -> tuple[NamesNetwork, dict[str, Any]]:
     """Return the network and the config of a folder; `FileNotFoundError` or `ValueError` where it is missing or
     damaged."""

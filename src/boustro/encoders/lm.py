@@ -109,7 +109,7 @@ class LMEncoder(TransformerEncoder):
         """(P, L, D): the states of the layers that are kept after each of these pieces, at the start of a text."""
         row = self._row(ids)
         states = self._hidden_states(torch.tensor([row], device=self.device), [len(row)])
-        return torch.stack([states[layer][0, self._origin(len(ids)) :] for layer in self._layers], dim=1)
+        return torch.stack([states[layer][0, self._origin(len(ids)) :] for layer in self.layers], dim=1)
 
     @torch.inference_mode()
     def states_after(self, before: Sequence[int], texts: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -117,7 +117,7 @@ class LMEncoder(TransformerEncoder):
         start piece and the run-up."""
         rows = torch.from_numpy(pad_rows([[*before, *text] for text in texts], 0)).to(self.device)
         states = self.body.states(rows)
-        kept = torch.stack([states[layer] for layer in self._layers], 2).float().cpu()
+        kept = torch.stack([states[layer] for layer in self.layers], 2).float().cpu()
         return [part[len(before) : len(before) + len(text)] for part, text in zip(kept, texts, strict=True)]
 
     def _hidden_states(self, ids: Tensor, lengths: Sequence[int]) -> Sequence[Tensor]:
@@ -129,7 +129,7 @@ class LMEncoder(TransformerEncoder):
         cache = copy.deepcopy(cache)  # reading appends to it, and the next rows begin from the run-up too
         cache.batch_repeat_interleave(len(ids))
         states = self.body.states(ids[:, len(self._prefix) :], cache=cache)
-        return {n: torch.cat([begun[n].expand(len(ids), -1, -1), states[n]], 1) for n in self._layers}
+        return {n: torch.cat([begun[n].expand(len(ids), -1, -1), states[n]], 1) for n in self.layers}
 
     @cached_property
     @torch.inference_mode()
@@ -143,10 +143,10 @@ class LMEncoder(TransformerEncoder):
         cache = self.body.new_cache()
         with suppress(Exception):  # an architecture with another kind of cache raises anything
             states = self.body.states(ids[:1, : len(self._prefix)], cache=cache)
-            begun = {n: states[n].clone() for n in self._layers}
+            begun = {n: states[n].clone() for n in self.layers}
             whole = self.body.states(ids)
             on = self._after_run_up(ids, cache, begun)
-            if all(self.nearly_equal(on[n], whole[n]) for n in self._layers):
+            if all(self.nearly_equal(on[n], whole[n]) for n in self.layers):
                 return cache, begun
         return None
 

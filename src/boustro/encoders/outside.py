@@ -47,7 +47,7 @@ class OutsideLM(LMEncoder):
     def take(self, weights: str, scales: Sequence[int] | None) -> None:
         """Take over what is known of the LM that a head was trained on: its fingerprint, used where the folder has no
         weights to compare it with, and how its states are scaled."""
-        self.scales = list(scales or [1] * len(self._layers))
+        self.scales = list(scales or [1] * len(self.layers))
         folder = Path(self.path)
         if folder.is_dir() and not any(next(folder.glob(pattern), None) for pattern in WEIGHT_ENDINGS):
             self._weights = weights

@@ -184,6 +184,12 @@ class PieceEncoder(Encoder):
     `num_parameters`, calls `_set_reading` and then `_set_output`, and gives the states (`_pick`)."""
 
     default_pooling: ClassVar[str]
+    layers: tuple[int, ...]
+    """The layers that are read."""
+    context: str
+    """Text that is read together: "sentence" or "document"."""
+    room: int
+    """The most pieces of a text that are read together."""
     backward = False
     sees_both_sides = False  # whether a state knows what follows its piece; overlapping windows are cut accordingly
     batch_pieces = BATCH_PIECES
@@ -196,27 +202,12 @@ class PieceEncoder(Encoder):
         self._aligner = Aligner(tokenizer, reading.spacing)
         self.counts = self._aligner.counts
         self._places = parse_pooling(reading.pooling or self.default_pooling)
-        self._context = reading.context
+        self.context = reading.context
 
     def _set_output(self, layers: tuple[int, ...], width: int, window: int) -> None:
         """Which of the states are kept, their width, and the most pieces read together."""
-        self._layers, self._width, self._window = layers, width, window
+        self.layers, self._width, self.room = layers, width, window
         self.streams = (Stream(self.spec, len(layers), width * len(self._places)),)
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """The layers that are read."""
-        return self._layers
-
-    @property
-    def context(self) -> str:
-        """Text that is read together: "sentence" or "document"."""
-        return self._context
-
-    @property
-    def room(self) -> int:
-        """The most pieces of a text that are read together."""
-        return self._window
 
     @abstractmethod
     def _pick(self, rows: list[list[int]], places: list[np.ndarray]) -> list[np.ndarray]:
@@ -243,11 +234,11 @@ class PieceEncoder(Encoder):
         return self._aligner.align([(words, spaces)])[0]
 
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:
-        return encode_in_chunks(sentences, self._context, self._encode_chunk)
+        return encode_in_chunks(sentences, self.context, self._encode_chunk)
 
     def rows(self, sentences: Iterable[WordList]) -> list[InputRow]:
         """The model's inputs, window by window, and the columns where words are read, at the pooling's first place."""
-        groups = list(group_sentences(each_sentence(sentences), self._context))
+        groups = list(group_sentences(each_sentence(sentences), self.context))
         aligned, first_word, windows = self._align(groups)
         selections = [select(self._places[0], p.bounds, self.backward) for p in aligned]
         rows = []
@@ -261,13 +252,13 @@ class PieceEncoder(Encoder):
         texts = [join_sentences(group) for group in groups]
         aligned = self._aligner.align([(t.words, t.spaces) for t in texts])
         self.counts[WINDOWED] += sum(
-            len(group) == 1 and len(pieces.ids) > self._window for group, pieces in zip(groups, aligned, strict=True)
+            len(group) == 1 and len(pieces.ids) > self.room for group, pieces in zip(groups, aligned, strict=True)
         )
         first_word = np.concatenate([[0], np.cumsum([len(t) for t in texts])])
         windows = []
         for number, pieces in enumerate(aligned):
             first = -1 if self._origin(len(pieces.ids)) else 0
-            windows += plan_windows(number, len(pieces.ids), self._window, first, centred=self.sees_both_sides)
+            windows += plan_windows(number, len(pieces.ids), self.room, first, centred=self.sees_both_sides)
         return aligned, first_word, windows
 
     def _encode_chunk(self, groups: list[list[Sentence]]) -> np.ndarray:
@@ -291,7 +282,7 @@ class PieceEncoder(Encoder):
 
     def _unread(self, num_words: int) -> np.ndarray:
         """(W, L, K, D), what a word has where there is no state to read."""
-        return np.zeros((num_words, len(self._layers), len(self._places), self._width), self.dtype)
+        return np.zeros((num_words, len(self.layers), len(self._places), self._width), self.dtype)
 
     def _narrow(self, values: np.ndarray) -> np.ndarray:
         """Float32 values in the type of the arrays."""

@@ -75,7 +75,7 @@ class StateEncoder(PieceEncoder):
     @cached_property
     def scales(self) -> list[int]:
         """For each layer that is kept, what its states are divided by in the arrays."""
-        return [1] * len(self._layers)
+        return [1] * len(self.layers)
 
     @abstractmethod
     def weights(self) -> str:
@@ -92,14 +92,14 @@ class StateEncoder(PieceEncoder):
             weights=self.weights(),
             vocabulary=self._vocabulary,
             pooling="+".join(self._places),
-            context=self._context,
+            context=self.context,
             rest={
                 **scaled,
                 "tokenizer": fingerprint(self._aligner.fingerprint(), self._tokenizer_files),
                 "frame": [list(self._prefix), list(self._suffix)],
-                "layers": list(self._layers),
+                "layers": list(self.layers),
                 "spacing": self._aligner.spacing,
-                "window": self._window,
+                "window": self.room,
             },
         )
 
@@ -107,7 +107,7 @@ class StateEncoder(PieceEncoder):
     def _pick(self, rows: list[list[int]], places: list[np.ndarray]) -> list[np.ndarray]:
         ids = torch.from_numpy(pad_rows(rows, self._prefix[0] if self._prefix else 0)).to(self.device)
         states = self._hidden_states(ids, [len(row) for row in rows])
-        kept = [(states[layer].flatten(0, 1), scale) for layer, scale in zip(self._layers, self.scales, strict=True)]
+        kept = [(states[layer].flatten(0, 1), scale) for layer, scale in zip(self.layers, self.scales, strict=True)]
         types = [torch.float32 if place == "mean" else self._type for place in self._places]
         return [
             np.stack([self._take(*layer, torch.from_numpy(at), dtype) for layer in kept], 1)
@@ -199,14 +199,14 @@ class TransformerEncoder(StateEncoder):
             self._refuse_other_kind(self.path, config)
         text = config.get_text_config()
         self.num_layers = getattr(text, "num_hidden_layers", 0)
-        self._layers = parse_layers(reading.layers, self.num_layers)
+        self.layers = parse_layers(reading.layers, self.num_layers)
         self._revision = exact_revision(artefact, revision)
         self._weights = weights_fingerprint(artefact, self._revision)  # now: the files may change later
         self._compute = compute_type(self.device, reading, self._weights, packed=self.found.has_channels)
         self._channels = self.found.channel_facts(self._compute)
         self.dtype = np.dtype(np.float32 if reading.dtype == "float32" else np.float16)
         self.num_blocks = self.num_layers
-        if not whole and (short := shortened(config, self._needed_blocks(max(self._layers)))):
+        if not whole and (short := shortened(config, self._needed_blocks(max(self.layers)))):
             self.num_blocks = short.get_text_config().num_hidden_layers
         self.body = self.found.load(self._compute, self.device, self.num_blocks) or self._their_body()
         tokenizers = (tokenizer_of, None, None) if tokenizer_of else (artefact, self._revision, tokenizer)
@@ -216,7 +216,7 @@ class TransformerEncoder(StateEncoder):
         positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
         self.max_pieces = min(positions - first_position(text), MOST_WINDOW)
         self.num_parameters = self.body.num_parameters
-        self._set_output(self._layers, text.hidden_size, self._room(self.max_pieces))
+        self._set_output(self.layers, text.hidden_size, self._room(self.max_pieces))
 
     @cached_property
     def _their_config(self) -> Any:
@@ -226,7 +226,7 @@ class TransformerEncoder(StateEncoder):
         from transformers import AutoModel
 
         config, self._channels = shortened(self._their_config, self.num_blocks) or self._their_config, []
-        model, highest = self._load(AutoModel, config, float_type(self._compute)), max(self._layers)
+        model, highest = self._load(AutoModel, config, float_type(self._compute)), max(self.layers)
         blocks = find_blocks(model, self.num_blocks) if highest < self.num_layers else ()
         return TransformersBody(model, blocks, highest)
 
@@ -267,9 +267,9 @@ class TransformerEncoder(StateEncoder):
         """`SCALE` for the layers whose states come near the end of float16's range in a paragraph, else 1."""
         if self.dtype != np.float16:
             return super().scales
-        ids = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][: self._window])
+        ids = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][: self.room])
         states = self._hidden_states(torch.tensor([ids], device=self.device), [len(ids)])
-        peaks = [states[layer].abs().max().item() for layer in self._layers]
+        peaks = [states[layer].abs().max().item() for layer in self.layers]
         return [SCALE if peak > HIGH else 1 for peak in peaks]
 
     def frame_text(self) -> list[str]:

@@ -60,11 +60,8 @@ class LayerConcat(nn.Module):
         self.register_buffer("axes", None if components is None else torch.eye(width, components))
 
     def forward(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B d"]:
-        return self.reduced(self.standardised(x).flatten(1))
-
-    def reduced(self, x: Float[Tensor, "B D"]) -> Float[Tensor, "B d"]:
-        """The components of a stream that has fewer of them than dimensions."""
-        return x if self.axes is None else x @ self.axes
+        joined = self.standardised(x).flatten(1)
+        return joined if self.axes is None else joined @ self.axes
 
     def standardised(self, x: Float[Tensor, "B L D"]) -> Float[Tensor, "B L D"]:
         """In float32; with `standardise`, mean 0 and standard deviation 1 on the training set."""

@@ -29,11 +29,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from boustro.heads.base import Head
 from boustro.heads.inputs import Kinship
-from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
-from boustro.heads.pooled import pool_mean
+from boustro.heads.pooled import SolvedHead, pool_mean
 
 TEMPERATURE, ADAPTED, FALL, SEVERAL = 0.05, 0.12, 1 / 8, 0.07
 """τ before `adapt`; after it that of one label, the power of their number by which it falls, and that of texts with
@@ -68,29 +66,16 @@ class Centroids(nn.Module):
         self.weight = nn.Parameter(torch.zeros(num_labels, width), requires_grad=False)
 
 
-class CentroidPool(Head):
-    """Labels of texts by their centroids. Targets are class ids (S,); the prediction for a text is its scores (C,),
-    before softmax."""
+class CentroidPool(SolvedHead):
+    """Labels of texts by their centroids."""
 
-    closed_form = alone = True
+    alone = True
     body: Centroids
     several = False
     """While it is trained, whether a text may have several labels."""
 
-    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S d"]:
-        """The mean of each text; `ValueError` where `lengths` do not sum to N."""
-        check_lengths(lengths, len(vectors))
-        return pool_mean(vectors, lengths.to(vectors.device))
-
-    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:
-        return self._scores(pool_mean(vectors, *given))
-
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
-        return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
-
-    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
-        """The scores."""
-        return self._scores(self.pool(vectors, lengths))
+    def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S d"]:
+        return pool_mean(vectors, lengths)
 
     @torch.no_grad()
     def solve(self, pooled: Float[Tensor, "S d"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:

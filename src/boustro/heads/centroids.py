@@ -87,7 +87,6 @@ class CentroidHead(Head):
         Raises `ValueError` where `lengths` do not sum to N.
         """
         check_lengths(lengths, len(vectors))
-        vectors = vectors
         examples = torch.arange(len(lengths)).repeat_interleave(lengths.cpu()).to(vectors.device)
         marked = vectors[:, -1] > vectors[:, -SENSE_FEATURES]
         pooled = vectors.new_zeros(len(lengths), vectors.shape[1])

@@ -73,6 +73,7 @@ class HeadInputs:
         parts: (examples, parts) numbers of sentences; by default each sentence is an example.
         side: (words of all examples, F) float32, or `None`.
         sizes: (examples,) words in each.
+        starts: (sentences + 1,) the first word of each sentence, and the number of all words.
     """
 
     def __init__(
@@ -81,15 +82,10 @@ class HeadInputs:
         self.streams, self.lengths, self.side = streams, lengths, side
         self.parts = np.arange(len(lengths))[:, None] if parts is None else parts
         self.sizes = lengths[self.parts].sum(1)
-        self._starts, self._own_starts = sentence_starts(lengths), sentence_starts(self.sizes)
+        self.starts, self._own_starts = sentence_starts(lengths), sentence_starts(self.sizes)
 
     def __len__(self) -> int:
         return len(self.parts)
-
-    @property
-    def starts(self) -> np.ndarray:
-        """(sentences + 1,) the first word of each sentence, and the number of all words."""
-        return self._starts
 
     @property
     def side_width(self) -> int:
@@ -104,7 +100,7 @@ class HeadInputs:
     def keep(self, examples: np.ndarray) -> "HeadInputs":
         """Return the inputs of some examples, with a copy of the features of their sentences alone."""
         kept, parts = np.unique(self.parts[examples], return_inverse=True)
-        rows = sentence_rows(self._starts, kept)[0]
+        rows = sentence_rows(self.starts, kept)[0]
         streams = [stream[rows] for stream in self.streams]
         return HeadInputs(streams, self.lengths[kept], parts.reshape(len(examples), -1), self.select(examples).side)
 
@@ -112,7 +108,7 @@ class HeadInputs:
     def rows(self) -> np.ndarray | None:
         """Those of the words of its examples, ascending; `None` where the features have no others."""
         own = np.unique(self.parts)
-        return None if len(own) == len(self.lengths) else sentence_rows(self._starts, own)[0]
+        return None if len(own) == len(self.lengths) else sentence_rows(self.starts, own)[0]
 
     def batch(self, examples: np.ndarray) -> Batch:
         """The examples with these numbers, in this order."""
@@ -125,7 +121,7 @@ class HeadInputs:
     def arrays(self, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """The rows, lengths and side features of a `Batch`, as arrays."""
         sentences = self.parts[examples].ravel()
-        rows = sentence_rows(self._starts, sentences)[0]
+        rows = sentence_rows(self.starts, sentences)[0]
         side = None if self.side is None else self.side[sentence_rows(self._own_starts, examples)[0]]
         return rows, self.lengths[sentences], side
 

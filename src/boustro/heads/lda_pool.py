@@ -32,13 +32,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from boustro.heads.base import Head
 from boustro.heads.centroid_pool import FEWEST_TEXTS, TEMPERATURE, adapted_temperature, move_names, unit_rows
 from boustro.heads.closed_form import LabelledWords, lda
 from boustro.heads.inputs import Kinship
-from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
-from boustro.heads.pooled import pool_max, pool_mean
+from boustro.heads.pooled import SolvedHead, pool_max, pool_mean
 from boustro.heads.prototypes import frequency, learn_prototypes
 from boustro.heads.words import choose_weights, descend
 
@@ -84,11 +82,10 @@ class Discriminant(nn.Module):
         self.map = nn.Linear(3 * width, num_labels).requires_grad_(False)
 
 
-class PooledLDA(Head):
-    """A discriminant over pooled texts. Targets are class ids (S,); the prediction for a text is its scores (C,),
-    before softmax."""
+class PooledLDA(SolvedHead):
+    """A discriminant over pooled texts."""
 
-    closed_form = takes_names = True
+    takes_names = True
     body: Discriminant
     trust = 0.0
     """After training, how much of the prototypes begins at what the labels are called."""
@@ -96,25 +93,11 @@ class PooledLDA(Head):
     """After training, for each part that was left out: the numbers of the texts that were learned, those of the part,
     and their scores (S, C)."""
 
-    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
-        """[mean; max; first] of each text, 0 of one without words; `ValueError` where `lengths` do not sum to N."""
-        check_lengths(lengths, len(vectors))
-        return self._pool(vectors, lengths.to(vectors.device))
-
     def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S e"]:
+        """[mean; max; first] of each text, 0 of one without words."""
         padded = torch.cat([vectors, vectors.new_zeros(1, vectors.shape[1])])
         starts = torch.where(lengths > 0, lengths.cumsum(0) - lengths, vectors.shape[0])
         return torch.cat([pool_mean(vectors, lengths), pool_max(vectors, lengths), padded[starts]], dim=1)
-
-    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:
-        return self._scores(self._pool(vectors, *given))
-
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
-        return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
-
-    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
-        """The scores."""
-        return self._scores(self.pool(vectors, lengths))
 
     def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]:
         return self.body.map(self._measured(x))

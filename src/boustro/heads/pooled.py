@@ -15,6 +15,7 @@ section 3.3.
 N words of a batch, S texts, d width, h hidden width, C classes.
 """
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import torch
@@ -122,3 +123,32 @@ class PooledScoreHead(PooledHead):
 
     def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
         return self.scores(vectors, lengths)[:, 0].tolist()
+
+
+class SolvedHead(Head):
+    """Classes of texts, trained at once from a vector of each. Targets are class ids (S,); the prediction for a text is
+    its scores (C,), before softmax."""
+
+    closed_form = True
+
+    @abstractmethod
+    def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S e"]:
+        """The vector of each text, 0 of one without words."""
+
+    @abstractmethod
+    def _scores(self, x: Float[Tensor, "S e"]) -> Float[Tensor, "S C"]: ...
+
+    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
+        """The vector of each text; `ValueError` where `lengths` do not sum to N."""
+        check_lengths(lengths, len(vectors))
+        return self._pool(vectors, lengths.to(vectors.device))
+
+    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:
+        return self._scores(self._pool(vectors, *given))
+
+    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[Any]:
+        return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
+
+    def soften(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S C"]:
+        """The scores."""
+        return self._scores(self.pool(vectors, lengths))

@@ -18,7 +18,7 @@ A new kind is a body or a subclass of `Head`, and one line in `HEADS`. torch is 
 the kinds and their options, so a kind names what it is made of, which is imported when it is made.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -140,11 +140,6 @@ class HeadShape(NamedTuple):
 def _named(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module, "boustro.heads"), name)
-
-
-def kinds_of(labellings: Sequence[str]) -> Iterator[str]:
-    """The kinds that learn one of these."""
-    return (kind for kind, made in HEADS.items() if made.labelling in labellings)
 
 
 def owners(option: str, kinds: Sequence[str]) -> list[str]:

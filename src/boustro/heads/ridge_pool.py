@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from boustro.heads.base import Head
 from boustro.heads.closed_form import LabelledWords, ridge, ridge_scale
 from boustro.heads.inputs import Kinship
-from boustro.heads.layout import check_lengths
 from boustro.heads.options import HeadOptions
-from boustro.heads.pooled import pool_max, pool_mean
+from boustro.heads.pooled import SolvedHead, pool_max, pool_mean
 
 LEAST_STRENGTH = 1e-9
 """The least strength: texts that are all equal have none of their own."""
@@ -66,27 +65,15 @@ class RidgeSums(nn.Module):
         self.bias.copy_(counts / number - weight @ (mean + self.anchor.double().cpu()))
 
 
-class PooledRidge(Head):
-    """Ridge regression over pooled texts. Targets are class ids (S,); the prediction for a text is its scores (C,),
-    before softmax."""
+class PooledRidge(SolvedHead):
+    """Ridge regression over pooled texts."""
 
-    closed_form = alone = True
+    alone = True
     body: RidgeSums
-
-    def pool(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> Float[Tensor, "S e"]:
-        """x of each text; `ValueError` where `lengths` do not sum to N."""
-        check_lengths(lengths, len(vectors))
-        return self._pool(vectors, lengths.to(vectors.device))
+    soften = Head.soften  # none
 
     def _pool(self, vectors: Tensor, lengths: Tensor) -> Float[Tensor, "S e"]:
-        h = vectors
-        return torch.cat([pool_mean(h, lengths), pool_max(h, lengths)], dim=1)
-
-    def graph(self, vectors: Float[Tensor, "N d"], *given: Tensor) -> Float[Tensor, "S C"]:
-        return self._scores(self._pool(vectors, *given))
-
-    def predict(self, vectors: Float[Tensor, "N d"], lengths: Tensor) -> list[np.ndarray]:
-        return list(self._scores(self.pool(vectors, lengths)).cpu().numpy())
+        return torch.cat([pool_mean(vectors, lengths), pool_max(vectors, lengths)], dim=1)
 
     @torch.no_grad()
     def solve(self, pooled: Float[Tensor, "S e"], targets: Any, lengths: Tensor, kin: Kinship | None = None) -> None:

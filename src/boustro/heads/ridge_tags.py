@@ -21,14 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from boustro.heads.base import Head
-from boustro.heads.closed_form import (
-    KNOWN_SCALE,
-    KnownMaps,
-    LabelledWords,
-    LinearSolution,
-    ridge,
-    ridge_scale,
-)
+from boustro.heads.closed_form import KNOWN_SCALE, KnownMaps, LabelledWords, LinearSolution, ridge, ridge_scale
 from boustro.heads.crf import entity_forms, entity_types
 from boustro.heads.factored import Runs, aliases, find_runs, mean_vectors, read_runs
 from boustro.heads.inputs import Kinship, sentence_starts

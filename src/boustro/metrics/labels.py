@@ -52,7 +52,8 @@ class LabelScore(ShownScore):
     @property
     def macro_f1(self) -> float:
         """The mean of the labels' F1, percent."""
-        return _macro_f1(self.per_label)
+        counts = self.per_label.values()
+        return sum(label_counts.f1 for label_counts in counts) / len(counts) if counts else 0.0
 
     @property
     def mcc(self) -> float:
@@ -100,10 +101,7 @@ class LabelSetScore(ShownScore):
         """Micro F1, by which models are compared."""
         return self.total.f1
 
-    @property
-    def macro_f1(self) -> float:
-        """The mean of the labels' F1, percent."""
-        return _macro_f1(self.per_label)
+    macro_f1 = LabelScore.macro_f1
 
     @property
     def exact_match(self) -> float:
@@ -164,10 +162,6 @@ def score_label_sets(
 
 def _per_label(counts: Mapping[str, SpanCounts], unit: Unit) -> dict[str, dict[str, Any]]:
     return {label: label_counts.to_dict(f"num_{unit}") for label, label_counts in counts.items()}
-
-
-def _macro_f1(counts: Mapping[str, SpanCounts]) -> float:
-    return sum(label_counts.f1 for label_counts in counts.values()) / len(counts) if counts else 0.0
 
 
 def _score(

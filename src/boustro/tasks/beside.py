@@ -31,8 +31,7 @@ class Memory(Companion):
     ) -> TrainingFeatures:
         from boustro.features.training import MEMORY_ONLY, read_remembering
 
-        read = read_remembering(plan.reader, examples, unread, labelling.side(examples), seed)
-        reader, inputs, without = read
+        reader, inputs, without = read_remembering(plan.reader, examples, unread, labelling.side(examples), seed)
         return TrainingFeatures(reader, inputs, {MEMORY_ONLY: len(unread)} if unread else {}, without)
 
     def save(self, fitted: Fitted, folder: Path) -> None:

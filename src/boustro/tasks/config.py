@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Reads, Widening
 from boustro.heads.options import HeadOptions, PoolingOptions, Transformed
-from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, kinds_of, owners
+from boustro.heads.registry import AUTO_POOL, HEADS, HeadKind, head_kind, owners
 from boustro.names import FAST, LARGE, SHIPPED_SENTENCES, SHIPPED_TABLE
 from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
 from boustro.store import Artefact
@@ -87,7 +87,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
     @classmethod
     def heads(cls) -> list[str]:
         """The kinds of heads that the task may have."""
-        return list(kinds_of(cls.labellings))
+        return [kind for kind, made in HEADS.items() if made.labelling in cls.labellings]
 
     @classmethod
     def check_head(cls, kind: str, option: str | None = None) -> HeadKind:

@@ -9,9 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from boustro.features.reader import within_memory
-from boustro.given import (
-    iterate,
-)
+from boustro.given import iterate
 from boustro.heads.inputs import HeadInputs
 from boustro.heads.options import HeadOptions
 from boustro.names import is_shipped

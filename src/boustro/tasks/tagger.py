@@ -307,7 +307,6 @@ class Tagger(Task[str, Entities]):
 
     def empty_answer(self) -> None:
         """Its answer is no entity."""
-        return None
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         words = answer.input.words if isinstance(answer.input, Sentence) else None

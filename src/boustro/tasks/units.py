@@ -90,9 +90,9 @@ class Units(ABC):
     def gold(self, example: Any) -> list[Entity]:
         """The reference, each entity once."""
 
-    @abstractmethod
     def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
         """The answer, with scores."""
+        return answer.entities
 
     def reference(self, example: Any) -> str:
         """The reference as text."""
@@ -143,9 +143,6 @@ class EntityUnits(Units):
     def gold(self, example: Any) -> list[Entity]:
         return sorted({Entity(e.label, e.start, e.end) for e in gold_entities(example)})
 
-    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
-        return answer.entities
-
     def check_data(self, name: str, examples: Sequence[Any]) -> None:
         strange = next((t for s in examples for t in s.tags or () if not is_span_tag(t)), None)
         if strange:
@@ -168,9 +165,6 @@ class WordUnits(Units):
 
     def gold(self, example: Any) -> list[Entity]:
         return [Entity(label, n, n + 1) for n, label in enumerate(example.tags or ())]
-
-    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
-        return answer.entities
 
 
 class LabelUnits(Units):

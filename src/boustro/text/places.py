@@ -299,11 +299,6 @@ NAMED = {".xlsx": 0, ".docx": 1, ".pptx": 2}
 """Which of these a damaged archive was to be, by its name."""
 
 
-@functools.cache
-def _patterns() -> list[tuple[re.Pattern[bytes], str, str]]:
-    return [(re.compile(pattern, re.DOTALL | re.IGNORECASE), kind, way) for pattern, kind, way in FILE_KINDS]
-
-
 def kind_of_file(path: Path | str) -> str | None:
     """Name the kind of a file, such as "an Excel workbook (xlsx)"; `None` for plain text, and for what is no file."""
     path = Path(path)
@@ -321,7 +316,8 @@ def refuse_kind(path: Path, start: bytes) -> None:
 
 def kind_of_start(path: Path, start: bytes) -> tuple[str, str] | None:
     """The kind of a file with these first bytes, unpacked if its name says so, and the way on; `None` for text."""
-    known_kind = next(((kind, way) for pattern, kind, way in _patterns() if pattern.match(start[:START])), None)
+    begin, how = start[:START], re.DOTALL | re.IGNORECASE
+    known_kind = next(((kind, way) for pattern, kind, way in FILE_KINDS if re.match(pattern, begin, how)), None)
     if known_kind is None or known_kind[0] != "a zip archive":
         return known_kind
     import zipfile

@@ -211,7 +211,7 @@ class PickedStates(nn.Module):
         self.takes_lengths = isinstance(lm, BOTH_SIDES)
         self.num_places, self.width = len(lm._places), lm._width
         self.scales = [1 / scale for scale in lm.scales]
-        num_layers = len(lm._layers)
+        num_layers = len(lm.layers)
         mean, scale = (getattr(mix, name).detach().view(num_layers, self.num_places, -1) for name in ("mean", "scale"))
         standard = mix.standardise
         weights = torch.ones(num_layers)
@@ -229,7 +229,7 @@ class PickedStates(nn.Module):
         ids, *rest = given
         lengths, places = (rest[0], rest[1:]) if self.takes_lengths else (None, rest)
         states = self._states(ids, lengths)
-        kept = [states[layer] * scale for layer, scale in zip(self._lm[0]._layers, self.scales, strict=True)]
+        kept = [states[layer] * scale for layer, scale in zip(self._lm[0].layers, self.scales, strict=True)]
         flat = [state.flatten(0, 1) for state in kept]
         return tuple(self.mixed([layer[at] for layer in flat], k) for k, at in enumerate(places))
 

@@ -215,7 +215,7 @@ class GraphEncoder(PieceEncoder):
     def in_context(self, context: Any) -> "GraphEncoder":
         """Return a copy that reads sentences or documents."""
         twin = copy.copy(self)
-        twin._context = context
+        twin.context = context
         return twin
 
     def _pick(self, rows: list[list[int]], places: list[np.ndarray]) -> list[np.ndarray]:

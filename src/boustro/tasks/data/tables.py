@@ -25,14 +25,7 @@ from typing import Any, NamedTuple
 from boustro.choose import lazy, suggestion
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks import TEXT_KEYS
-from boustro.tasks.data.reading import (
-    DEFAULT_OPTIONS,
-    PREFIX,
-    DataOptions,
-    Note,
-    RawData,
-    note_unread,
-)
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, note_unread
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
 from boustro.text.files import DataFile
 from boustro.text.separated import cell_text

@@ -121,30 +121,20 @@ def _open(data: "str | PathLike[str]", notes: list[Note] | None, keys: Sequence[
     return file.open(notes=notes, keys=(*keys, *TEXTS))
 
 
-def neighbours(
-    documents: Iterable[str], least: int = LEAST_WORDS, most: int | None = None, where: str = ""
-) -> list[TextPair]:
-    """Sentences that follow each other in a document, each in one pair at most.
-
-    Args:
-        least: Words that both sentences have at least.
-        most: Pairs, taken from the beginning.
-
-    Raises `ValueError` where there is no pair.
-    """
-    candidates = (pair for document in documents for pair in _pairs_of(document, least))
-    numbered = enumerate(islice(candidates, most), start=1)
-    pairs = [replace(pair, where=f"{where}:{n}" if where else "") for n, pair in numbered]
+def neighbours(documents: Iterable[str], where: str = "") -> list[TextPair]:
+    """Sentences that follow each other in a document, each in one pair at most; `ValueError` where there is no pair."""
+    candidates = (pair for document in documents for pair in _pairs_of(document))
+    pairs = [replace(pair, where=f"{where}:{n}" if where else "") for n, pair in enumerate(candidates, start=1)]
     if not pairs:
         raise ValueError("the documents hold no two neighbouring sentences; each needs at least two, of four words")
     return pairs
 
 
-def _pairs_of(document: str, least: int) -> Iterator[TextPair]:
+def _pairs_of(document: str) -> Iterator[TextPair]:
     placed = list(split_text(document))
     taken = -1
     for number, (first, second) in enumerate(pairwise(placed)):
-        if number > taken and min(len(first.sentence), len(second.sentence)) >= least:
+        if number > taken and min(len(first.sentence), len(second.sentence)) >= LEAST_WORDS:
             taken = number + 1
             texts = [document[sentence.places[0][0] : sentence.places[-1][1]] for sentence in (first, second)]
             yield TextPair(first.sentence, second.sentence, (texts[0], texts[1]))

@@ -187,7 +187,6 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
     def empty_answer(self) -> None:
         """An empty text has a vector."""
-        return None
 
     def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
         record = self.to_record(answer)

@@ -55,9 +55,6 @@ class SenseUnits(Units):
         place = example.target.word if example.target else 0
         return [Entity(key, place, place + 1) for key in sorted(set(example.keys))]
 
-    def found(self, example: Occurrence, answer: Answer) -> Sequence[Entity]:
-        return answer.entities
-
     def values(self, examples: Sequence[Occurrence], answers: Sequence[Answer]) -> np.ndarray:
         """(N, 3): whether the word has a gold key, whether it has an answer, and whether that is right."""
         rows = []

@@ -255,7 +255,6 @@ class WordLabelling(TagLabelling):
 
     def gold(self, examples: Sequence[Sentence]) -> None:
         """None: nothing is an entity."""
-        return None
 
     @staticmethod
     def tags(sentence: Sentence, scheme: Scheme) -> tuple[str, ...]:
