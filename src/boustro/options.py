@@ -232,7 +232,8 @@ def problem_of(hint: Any, value: Any) -> str:
         if len(inner) != len(value):
             return f"{len(inner)} values"
         return next(filter(None, map(problem_of, inner, value)), "")
-    return "" if hint not in PLAIN or PLAIN[hint](value) else NAMED[hint]
+    plain = Path if isinstance(hint, type) and issubclass(hint, os.PathLike) else hint
+    return "" if plain not in PLAIN or PLAIN[plain](value) else NAMED[plain]
 
 
 PLAIN: dict[Any, Callable[[Any], bool]] = {

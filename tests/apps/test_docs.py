@@ -6,12 +6,13 @@ Every command is parsed. `make test` runs a block for each command, `make test-l
 import json
 import re
 import shlex
+from functools import wraps
 from pathlib import Path
 
 import pytest
 
 from boustro.apps.cli import tables
-from boustro.apps.cli.known import COMMANDS, called
+from boustro.apps.cli.known import COMMANDS, Known, called
 from boustro.apps.cli.main import main
 from boustro.options import check_options, option_name
 from conftest import ROOT
@@ -68,9 +69,15 @@ def here(placeholders, tmp_path, monkeypatch):
     return tmp_path
 
 
+def checked(known, real=Known.function):
+    """The function of a command, which checks its options and does nothing."""
+    command = real(known)
+    return wraps(command)(lambda **values: check_options(command, values))
+
+
 @pytest.mark.parametrize("name", BLOCKS, ids=lambda name: name[:60])
 def test_options_of_commands_shown_are_taken(name, here, monkeypatch):
-    monkeypatch.setattr("boustro.apps.cli.arguments.call", check_options)
+    monkeypatch.setattr(Known, "function", checked)
     monkeypatch.setattr(
         "boustro.apps.cli.arguments.check_places", lambda *given: None
     )  # commands before make the files

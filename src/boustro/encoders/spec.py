@@ -471,7 +471,7 @@ def open_encoder(
                 how["reads"] = "words" if step.within else reads
             if given_states and kind.given and not step.within:
                 make = kind.given
-            opened.append(make(step.place, reading, **how))
+            opened.append(make(part.path if kind.elsewhere else step.place, reading, **how))
     encoder = _side_by_side(opened, spec)
     return with_cache(encoder, cache) if cache else encoder
 
