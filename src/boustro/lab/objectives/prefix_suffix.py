@@ -41,7 +41,8 @@ def prefix_suffix(
     """Split the documents of one segment and hide pieces of them. With full attention `suffix` is False everywhere."""
     documents, suffix = document_ids(pieces, masking.end_id), np.zeros(len(pieces), bool)
     eligible, chosen = ~masking.special[pieces], [np.empty(0, np.int64)]
-    for start, stop in _bounds(documents):
+    starts = np.flatnonzero(np.diff(documents, prepend=-1)).tolist()
+    for start, stop in zip(starts, [*starts[1:], len(pieces)], strict=True):
         content = start + np.flatnonzero(eligible[start:stop])
         if len(content) >= split.least_pieces:
             first = split_point(len(content), rng)
@@ -92,9 +93,3 @@ def _hidden(
     return [
         part[choose_runs(len(part), p, rng, LONGEST_SPAN)] for part, p in zip((prefix, suffix), shares, strict=True)
     ]
-
-
-def _bounds(documents: Int[np.ndarray, " T"]) -> list[tuple[int, int]]:
-    """Start and stop of each document."""
-    starts = np.flatnonzero(np.diff(documents, prepend=-1))
-    return list(zip(starts.tolist(), [*starts[1:].tolist(), len(documents)], strict=True))
