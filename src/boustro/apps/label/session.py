@@ -97,7 +97,8 @@ class LabellingSession:
         self.resumed = self._resume(file.read(), beside := file.read_beside())
         self.told = GroupLabels(tuple((label, tuple(names)) for label, names in beside.groups))
         """What was said of groups of names."""
-        own = dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()])
+        used = sorted({e.label for answer in self.answers.values() for e in answer.entities})
+        own = dict.fromkeys([*map(check_label, labels), *beside.labels, *used])
         self.labels = list(offered if own.keys() <= {*offered} else own)
 
     # What there is
@@ -469,10 +470,6 @@ class LabellingSession:
             return ""
         other = self.texts[place].sentence
         return join_words(other.words, other.spaces) if other.document == sentence.document else ""
-
-    def _used(self) -> list[str]:
-        """The labels of the answers, in alphabetical order."""
-        return sorted({e.label for answer in self.answers.values() for e in answer.entities})
 
     def _keep_told(self, told: GroupLabels) -> None:
         """On the disk first."""
