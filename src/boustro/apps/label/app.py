@@ -37,11 +37,6 @@ OPEN_PATHS = ("/", "/favicon.ico")
 MOST_REQUEST_BYTES = 1 << 20  # a request of the page has one answer; more than this is no answer of a person
 
 
-def new_token() -> str:
-    """A secret for the address of the page."""
-    return secrets.token_urlsafe(18)
-
-
 class LabellingApp:
     """The routes; one page at a time holds the session."""
 

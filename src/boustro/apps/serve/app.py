@@ -248,9 +248,9 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         model = service.find(asked.model)
         model = with_options(model, asked)
         outputs = await within(service, request, service.answer(model, asked.inputs))
-        return answered(
-            request, {"model": model.name, "task": model.task, "outputs": above_score(outputs, asked.min_score)}
-        )
+        if (least := asked.min_score) is not None:
+            outputs = [o | {"entities": [e for e in o["entities"] if e["score"] >= least]} for o in outputs]
+        return answered(request, {"model": model.name, "task": model.task, "outputs": outputs})
 
     @app.post("/v1/embed", responses=ERRORS, response_model=EmbedAnswer)
     async def embed(request: Request, asked: EmbedRequest) -> Any:
@@ -333,13 +333,6 @@ def with_options(model: Served, asked: PredictRequest) -> Served:
         return model.with_explanation() if asked.explain else model
     except ValueError as error:
         raise Refused(400, "no_explanation", str(error)) from None
-
-
-def above_score(outputs: Sequence[Any], min_score: float | None) -> list[Any]:
-    """The outputs with the entities of at least this probability."""
-    if min_score is None:
-        return list(outputs)
-    return [output | {"entities": [e for e in output["entities"] if e["score"] >= min_score]} for output in outputs]
 
 
 async def within(service: Service, request: Request, work: Awaitable[list[Any]]) -> list[Any]:

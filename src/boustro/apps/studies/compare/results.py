@@ -119,11 +119,13 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
         for system, gap in zip(systems, gaps, strict=True):
             system[key] = gap
+    rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
+    settings = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
     return {
         "seeds": grid.seeds,
         "best": names[best],
         "reference": names[base],
-        "varied": _varied(grid),
+        "varied": {name: values for name, values in settings.items() if len(values) > 1},
         "notices": [
             *(f"{s['name']}: {count:,} {what}" for s in systems for what, count in s["notices"].items()),
             *grid.shortages(),
@@ -273,13 +275,6 @@ def _compare_pair(
         "cases": groups,
         "mistakes": mistakes,
     }
-
-
-def _varied(grid: "Comparison") -> dict[str, list[Any]]:
-    """Everything that differs between systems, with its values."""
-    rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
-    settings = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
-    return {name: values for name, values in settings.items() if len(values) > 1}
 
 
 def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
