@@ -47,7 +47,10 @@ def prefix_suffix(
         if len(content) >= split.least_pieces:
             first = split_point(len(content), rng)
             suffix[content[first] : stop] = split.prefix_attention == "prefix"
-            chosen += _hidden(content[:first], content[first:], rng)
+            parts, share = (content[:first], content[first:]), float(rng.random())
+            shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
+            for part, rate in zip(parts, shares, strict=True):
+                chosen.append(part[choose_runs(len(part), rate, rng, LONGEST_SPAN)])
     positions, hidden = np.sort(np.concatenate(chosen)), pieces.copy()
     hidden[positions] = masking.mask_id
     return PrefixSuffix(
@@ -82,14 +85,3 @@ def choose_runs(num_pieces: int, share: float, rng: np.random.Generator, longest
     sizes = (ends - starts)[order]
     places = np.repeat(starts[order] - np.cumsum(sizes) + sizes, sizes) + np.arange(num_pieces)
     return places[:budget]
-
-
-def _hidden(
-    prefix: Int[np.ndarray, " X"], suffix: Int[np.ndarray, " Y"], rng: np.random.Generator
-) -> list[Int[np.ndarray, " _"]]:
-    """The places to hide in either part."""
-    share = float(rng.random())
-    shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
-    return [
-        part[choose_runs(len(part), p, rng, LONGEST_SPAN)] for part, p in zip((prefix, suffix), shares, strict=True)
-    ]
