@@ -413,17 +413,13 @@ class LabellingSession:
                 raise ValueError(f"there is no label {one.label!r}; add it first")
             entities.add(Entity(one.label, one.start, one.end))
         if self.manner.whole:
-            return self._of_whole(entities, size)
-        if not self.nested and len(flatten_entities(entities)) < len(entities):
+            if any((e.start, e.end) != (0, size) for e in entities):
+                raise ValueError("labels are of the whole text here, and not of some words")
+            if not self.manner.several and len(entities) != 1:
+                rest = ", and not several" if entities else ", or skip it"
+                raise ValueError(f"choose one label for this text{rest}")
+        elif not self.nested and len(flatten_entities(entities)) < len(entities):
             raise ValueError("entities overlap, which only a session with --head span allows")
-        return tuple(sorted(entities))
-
-    def _of_whole(self, entities: set[Entity], size: int) -> tuple[Entity, ...]:
-        """Labels of a whole text; `ValueError` for an entity of a part, and for another number of labels than one."""
-        if any((e.start, e.end) != (0, size) for e in entities):
-            raise ValueError("labels are of the whole text here, and not of some words")
-        if not self.manner.several and len(entities) != 1:
-            raise ValueError("choose one label for this text" + (", and not several" if entities else ", or skip it"))
         return tuple(sorted(entities))
 
     def _resume(self, answers: Sequence[Annotation], beside: SessionState) -> Counter[str]:

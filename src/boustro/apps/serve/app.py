@@ -235,7 +235,12 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
     _add_predictions(app, service)
     _add_streams(app, LiveStreams(service))
     _add_state(app, service)
-    _add_page(app)
+    page = (package_files("boustro.apps.serve") / "page.html").read_text("utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> Any:
+        return HTMLResponse(page, headers=PAGE_HEADERS)
+
     paths = [path for route in app.routes if (path := getattr(route, "path", None))]
     app.add_middleware(RequestMonitor, figures=service.figures, paths=paths)
     return app
@@ -310,14 +315,6 @@ def _add_state(app: FastAPI, service: Service) -> None:
     async def metrics() -> Any:
         """Figures for Prometheus."""
         return PlainTextResponse(generate_latest(service.figures.registry), media_type="text/plain; version=0.0.4")
-
-
-def _add_page(app: FastAPI) -> None:
-    page = (package_files("boustro.apps.serve") / "page.html").read_text("utf-8")
-
-    @app.get("/", include_in_schema=False)
-    async def home() -> Any:
-        return HTMLResponse(page, headers=PAGE_HEADERS)
 
 
 def with_options(model: Served, asked: PredictRequest) -> Served:

@@ -278,17 +278,16 @@ def _compare_pair(
 
 
 def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
-    """For every system the best of those that learned from as many examples."""
+    """For every system the best of those that learned from as many examples: that with the best mean dev score, over
+    the seeds that all share, or else over its own."""
     dev = [dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems]
     rivals = {s["shots"]: [i for i, other in enumerate(systems) if other["shots"] == s["shots"]] for s in systems}
-    best = {shots: indices[choose_best([dev[i] for i in indices])] for shots, indices in rivals.items()}
+    best = {}
+    for shots, indices in rivals.items():
+        shared = set.intersection(*(set(dev[i]) for i in indices))
+        means = [statistics.fmean(v for s, v in dev[i].items() if s in (shared or dev[i])) for i in indices]
+        best[shots] = indices[int(np.argmax(means))]
     return [best[s["shots"]] for s in systems]
-
-
-def choose_best(dev: Sequence[Mapping[int, float]]) -> int:
-    """The system with the best mean dev score: over the seeds that all share, or else over its own."""
-    shared = set(dev[0]).intersection(*dev)
-    return int(np.argmax([statistics.fmean(v for s, v in scores.items() if s in (shared or scores)) for scores in dev]))
 
 
 def correct_gaps(gaps: Sequence[Difference | None]) -> list[dict[str, Any] | None]:
