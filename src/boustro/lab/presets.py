@@ -68,11 +68,6 @@ def _unknown(what: str, name: str, known: list[str]) -> str:
     return f"unknown {what} {name!r}: {listed}{suggestion(name, known)}"
 
 
-def is_masked_preset(name: str) -> bool:
-    """Whether `make_masked_config` knows this name."""
-    return name in MASKED_PRESETS
-
-
 def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces: int) -> PretrainedConfig:
     """The config of a preset such as `bert-mini`, or of a `config.json`, for a tokenizer and a window of `max_pieces`.
 
@@ -80,7 +75,7 @@ def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces:
     Raises `ValueError` for an unknown name, with the nearest known one, and for a tokenizer without a mask piece, or
     without the padding piece from which RoBERTa counts its positions.
     """
-    if not is_masked_preset(preset) and not Path(preset).exists():
+    if preset not in MASKED_PRESETS and not Path(preset).exists():
         raise ValueError(_unknown("masked preset", preset, list(MASKED_PRESETS)))
     if tokenizer.mask_token_id is None:
         raise ValueError(
@@ -97,7 +92,7 @@ def make_masked_config(preset: str, tokenizer: Any, vocab_size: int, max_pieces:
         "eos_token_id": tokenizer.eos_token_id,
         "mask_token_id": tokenizer.mask_token_id,
     }
-    if is_masked_preset(preset):
+    if preset in MASKED_PRESETS:
         return _config(MASKED_PRESETS[preset], fitted)
     with reading(preset, "name another config"):
         made = AutoConfig.from_pretrained(preset)

@@ -138,7 +138,7 @@ class Growing:
         for file in self.files:
             file.flush()
             sync(Path(file.name))
-        _write_state(self.progress, state)
+        write_file(self.progress, json.dumps(asdict(state)))
         self._saved, self._saved_at = state, monotonic()
 
     def give_up(self) -> None:
@@ -198,7 +198,7 @@ def grow(
         state = State(key, 0, [0] * len(files), beside)
         if left and left.rows:
             state = _continued(left, state, files, again)
-        _write_state(progress, state)
+        write_file(progress, json.dumps(asdict(state)))
         opened = [_open(file, size) for file, size in zip(files, state.bytes, strict=True)]
         growing = Growing(opened, progress, state, frame, again)
         with keeping(lambda: f"{growing.done:,} rows {kept}" if growing.done else "", ValueError):
@@ -235,10 +235,6 @@ def _continued(left: State, state: State, files: Sequence[Path], again: str) -> 
         if length < size:
             raise ValueError(f"{file} has {length:,} bytes, but {size:,} were written: it was changed since; {again}")
     return State(left.key, left.rows, sizes, state.errors, left.read)
-
-
-def _write_state(progress: Path, state: State) -> None:
-    write_file(progress, json.dumps(asdict(state)))
 
 
 def _open(path: Path, size: int) -> IO[bytes]:

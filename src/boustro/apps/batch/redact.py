@@ -161,7 +161,10 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
             facts += [[file.name for file, _ in pairs], is_folder and errors is None]
             targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
             work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
-        _say_done(work, place, bool(asked.named) or asked.threshold is not None)
+        print_notices(work.notes + Counter({PROBLEMS: work.problems}))
+        print(f"note: {checker.counted}", file=sys.stderr)
+        missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.named) or asked.threshold is not None
+        print(f"note: {MISSED_BY_OPTIONS if changed and missed != MISSED_BY_OWN else missed}", file=sys.stderr)
     give(work.figures, asked.json, lambda: None, indent=1)
     if work.failed:
         for said in work.failed.values():
@@ -186,14 +189,6 @@ def _opened(
     if asked.model is None and asked.types is None:
         opened = OpenedFolder(_suited_to(given))
     return opened, given
-
-
-def _say_done(work: "RedactionJob", place: str, changed: bool) -> None:
-    """Print what was noted, and what a tagger misses; `changed` says that it was not asked as by default."""
-    print_notices(work.notes + Counter({PROBLEMS: work.problems}))
-    print(f"note: {work.checker.counted}", file=sys.stderr)
-    missed = MISSED.get(place, MISSED_BY_OWN)
-    print(f"note: {MISSED_BY_OPTIONS if changed and missed != MISSED_BY_OWN else missed}", file=sys.stderr)
 
 
 def _suited_to(files: Iterable[GivenFile]) -> Path:
@@ -385,7 +380,7 @@ class RedactionJob:
         if found is None:
             self.problems += 1
             return None
-        self._masks = self._masks if self.same and self._masks else self._new_masks()
+        self._masks = self._masks if self.same and self._masks else Masks(self.checker.tagger.types)
         self._masks.reserve(row.whole)
         regions = [[Region(start, end, label, None) for start, end, label in slot] for slot in found]
         self.checker.fill(row.slots, self._masks, regions=regions)
@@ -396,12 +391,9 @@ class RedactionJob:
     def _reserve(self) -> None:
         """Give no name a mask that stands somewhere in a file, where all rows have the same ones."""
         if self.same:
-            self._masks = self._new_masks()
+            self._masks = Masks(self.checker.tagger.types)
             for row in self.read():
                 self._masks.reserve(row.whole)
-
-    def _new_masks(self) -> Masks:
-        return Masks(self.checker.tagger.types)
 
     def _bar(self, shown: bool | None) -> Progress:
         total = None

@@ -133,7 +133,9 @@ class Line:
                 raise OptionError(f"{path}: {name!r} is not an option of {prog}{suggestion(name, known)}")
         if heads:
             recipe = {n: v for n, v in recipe.items() if not _is_default_of_others(n, v, kinds, heads)}
-            refuse_other_heads(task, heads, [*(name.removeprefix("no-") for name, _ in words[1:]), *recipe])
+            for name in (*(name.removeprefix("no-") for name, _ in words[1:]), *recipe):
+                if not owners(name.replace("-", "_"), heads):
+                    TASKS[task].config.check_head(heads[0], name.replace("-", "_"))  # raises if others have it
         return cls(table, words, recipe, path, data)
 
     def values(self, prog: str, example: str) -> dict[str, Any]:
@@ -366,13 +368,6 @@ def check_heads(task: str, heads: Sequence[str]) -> None:
             if default != field.default:
                 option = option_name(field.name)
                 raise OptionError(f"{one} and {head} heads have other defaults of --{option}; train them in two runs")
-
-
-def refuse_other_heads(task: str, heads: Sequence[str], given: Iterable[str]) -> None:
-    """Raise `OptionError` for an option that none of the heads has, and heads of the task have."""
-    for name in given:
-        if not owners(name.replace("-", "_"), heads):
-            TASKS[task].config.check_head(heads[0], name.replace("-", "_"))
 
 
 def _is_default_of_others(name: str, value: Any, kinds: Sequence[str], heads: Sequence[str]) -> bool:

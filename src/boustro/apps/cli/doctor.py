@@ -44,15 +44,11 @@ def doctor(encoder: LM | None = None, start_piece: str = "auto", device: str | N
     """
     if encoder is None:
         _print_machine(device)
-    else:
-        _print_encoder(encoder, start_piece, device)
-
-
-def _print_encoder(spec: str, start_piece: str, device: str | None) -> None:
+        return
     from boustro.apps.cli.described import advice, describe_encoder
     from boustro.encoders.spec import load_encoder
 
-    opened = load_encoder(spec, start_piece=start_piece, device=device, reads="both")
+    opened = load_encoder(encoder, start_piece=start_piece, device=device, reads="both")
     for facts in describe_encoder(opened):
         _print_table(facts)
     for sentence in advice(opened):

@@ -76,7 +76,8 @@ def _sections(shown: list[type], users: Mapping[type, list[str]], many: str) -> 
         new = [row for name, row in option_rows(group).items() if row != nearest.get(name)]
         heads = f"Heads: {', '.join(group.heads())}." if issubclass(group, TaskConfig) and group.labellings else ""
         if new or heads:
-            titles[group] = _title(group, users.get(group, []), many)
+            named = users.get(group, [])
+            titles[group] = f"{', '.join(named) if 0 < len(named) <= MOST_NAMED else many}: `{group.__name__}`"
             also = [f"[`{base.__name__}`](#{_anchor(titles[base])})" for base in above if base in titles]
             about = " ".join((inspect.getdoc(group) or "").partition("\n\n")[0].split())
             text = " ".join(part for part in (about, f"Also: {', '.join(also)}." if also else "", heads) if part)
@@ -87,12 +88,6 @@ def _sections(shown: list[type], users: Mapping[type, list[str]], many: str) -> 
         if options not in titles:
             add(options)
     return sections
-
-
-def _title(group: type, named: list[str], many: str) -> str:
-    """The commands that have it, and its name."""
-    shown = ", ".join(named) if 0 < len(named) <= MOST_NAMED else many
-    return f"{shown}: `{group.__name__}`"
 
 
 def _anchor(title: str) -> str:

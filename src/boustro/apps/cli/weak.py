@@ -169,11 +169,15 @@ def locate_entities(text: str, listed: Sequence[Any], where: str) -> tuple[list[
 
     Raises `ValueError`, with the place, for an item without `text` and `label`.
     """
-    mentions = [_mention(item, where) for item in listed]
-    starts, ends = _edges(text)
+    by_name: dict[str, list[str]] = {}
+    for item in listed:
+        name, label = _mention(item, where)
+        by_name.setdefault(name, []).append(label)
+    places = [place for placed in split_text(text) for place in placed.places]
+    starts, ends = {start for start, _ in places}, {end for _, end in places}
     entities: list[Entity] = []
     counts: Counter[str] = Counter()
-    for name, labels in sorted(_by_name(mentions).items(), key=lambda item: -len(item[0])):
+    for name, labels in sorted(by_name.items(), key=lambda item: -len(item[0])):
         places = _find(text, name)
         whole = _apart(_whole(text, place, ends) for place in places if place[0] in starts)
         free = [(start, end) for start, end in whole if not any(start < e.end and e.start < end for e in entities)]
@@ -196,20 +200,6 @@ def _mention(item: Any, where: str) -> tuple[str, str]:
     if not (isinstance(name, str) and isinstance(label, str) and name.strip() and label.strip()):
         raise ValueError(f'{where}: a listed entity is {{"text": …, "label": …}}, got {shorten(item)}')
     return name.strip(), label.strip()
-
-
-def _by_name(mentions: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """The labels of each name, as often as it was listed."""
-    labels: dict[str, list[str]] = {}
-    for name, label in mentions:
-        labels.setdefault(name, []).append(label)
-    return labels
-
-
-def _edges(text: str) -> tuple[set[int], set[int]]:
-    """Where words begin, and where they end."""
-    places = [place for placed in split_text(text) for place in placed.places]
-    return {start for start, _ in places}, {end for _, end in places}
 
 
 def _find(text: str, name: str) -> list[CharacterSpan]:

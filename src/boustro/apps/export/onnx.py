@@ -10,7 +10,7 @@ Source: the operators' specification of ONNX, LSTM (version 14).
 import contextlib
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ def write_graph(
     """
     import onnx
 
+    from boustro.heads import bodies  # noqa: F401 (the operator)
+
     known = {name: torch.export.Dim(name) for axes in dims for name in axes.values()}
     shapes = [{axis: known[name] for axis, name in axes.items()} for axes in dims]
     with _quiet(), torch.no_grad():
@@ -57,7 +59,7 @@ def write_graph(
             input_names=list(names),
             output_names=list(outputs),
             opset_version=OPSET,
-            custom_translation_table=translations(),
+            custom_translation_table={torch.ops.boustro.both_ways.default: _both_ways},
             verbose=False,
         )
     model = program.model_proto
@@ -92,7 +94,8 @@ def _halve(model: Any) -> None:
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}.half"))
         casts.append(helper.make_node("Cast", [f"{name}.half"], [name], to=TensorProto.FLOAT))
-    _prepend(model, casts)
+    for number, cast in enumerate(casts):
+        model.graph.node.insert(number, cast)
 
 
 def _quantise(model: Any) -> None:
@@ -116,7 +119,10 @@ def _quantise(model: Any) -> None:
         model.graph.node.remove(node)
         for number, new in enumerate(nodes):
             model.graph.node.insert(place + number, new)
-    _drop_unused(model)
+    used = {name for node in model.graph.node for name in node.input} | {o.name for o in model.graph.output}
+    for tensor in list(model.graph.initializer):
+        if tensor.name not in used:
+            model.graph.initializer.remove(tensor)
     _halve(model)
 
 
@@ -197,18 +203,6 @@ def _add(model: Any, name: str, array: np.ndarray) -> None:
     model.graph.initializer.append(numpy_helper.from_array(array, name))
 
 
-def _prepend(model: Any, nodes: Sequence[Any]) -> None:
-    for number, node in enumerate(nodes):
-        model.graph.node.insert(number, node)
-
-
-def _drop_unused(model: Any) -> None:
-    used = {name for node in model.graph.node for name in node.input} | {o.name for o in model.graph.output}
-    for tensor in list(model.graph.initializer):
-        if tensor.name not in used:
-            model.graph.initializer.remove(tensor)
-
-
 CONVERSIONS = {"float32": lambda model: None, "float16": _halve, "int8": _quantise}
 
 
@@ -227,15 +221,6 @@ def _quiet() -> Iterator[None]:
 
 
 INT32 = 6  # TensorProto.INT32 of ONNX
-
-
-def translations() -> dict[Any, Callable[..., Any]]:
-    """For `torch.onnx.export`."""
-    import torch
-
-    from boustro.heads import bodies  # noqa: F401 (the operator)
-
-    return {torch.ops.boustro.both_ways.default: _both_ways}
 
 
 def _both_ways(x: Any, weights: Sequence[Any]) -> Any:

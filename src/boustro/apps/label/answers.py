@@ -323,10 +323,6 @@ LEARNS = "boustro.apps.label.incremental"
 POOLED = lazy(f"{LEARNS}:pool_texts")
 
 
-def _as_read(vectors: Any) -> Any:
-    return vectors
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelMode:
     """Kind of answer that a person gives on the page, by what the heads of a task learn:
@@ -342,7 +338,7 @@ class LabelMode:
     """What learns from every answer at once; it is imported, and torch with it, when it is made."""
     answer: type[Annotation] = Annotation
     """The form of answers in the file."""
-    vectors: Callable[[Any], Any] = _as_read
+    vectors: Callable[[Any], Any] = lambda vectors: vectors
     """From vectors of words to those of what has a score of its own."""
     whole: bool = False
     """Whether a text has labels, and not its words."""
@@ -398,7 +394,9 @@ def held_task(out: Path) -> tuple[str | None, bool]:
 
     Raises `ValueError`, with what it is, for a file that holds something else.
     """
-    record, where = _first_answer(out)
+    lines = read_lines(out) if out.is_file() else []
+    number, first = next(((number, line) for number, line in lines if line.strip()), (0, "null"))
+    record = parse_record(first, where := f"{out}:{number}")
     if record is None:
         return None, False
     kinds = {"entities": "tags", "label": "class", "labels": "class"}
@@ -424,13 +422,3 @@ def manner_of(task: str, several: bool, out: Path) -> LabelMode:
     if held is not None and MANNERS[_learned(held)] != pages[task]:
         raise ValueError(f"{out} holds answers of --task {held}, and not of --task {task}; choose another --out")
     return many if several or many_held else one
-
-
-def _first_answer(out: Path) -> tuple[Any, str]:
-    """The first record of a file of answers, and its place; None where there is none."""
-    if not out.is_file():
-        return None, ""
-    for number, line in read_lines(out):
-        if line.strip():
-            return parse_record(line, f"{out}:{number}"), f"{out}:{number}"
-    return None, ""

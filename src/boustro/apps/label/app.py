@@ -37,11 +37,6 @@ OPEN_PATHS = ("/", "/favicon.ico")
 MOST_REQUEST_BYTES = 1 << 20  # a request of the page has one answer; more than this is no answer of a person
 
 
-def new_token() -> str:
-    """A secret for the address of the page."""
-    return secrets.token_urlsafe(18)
-
-
 class LabellingApp:
     """The routes; one page at a time holds the session."""
 
@@ -97,7 +92,10 @@ class LabellingApp:
             given = await _body(request)
             if name == "claim":
                 return self._claim(given)
-            self._check_key(request.headers.get("x-boustro-key", ""))
+            key = request.headers.get("x-boustro-key", "").encode()
+            if not self._key or not secrets.compare_digest(key, self._key.encode()):
+                raise Refused(409, "other_page", "this session is open in another tab or window")
+            self._seen = time.monotonic()
             if name == "panel":
                 return await run_in_threadpool(self._panel)
             if name in actions:
@@ -123,11 +121,6 @@ class LabellingApp:
             raise Refused(409, "other_page", "this session is open in another tab or window")
         self._key, self._page, self._seen = secrets.token_urlsafe(12), page, time.monotonic()
         return {"key": self._key}
-
-    def _check_key(self, key: str) -> None:
-        if not self._key or not secrets.compare_digest(key.encode(), self._key.encode()):
-            raise Refused(409, "other_page", "this session is open in another tab or window")
-        self._seen = time.monotonic()
 
     def _step(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         with self.session.lock:

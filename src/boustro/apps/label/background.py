@@ -395,7 +395,9 @@ def choose_source(
     common: dict[str, Any] = {"cache": run.cache, "device": run.device, "head": options.head, "pool": options.pool}
     common |= {"task": task, "training": training, "examples": examples, "means": means or {}}
     if manner.whole:
-        _refuse_of_entities(options)
+        for name, is_given in (("--tagger", options.tagger is not None), ("--spelling", options.spelling)):
+            if is_given:
+                raise OptionError(f"{name} is for entities, and these are labels of whole texts; remove it")
         common |= {"pool_mentions": False, "context": "sentence", "reading": {"pooling": config().pooling}}
     else:
         common |= {"context": options.context, "pool_mentions": options.pool_mentions}
@@ -427,15 +429,9 @@ def starting_labels(given: Iterable[str], source: SessionSource) -> list[str]:
 def offered_labels(source: SessionSource) -> list[str]:
     """The kinds of names that are known without any label; none where a tagger, examples or whole texts are given."""
     first, *others = Spec.parse(source.encoder).parts
-    if (
-        source.tagger
-        or source.examples
-        or source.task != DEFAULT_TASK
-        or others
-        or (folder := first.place).kind != NAMES
-    ):
+    if source.tagger or source.examples or source.task != DEFAULT_TASK or others:
         return []
-    return load_names(folder)[1]["kinds"]
+    return load_names(folder)[1]["kinds"] if (folder := first.place).kind == NAMES else []
 
 
 def folder_beside(answers: Path, task: str) -> Path:
@@ -469,10 +465,3 @@ def training_command(
         "types": tuple(unseen_types(session)) or None,
     }
     return command_line("fit", train=out, **how, **source.training, out=folder_beside(out, source.task))
-
-
-def _refuse_of_entities(options: LabellingOptions) -> None:
-    """`OptionError` for options that only entities have."""
-    given = {"--tagger": options.tagger is not None, "--spelling": options.spelling}
-    for name in (name for name, is_given in given.items() if is_given):
-        raise OptionError(f"{name} is for entities, and these are labels of whole texts; remove it")

@@ -5,6 +5,7 @@ torch is imported when the command runs: the command line lists its options with
 
 import contextlib
 import os
+import secrets
 import sys
 import webbrowser
 from collections import Counter
@@ -168,11 +169,11 @@ def _run_page(
     work: Any, texts: Path, out: Path, options: LabellingOptions, reading: DataOptions, listening: Any, listener: Any
 ) -> None:
     """Serve the page until it ends; then print how far it came, and how to go on."""
-    from boustro.apps.label.app import LabellingApp, new_token
+    from boustro.apps.label.app import LabellingApp
     from boustro.apps.label.background import training_command
     from boustro.apps.serve import http
 
-    session, token = work.session, new_token()
+    session, token = work.session, secrets.token_urlsafe(18)
     page = f"{http.address_of(listener)}/#{token}"
     app = LabellingApp(session, work, options.out_tagger).make(listening, token)
     if options.browser:

@@ -97,7 +97,8 @@ class LabellingSession:
         self.resumed = self._resume(file.read(), beside := file.read_beside())
         self.told = GroupLabels(tuple((label, tuple(names)) for label, names in beside.groups))
         """What was said of groups of names."""
-        own = dict.fromkeys([*map(check_label, labels), *beside.labels, *self._used()])
+        used = sorted({e.label for answer in self.answers.values() for e in answer.entities})
+        own = dict.fromkeys([*map(check_label, labels), *beside.labels, *used])
         self.labels = list(offered if own.keys() <= {*offered} else own)
 
     # What there is
@@ -412,17 +413,13 @@ class LabellingSession:
                 raise ValueError(f"there is no label {one.label!r}; add it first")
             entities.add(Entity(one.label, one.start, one.end))
         if self.manner.whole:
-            return self._of_whole(entities, size)
-        if not self.nested and len(flatten_entities(entities)) < len(entities):
+            if any((e.start, e.end) != (0, size) for e in entities):
+                raise ValueError("labels are of the whole text here, and not of some words")
+            if not self.manner.several and len(entities) != 1:
+                rest = ", and not several" if entities else ", or skip it"
+                raise ValueError(f"choose one label for this text{rest}")
+        elif not self.nested and len(flatten_entities(entities)) < len(entities):
             raise ValueError("entities overlap, which only a session with --head span allows")
-        return tuple(sorted(entities))
-
-    def _of_whole(self, entities: set[Entity], size: int) -> tuple[Entity, ...]:
-        """Labels of a whole text; `ValueError` for an entity of a part, and for another number of labels than one."""
-        if any((e.start, e.end) != (0, size) for e in entities):
-            raise ValueError("labels are of the whole text here, and not of some words")
-        if not self.manner.several and len(entities) != 1:
-            raise ValueError("choose one label for this text" + (", and not several" if entities else ", or skip it"))
         return tuple(sorted(entities))
 
     def _resume(self, answers: Sequence[Annotation], beside: SessionState) -> Counter[str]:
@@ -469,10 +466,6 @@ class LabellingSession:
             return ""
         other = self.texts[place].sentence
         return join_words(other.words, other.spaces) if other.document == sentence.document else ""
-
-    def _used(self) -> list[str]:
-        """The labels of the answers, in alphabetical order."""
-        return sorted({e.label for answer in self.answers.values() for e in answer.entities})
 
     def _keep_told(self, told: GroupLabels) -> None:
         """On the disk first."""

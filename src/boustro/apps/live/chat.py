@@ -55,11 +55,6 @@ def content(value: Any, reading: BodyTexts, place: str) -> Any:
     return CONTENT_PARTS(value, reading, place)
 
 
-def kept_field(value: Any, reading: BodyTexts, place: str) -> Any:
-    """Return a field that LiteLLM keeps for itself, such as metadata, as it is."""
-    return value
-
-
 _PART: dict[str, Rule] = {"type": plain, "cache_control": plain}
 CONTENT_PARTS = listed(
     by_type(
@@ -97,7 +92,7 @@ PLAINLY = (
 ASKED: dict[str, Rule] = {
     **dict.fromkeys(PLAINLY.split(), plain),
     **dict.fromkeys(("logprobs", "top_logprobs", "prompt_logprobs"), nothing),
-    **dict.fromkeys(("metadata", "litellm_metadata"), kept_field),
+    **dict.fromkeys(("metadata", "litellm_metadata"), lambda value, reading, place: value),  # LiteLLM's own
     **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), text_or_null),
     "stop": texts,
     "tools": listed(TOOLS),

@@ -29,7 +29,6 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.arriving import RowVectors, States, Word, WordBuffer, WordRange
-from boustro.heads.base import Head
 from boustro.heads.bodies import PerWord
 from boustro.heads.crf import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax, valid_transitions
 from boustro.heads.inputs import ALL, encode_distances
@@ -151,7 +150,9 @@ class LaggedTagDecoder(Decoder):
         """The best path of the words that were not final before, the probability of each tag, and what a head with
         likely words has beside them; `final` are so now."""
         lengths, soft = np.array([len(scores)]), scores / self.head.temperature
-        chain, soft_chain = (self._as_it_stands(c, complete) for c in (self._chain, self._soft))
+        chain, soft_chain = self._chain, self._soft
+        if not complete:
+            chain, soft_chain = (c._replace(ends=np.zeros_like(c.ends)) for c in (chain, soft_chain))
         if self._last is not None:
             chain = chain._replace(starts=self._chain.transitions[self._last])
 
@@ -167,7 +168,10 @@ class LaggedTagDecoder(Decoder):
             if self._reached is not None:
                 soft_chain = soft_chain._replace(starts=self._through(self._reached))
             probabilities = posteriors(soft, lengths, soft_chain)
-            self._go_on(soft, soft_chain.starts, final)
+            starts = soft_chain.starts
+            for row in soft[: max(final, 0)]:
+                self._reached = reached = starts + row
+                starts = self._through(reached)
         if (allowed := self.head.decoder.allowed(probabilities, ids)) is not None:
             ids = best(np.where(allowed, scores, LOWEST))
         if final > 0:
@@ -176,18 +180,9 @@ class LaggedTagDecoder(Decoder):
         beside = self.head.words.beside(own, ids, self.head.labels) if self.head.words else ()
         return [given.tolist() for given in (ids, chosen, *beside)]
 
-    def _go_on(self, soft: np.ndarray, starts: np.ndarray, final: int) -> None:
-        for row in soft[: max(final, 0)]:
-            self._reached = reached = starts + row
-            starts = self._through(reached)
-
     def _through(self, reached: np.ndarray) -> np.ndarray:
         """Log of the sum over all paths to each tag of the next word, without its own score."""
         return log_sum_exp(reached + self._soft.transitions.T)
-
-    @staticmethod
-    def _as_it_stands(chain: Chain, complete: bool) -> Chain:
-        return chain if complete else chain._replace(ends=np.zeros_like(chain.ends))
 
 
 def _as_array(scores: Tensor) -> np.ndarray:
@@ -201,13 +196,6 @@ def _chains(head: TaggingHead) -> tuple[Chain, Chain]:
         none = make_chain(valid, *(np.zeros(allowed.shape) for allowed in valid))
         return none, none
     return chain, chain.over(head.temperature)
-
-
-def make_decoder(head: Head, labelling: Any, steady: bool = False) -> Decoder:
-    """The decoder of one sentence; `steady` says that a word's vectors never change once they are given."""
-    if isinstance(head, TaggingHead) and head.options.threshold is None:
-        return LaggedTagDecoder(head, labelling, steady)
-    return AnyDecoder(head, labelling)
 
 
 class Track:
@@ -383,9 +371,11 @@ class Engine:
         """The last word of the row has come. With `answer` what stands now is answered too, not only what is final."""
         number = row.stop - 1
         if self.words[number].begins or not self._tracks:
-            self._tracks.append(
-                Track(number, make_decoder(self.head, self.labelling, self._steady), self.labelling.nested)
-            )
+            if isinstance(self.head, TaggingHead) and self.head.options.threshold is None:
+                decoder: Decoder = LaggedTagDecoder(self.head, self.labelling, self._steady)
+            else:
+                decoder = AnyDecoder(self.head, self.labelling)
+            self._tracks.append(Track(number, decoder, self.labelling.nested))
         final, done = number - self.delay + 1, []
         for track in self._tracks:
             first, stop = max(track.first, row.first), min(row.stop, track.stop + (track is self._tracks[-1]))

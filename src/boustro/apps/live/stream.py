@@ -226,7 +226,10 @@ class Live:
             return []
         done = self._engine.push(items)
         final = [] if self.delay is None else self._as_entities(done)
-        now = self._provisional(done) if self.delay is None else self._as_entities(self._pending())
+        now = self._as_entities(self._pending())
+        if self.delay is None:
+            self._almost += self._as_entities(done)
+            now = [*self._almost, *now]
         events = self._tell(final, now)
         self._engine.forget()
         return events
@@ -250,12 +253,6 @@ class Live:
     def _refuse_ended(self) -> None:
         if self._ended:
             raise ValueError("this stream has ended; Live(tagger) begins another")
-
-    def _provisional(self, done: list[StreamEntity]) -> list[Entity]:
-        """Return the entities that stand where nothing is final: all that the engine takes for final, and what is
-        pending there."""
-        self._almost += self._as_entities(done)
-        return [*self._almost, *self._as_entities(self._pending())]
 
     def _pending(self) -> list[StreamEntity]:
         """Return the pending spans that are told: those with enough words behind them, which change less often."""
@@ -320,21 +317,11 @@ class Segmenter:
     def __init__(self, rule: int = RULE) -> None:
         self._rule = rule
         self._text, self._base = "", 0  # what is not forgotten, and where in the whole text it begins
-        self._at = 0  # in the whole text: before it all is certain
+        self.certain = 0  # all words that begin before this character were given out; it may be behind white space
         self._coming: list[str] = []
         self._length = 0
         self._line: list[tuple[int, int]] = []  # the last words of the line, at most two
         self._open = False  # whether a sentence goes on
-
-    @property
-    def length(self) -> int:
-        """Characters that were given."""
-        return self._length
-
-    @property
-    def certain(self) -> int:
-        """All words that begin before this character were given out; white space before the next one is included."""
-        return self._at
 
     def feed(self, chunk: str) -> list[Word | None]:
         """Take text and return the words that have become certain.
@@ -343,9 +330,9 @@ class Segmenter:
         """
         self._coming.append(chunk)
         self._length += len(chunk)
-        if self._length - self._at > MOST_WORD + len(chunk):
+        if self._length - self.certain > MOST_WORD + len(chunk):
             raise ValueError(f"a word of more than {MOST_WORD:,} characters has no end: this text cannot stream")
-        if not BREAK.search(chunk) and self._at < self._length - len(chunk):
+        if not BREAK.search(chunk) and self.certain < self._length - len(chunk):
             return []
         return list(self._read(final=False))
 
@@ -360,7 +347,7 @@ class Segmenter:
     def _read(self, final: bool) -> Iterator[Word | None]:
         self._text += "".join(self._coming)
         self._coming.clear()
-        text, at = self._text, self._at - self._base
+        text, at = self._text, self.certain - self._base
         while at < len(text):
             if text[at].isspace():
                 if text[at] in LINE_BREAKS:
@@ -376,7 +363,7 @@ class Segmenter:
                 break
             yield from self._word(at, stop)
             at = stop
-        self._at = self._base + at
+        self.certain = self._base + at
         kept = min([at, *(start - self._base for start, _ in self._line)])
         self._text, self._base = text[kept:], self._base + kept
 

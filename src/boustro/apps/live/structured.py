@@ -231,9 +231,8 @@ def json_text(value: Any, reading: BodyTexts, place: str) -> Any:
 
 def texts(value: Any, reading: BodyTexts, place: str) -> Any:
     """A text or a list of texts."""
-    return (
-        listed(text_or_null)(value, reading, place) if isinstance(value, list) else text_or_null(value, reading, place)
-    )
+    rule = listed(text_or_null) if isinstance(value, list) else text_or_null
+    return rule(value, reading, place)
 
 
 def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:

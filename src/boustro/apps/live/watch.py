@@ -169,7 +169,8 @@ class Watch:
         named |= named.pop("kwargs", {})
         model, rest = named.pop("self"), named.pop("args", ())
         refuse_unfollowed(model, named)
-        self._run = run = GenerationRun(self, end_pieces(model, named))
+        ends = setting(model, named, "eos_token_id")
+        self._run = run = GenerationRun(self, frozenset([ends] if isinstance(ends, int) else ends or ()))
         named["stopping_criteria"] = StoppingCriteriaList([*(named.get("stopping_criteria") or ()), run])
         try:
             written = original(model, *rest, **named)
@@ -293,12 +294,6 @@ def setting(model: Any, named: dict[str, Any], option: str) -> Any:
         return named[option]
     configs = named.get("generation_config"), model.generation_config
     return next((value for c in configs if (value := getattr(c, option, None)) is not None), None)
-
-
-def end_pieces(model: Any, named: dict[str, Any]) -> frozenset[int]:
-    """The pieces with which a text ends."""
-    ends = setting(model, named, "eos_token_id")
-    return frozenset([ends] if isinstance(ends, int) else ends or ())
 
 
 def refuse_unfollowed(model: Any, named: dict[str, Any]) -> None:

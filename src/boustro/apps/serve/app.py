@@ -235,7 +235,12 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
     _add_predictions(app, service)
     _add_streams(app, LiveStreams(service))
     _add_state(app, service)
-    _add_page(app)
+    page = (package_files("boustro.apps.serve") / "page.html").read_text("utf-8")
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> Any:
+        return HTMLResponse(page, headers=PAGE_HEADERS)
+
     paths = [path for route in app.routes if (path := getattr(route, "path", None))]
     app.add_middleware(RequestMonitor, figures=service.figures, paths=paths)
     return app
@@ -248,9 +253,9 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         model = service.find(asked.model)
         model = with_options(model, asked)
         outputs = await within(service, request, service.answer(model, asked.inputs))
-        return answered(
-            request, {"model": model.name, "task": model.task, "outputs": above_score(outputs, asked.min_score)}
-        )
+        if (least := asked.min_score) is not None:
+            outputs = [o | {"entities": [e for e in o["entities"] if e["score"] >= least]} for o in outputs]
+        return answered(request, {"model": model.name, "task": model.task, "outputs": outputs})
 
     @app.post("/v1/embed", responses=ERRORS, response_model=EmbedAnswer)
     async def embed(request: Request, asked: EmbedRequest) -> Any:
@@ -312,14 +317,6 @@ def _add_state(app: FastAPI, service: Service) -> None:
         return PlainTextResponse(generate_latest(service.figures.registry), media_type="text/plain; version=0.0.4")
 
 
-def _add_page(app: FastAPI) -> None:
-    page = (package_files("boustro.apps.serve") / "page.html").read_text("utf-8")
-
-    @app.get("/", include_in_schema=False)
-    async def home() -> Any:
-        return HTMLResponse(page, headers=PAGE_HEADERS)
-
-
 def with_options(model: Served, asked: PredictRequest) -> Served:
     """The model with what the request asks for; `Refused` for an option that it does not have."""
     if asked.min_score is not None and not model.has_entities:
@@ -333,13 +330,6 @@ def with_options(model: Served, asked: PredictRequest) -> Served:
         return model.with_explanation() if asked.explain else model
     except ValueError as error:
         raise Refused(400, "no_explanation", str(error)) from None
-
-
-def above_score(outputs: Sequence[Any], min_score: float | None) -> list[Any]:
-    """The outputs with the entities of at least this probability."""
-    if min_score is None:
-        return list(outputs)
-    return [output | {"entities": [e for e in output["entities"] if e["score"] >= min_score]} for output in outputs]
 
 
 async def within(service: Service, request: Request, work: Awaitable[list[Any]]) -> list[Any]:

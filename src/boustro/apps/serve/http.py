@@ -204,7 +204,11 @@ def make_app(
         return error.response()
 
     async def not_valid(_: Any, error: Any) -> "Response":
-        return _invalid(error.errors()).response()
+        first = error.errors()[0]  # the first place that is wrong
+        if first["type"] == "missing" and first["loc"] == ("body",):
+            return Refused(422, "not_valid", "the body is empty; send a JSON object").response()
+        place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+        return Refused(422, "not_valid", f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}").response()
 
     async def unknown(_: Any, error: Any) -> "Response":
         return Refused(error.status_code, CODES.get(error.status_code, "refused"), str(error.detail)).response()
@@ -436,13 +440,3 @@ def read_body(raw: bytes) -> Any:
     except ValueError as error:
         why = str(error)
     raise Refused(400, "not_json", f"the body is not JSON: {why}")
-
-
-def _invalid(problems: Any) -> Refused:
-    """Why a body does not fit, with the first place that is wrong."""
-    first = problems[0]
-    said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-    if first["type"] == "missing" and first["loc"] == ("body",):
-        return Refused(422, "not_valid", "the body is empty; send a JSON object")
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-    return Refused(422, "not_valid", f"{place}: {said}")

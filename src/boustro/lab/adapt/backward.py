@@ -192,16 +192,13 @@ def _plan(config: BackwardConfig, work: Path, key: str) -> BackwardPlan:
                 f"{math.ceil(config.minutes + (LEAST_STEPS * measured.step - left) / 60 / (1 - SPARE))}"
             )
     plan = BackwardPlan(key, steps, int(steps * step * characters / pieces), measured and measured.step)
-    _say_plan(config, keep_plan(work, plan), step)
-    return plan
-
-
-def _say_plan(config: BackwardConfig, plan: BackwardPlan, step: int) -> None:
-    if plan.step_seconds is None:
+    kept = keep_plan(work, plan)
+    if kept.step_seconds is None:
         say(f"plan: {config.passes} passes over the text, which is too short to measure a step")
-        return
-    cost = f"{duration(plan.steps * plan.step_seconds)}, {config.minutes:g} minutes with all else"
-    say(f"plan: at most {plan.steps:,} steps, {plan.steps * step:,} pieces; {cost}")
+    else:
+        cost = f"{duration(kept.steps * kept.step_seconds)}, {config.minutes:g} minutes with all else"
+        say(f"plan: at most {kept.steps:,} steps, {kept.steps * step:,} pieces; {cost}")
+    return plan
 
 
 def _options(config: BackwardConfig, shards: Path, out: Path, tokens: int, **how: Any) -> PretrainConfig:

@@ -24,7 +24,7 @@ section 3.5.2 (examples-proportional mixing).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -149,7 +149,7 @@ class PairReader:
 def _taught(template: Template, model: OpenedLM) -> Template:
     """The template with the one word of each label that is taught."""
     taught = PromptPieces(template, model.tokenizer).taught(isinstance(model, MaskedLM))
-    return template.with_words({label: word for label, (word, _) in taught.items()})
+    return replace(template, words={label: (taught[label][0],) for label in template.words})
 
 
 def _first(record: Any, key: str) -> Any:

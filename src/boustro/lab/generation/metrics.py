@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 WORD = re.compile(r"\w+|[^\w\s]")
+ROUGE = ["rouge1", "rouge2", "rougeL"]
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
@@ -58,7 +59,10 @@ def score_texts(predicted: Sequence[str], references: Sequence[str | Sequence[st
         raise ValueError("every text needs at least one reference, and there must be a text")
     if empty := next((n for n, given in enumerate(golds, 1) if not all(gold.strip() for gold in given)), None):
         raise ValueError(f"text {empty:,} has an empty reference; remove the reference")
-    rouge = [_rouge(text, given) for text, given in zip(predicted, golds, strict=True)]
+    scorer, rouge = _import("rouge_score.rouge_scorer").RougeScorer(ROUGE, use_stemmer=True), []
+    for text, given in zip(predicted, golds, strict=True):
+        scores = [scorer.score(gold, text) for gold in given]
+        rouge.append([max(score[name].fmeasure for score in scores) for name in ROUGE])
     words = [split_words(text) for text in predicted]
     return TextScore(
         *(100 * float(value) for value in np.mean(rouge, axis=0)),
@@ -158,22 +162,12 @@ def _best_meteor(words: list[str], golds: Sequence[str]) -> float:
     return max(meteor(words, split_words(gold)) for gold in golds)
 
 
-def _rouge(text: str, golds: Sequence[str]) -> list[float]:
-    scores = [_rouge_scorer().score(gold, text) for gold in golds]
-    return [max(score[name].fmeasure for score in scores) for name in ("rouge1", "rouge2", "rougeL")]
-
-
 def _bleu(predicted: Sequence[str], golds: Sequence[Sequence[str]]) -> float:
     most = max(map(len, golds))
     # None: no such reference; "" would be one of no words, to which a short text is compared.
     columns = [[text_golds[n] if n < len(text_golds) else None for text_golds in golds] for n in range(most)]
     bleu = _import("sacrebleu").BLEU(force=True)  # no warning that the texts look tokenized
     return bleu.corpus_score(list(predicted), columns).score
-
-
-@cache
-def _rouge_scorer() -> Any:
-    return _import("rouge_score.rouge_scorer").RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
 
 
 @cache

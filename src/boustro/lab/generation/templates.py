@@ -50,10 +50,6 @@ class Template:
         """In the file's order."""
         return list(self.words)
 
-    def with_words(self, words: Mapping[str, str]) -> "Template":
-        """Return a copy with one word for each label."""
-        return replace(self, words={label: (words[label],) for label in self.words})
-
     def to_dict(self) -> dict[str, Any]:
         """Return the content of a file, which `read_template` reads."""
         labels = {label: list(words) for label, words in self.words.items()}

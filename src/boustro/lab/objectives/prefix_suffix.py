@@ -41,12 +41,16 @@ def prefix_suffix(
     """Split the documents of one segment and hide pieces of them. With full attention `suffix` is False everywhere."""
     documents, suffix = document_ids(pieces, masking.end_id), np.zeros(len(pieces), bool)
     eligible, chosen = ~masking.special[pieces], [np.empty(0, np.int64)]
-    for start, stop in _bounds(documents):
+    starts = np.flatnonzero(np.diff(documents, prepend=-1)).tolist()
+    for start, stop in zip(starts, [*starts[1:], len(pieces)], strict=True):
         content = start + np.flatnonzero(eligible[start:stop])
         if len(content) >= split.least_pieces:
             first = split_point(len(content), rng)
             suffix[content[first] : stop] = split.prefix_attention == "prefix"
-            chosen += _hidden(content[:first], content[first:], rng)
+            parts, share = (content[:first], content[first:]), float(rng.random())
+            shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
+            for part, rate in zip(parts, shares, strict=True):
+                chosen.append(part[choose_runs(len(part), rate, rng, LONGEST_SPAN)])
     positions, hidden = np.sort(np.concatenate(chosen)), pieces.copy()
     hidden[positions] = masking.mask_id
     return PrefixSuffix(
@@ -81,20 +85,3 @@ def choose_runs(num_pieces: int, share: float, rng: np.random.Generator, longest
     sizes = (ends - starts)[order]
     places = np.repeat(starts[order] - np.cumsum(sizes) + sizes, sizes) + np.arange(num_pieces)
     return places[:budget]
-
-
-def _hidden(
-    prefix: Int[np.ndarray, " X"], suffix: Int[np.ndarray, " Y"], rng: np.random.Generator
-) -> list[Int[np.ndarray, " _"]]:
-    """The places to hide in either part."""
-    share = float(rng.random())
-    shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
-    return [
-        part[choose_runs(len(part), p, rng, LONGEST_SPAN)] for part, p in zip((prefix, suffix), shares, strict=True)
-    ]
-
-
-def _bounds(documents: Int[np.ndarray, " T"]) -> list[tuple[int, int]]:
-    """Start and stop of each document."""
-    starts = np.flatnonzero(np.diff(documents, prepend=-1))
-    return list(zip(starts.tolist(), [*starts[1:].tolist(), len(documents)], strict=True))

@@ -26,7 +26,7 @@ from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.replaced import replaced
 from boustro.lab.objectives.span import span
 from boustro.lab.objectives.words import word_starts
-from boustro.lab.presets import PRESETS, config_like, is_masked_preset, make_config, make_masked_config
+from boustro.lab.presets import MASKED_PRESETS, PRESETS, config_like, make_config, make_masked_config
 from boustro.lab.pretrain.batches import (
     Collator,
     causal_batch,
@@ -86,7 +86,7 @@ class Recipe:
         collator, given = self.collator(config, shards), config.architecture
         tokenizer = collator.tokenizer()
         preset = f"{self.family}-{given}" if self.kind == "masked" and given in SIZES else given
-        if self.kind == "causal" and is_masked_preset(preset):
+        if self.kind == "causal" and preset in MASKED_PRESETS:
             raise ValueError(
                 f"preset {preset!r} is a masked LM, which --objective causal does not train; give --objective masked, "
                 f"or a causal preset: {', '.join(PRESETS)}"

@@ -119,11 +119,13 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
         gaps = correct_gaps([None if a == b else difference(drawn[a], drawn[b]) for a, b in sides])
         for system, gap in zip(systems, gaps, strict=True):
             system[key] = gap
+    rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
+    settings = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
     return {
         "seeds": grid.seeds,
         "best": names[best],
         "reference": names[base],
-        "varied": _varied(grid),
+        "varied": {name: values for name, values in settings.items() if len(values) > 1},
         "notices": [
             *(f"{s['name']}: {count:,} {what}" for s in systems for what, count in s["notices"].items()),
             *grid.shortages(),
@@ -275,25 +277,17 @@ def _compare_pair(
     }
 
 
-def _varied(grid: "Comparison") -> dict[str, list[Any]]:
-    """Everything that differs between systems, with its values."""
-    rows = [{"encoder": s.encoder, "head": s.head, **s.variant} for s in grid.systems()]
-    settings = {name: list(dict.fromkeys(row[name] for row in rows)) for name in rows[0]}
-    return {name: values for name, values in settings.items() if len(values) > 1}
-
-
 def _bests(systems: Sequence[Mapping[str, Any]]) -> list[int]:
-    """For every system the best of those that learned from as many examples."""
+    """For every system the best of those that learned from as many examples: that with the best mean dev score, over
+    the seeds that all share, or else over its own."""
     dev = [dict(zip(s["seeds"], s["dev"]["values"], strict=True)) for s in systems]
     rivals = {s["shots"]: [i for i, other in enumerate(systems) if other["shots"] == s["shots"]] for s in systems}
-    best = {shots: indices[choose_best([dev[i] for i in indices])] for shots, indices in rivals.items()}
+    best = {}
+    for shots, indices in rivals.items():
+        shared = set.intersection(*(set(dev[i]) for i in indices))
+        means = [statistics.fmean(v for s, v in dev[i].items() if s in (shared or dev[i])) for i in indices]
+        best[shots] = indices[int(np.argmax(means))]
     return [best[s["shots"]] for s in systems]
-
-
-def choose_best(dev: Sequence[Mapping[int, float]]) -> int:
-    """The system with the best mean dev score: over the seeds that all share, or else over its own."""
-    shared = set(dev[0]).intersection(*dev)
-    return int(np.argmax([statistics.fmean(v for s, v in scores.items() if s in (shared or scores)) for scores in dev]))
 
 
 def correct_gaps(gaps: Sequence[Difference | None]) -> list[dict[str, Any] | None]:

@@ -116,12 +116,8 @@ class Grid(Cells):
 
     def context(self) -> dict[str, str]:
         """Options of a task that reads single sentences where the training data name no document, as `fit` does."""
-        return {} if self.has_documents else {"context": "sentence"}
-
-    @cached_property
-    def has_documents(self) -> bool:
-        """Whether the training data name documents."""
-        return any(getattr(example, "document", "") for example in self.train)
+        has_documents = any(getattr(example, "document", "") for example in self.train)
+        return {} if has_documents else {"context": "sentence"}
 
     def judged(self) -> dict[str, list[Sentence]]:
         """The data sets that systems answer, by name."""

@@ -68,7 +68,7 @@ def measure_vectors(vectors: np.ndarray, words: Sequence[str], lengths: Sequence
         rows.setdefault(word.lower(), []).append(row)
     by_word = [pair_parts(units[places]).sum() for places in rows.values() if len(places) >= LEAST_OCCURRENCES]
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    inside = [_to_mean(x[a:b], units[a:b]) for a, b in pairwise(bounds) if b - a > 1]
+    inside = [float((units[a:b] @ unit(x[a:b].mean(0))).mean()) for a, b in pairwise(bounds) if b - a > 1]
     return Geometry(
         anisotropy=mean,
         rogue_share=100 * float(parts[rogue]) / mean if mean else 0.0,
@@ -81,10 +81,6 @@ def measure_vectors(vectors: np.ndarray, words: Sequence[str], lengths: Sequence
 def pair_parts(units: np.ndarray) -> np.ndarray:
     """(d,) what each dimension adds to the mean cosine of all pairs of `units` (n, d); n is at least 2."""
     return (np.square(units.sum(0)) - np.square(units).sum(0)) / (len(units) * (len(units) - 1))
-
-
-def _to_mean(vectors: np.ndarray, units: np.ndarray) -> float:
-    return float((units @ unit(vectors.mean(0))).mean())
 
 
 def measure_layers(encoder: Encoder, data: Path, most: int) -> list[dict[str, Any]]:

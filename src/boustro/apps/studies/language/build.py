@@ -23,7 +23,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -70,12 +70,6 @@ class LanguagePlan(KeyedPlan):
     def lm_seconds(self) -> float:
         """Seconds that each LM is expected to take, without its start."""
         return self.step_seconds * self.steps
-
-
-def inputs_key(text: Sequence[str], sets: Mapping[str, Sequence[Any]], options: LanguageOptions) -> str:
-    """A fingerprint of the bytes of the text files, of the labelled sentences and of all options."""
-    labelled = {name: data_fingerprint(examples) for name, examples in sets.items()}
-    return fingerprint([hash_file(Path(file)) for file in text], labelled, asdict(options))
 
 
 def reserve(seeds: int) -> float:
@@ -274,6 +268,7 @@ def build(
 
     Raises `FileExistsError` for a folder of something else, `ValueError` for one that was begun with other inputs.
     """
-    key = inputs_key(text, sets, options)
+    labelled = {name: data_fingerprint(examples) for name, examples in sets.items()}
+    key = fingerprint([hash_file(Path(file)) for file in text], labelled, asdict(options))
     with lock(out, wait=False), keeping(lambda: f"what is complete in {out} is kept; the same command goes on"):
         return Build(text, sets, out, options, run, key).steps(overwrite, dry_run)

@@ -46,17 +46,14 @@ def data_blocks(results: StudyResults) -> list[ReportBlock]:
     task = results["task"]
     counted = {"examples": task["examples"], "words": "words", "entities": task["units"]}
     counted = {key: what for key, what in counted.items() if key != "entities" or task["units"] != task["examples"]}
-    rows = [[name, file_name(d["name"]), *(f"{d[key]:,}" for key in counted)] for name, d in results["data"].items()]
+    data = results["data"]
+    files = {n: d["name"] if d["name"].startswith("hf:") else d["name"].rpartition("/")[2] for n, d in data.items()}
+    rows = [[name, files[name], *(f"{d[key]:,}" for key in counted)] for name, d in data.items()]
     table = Table("The data", ["", "file", *counted.values()], rows)
     blocks: list[ReportBlock] = [table, Code(results["command"])]
     if results["missing"]:
         blocks.append(Details(f"{len(results['missing'])} cells are missing", [Prose("; ".join(results["missing"]))]))
     return blocks
-
-
-def file_name(name: str) -> str:
-    """The last part of a path; the name of a data set of the Hub as it is."""
-    return name if name.startswith("hf:") else name.rpartition("/")[2]
 
 
 def made(results: StudyResults, *more: ReportBlock) -> Section:

@@ -164,17 +164,18 @@ def to_html(block: ReportBlock) -> str:
         case Table():
             return _html_table(table) if (table := block.with_figures()) else ""
         case ExampleSentence():
-            return _html_example(block)
+            lines = [("reference", as_html(*_placed(block, block.gold)))]
+            for who, entities in block.answers:
+                right = entity_keys(entities) == entity_keys(block.gold)
+                lines.append((f"{who} {'✓' if right else '✗'}", _marked(block, entities)))
+            return _framed(block.heading, "", lines)
         case ExampleAnswers():
             said = [
                 (who, html.escape(what) + (f" <small>{sure}</small>" if sure else ""))
                 for who, what, sure in block.lines
             ]
-            return _framed(
-                block.heading,
-                f"<div dir=auto>{as_html(*_placed(block, block.marked))}</div>",
-                said,
-            )
+            shown = f"<div dir=auto>{as_html(*_placed(block, block.marked))}</div>"
+            return _framed(block.heading, shown, said)
 
 
 def to_markdown(block: ReportBlock) -> str:
@@ -236,14 +237,6 @@ def _html_cell(cell: TableCell) -> str:
         given += f' style="--v:{min(max(cell.share, 0), 1):.3f}"'
     note = f" <small>{html.escape(cell.note)}</small>" if cell.note else ""
     return f"<td{given}>{html.escape(cell.text)}{note}</td>"
-
-
-def _html_example(example: ExampleSentence) -> str:
-    lines = [("reference", as_html(*_placed(example, example.gold)))]
-    for who, entities in example.answers:
-        right = entity_keys(entities) == entity_keys(example.gold)
-        lines.append((f"{who} {'✓' if right else '✗'}", _marked(example, entities)))
-    return _framed(example.heading, "", lines)
 
 
 def _framed(heading: str, text: str, lines: Sequence[tuple[str, str]]) -> str:

@@ -37,19 +37,18 @@ def score_dots(
     styles = colours or colour_systems(systems)
 
     def draw(index: int, y: float, scale: Scale) -> str:
-        return spread_dots(scale, y, systems[index][judged], styles[systems[index]["name"]])
+        values, style = systems[index][judged], styles[systems[index]["name"]]
+        x, guide = (
+            scale(values["mean"]),
+            path([(scale.start, y), (scale.stop, y)], "g"),
+        )  # no bar: may not start at 0
+        every = dots([(scale(v), y) for v in values["values"]], style, 6)
+        return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + every
 
     cells = [spread_text(s[judged]) for s in systems]
     named = [(s["name"], f"{c.text} {c.note}".rstrip()) for s, c in zip(systems, cells, strict=True)]
     title = f"{judged} {metric}: " + ", ".join(f"{s['name']} {s[judged]['mean']:.1f}" for s in systems)
     return frame_rows(title, named, ticks(min(values), max(values)), draw, f"{judged} {metric}, one dot per seed")
-
-
-def spread_dots(scale: Scale, y: float, values: Mapping[str, Any], style: str) -> str:
-    """One dot per value, and a vertical line at their mean."""
-    x, guide = scale(values["mean"]), path([(scale.start, y), (scale.stop, y)], "g")  # not a bar: it may not start at 0
-    every = dots([(scale(v), y) for v in values["values"]], style, 6)
-    return guide + path([(x, y - 7), (x, y + 7)], f"l {style}") + every
 
 
 def direction_dots(systems: Sequence[Mapping[str, Any]], start: str, elsewhere: str) -> str:

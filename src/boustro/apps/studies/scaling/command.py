@@ -117,23 +117,18 @@ def scaling(
         drawn = {name: objective for name, objective in results["objectives"].items() if objective["runs"]}
 
         def show() -> None:
-            print_tables(drawn)
+            for objective, runs in drawn.items():
+                table = Table(*COLUMN_HEADS, title=objective)
+                for row in run_rows(runs):
+                    table.add_row(*row)
+                console(width=100).print(table)
+                print(describe_curve(runs))
+            print(NOTE)
             if results["stamp"]:
                 print(f"incomplete: {results['stamp']}")
 
         give(results, json, show)
         print(f"results: {out / 'results.json'}", file=sys.stderr)
-
-
-def print_tables(objectives: Mapping[str, Results]) -> None:
-    """On standard output."""
-    for objective, results in objectives.items():
-        table = Table(*COLUMN_HEADS, title=objective)
-        for row in run_rows(results):
-            table.add_row(*row)
-        console(width=100).print(table)
-        print(describe_curve(results))
-    print(NOTE)
 
 
 def run_rows(results: Results) -> list[list[str]]:

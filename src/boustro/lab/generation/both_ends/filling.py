@@ -119,13 +119,9 @@ def fill_gaps(pair: LMPair, gaps: Sequence[Gap], options: InfillOptions) -> list
     for start in range(0, len(gaps), BATCH_GAPS):
         part = gaps[start : start + BATCH_GAPS]
         contexts = [(nearest_left(gap.left, room), nearest_right(gap.right, room)) for gap in part]
-        fillings += fill_between(Ends(pair, contexts, [gap.spaced for gap in part]), part, options)
+        ends = Ends(pair, contexts, [gap.spaced for gap in part])
+        fillings += rank_fillings(ends, find_fillings(ends, part, options), options)
     return fillings
-
-
-def fill_between(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[Filling]]:
-    """Fill gaps whose contexts have been read."""
-    return rank_fillings(ends, find_fillings(ends, gaps, options), options)
 
 
 def find_fillings(ends: Ends, gaps: Sequence[Gap], options: InfillOptions) -> list[list[tuple[int, ...]]]:

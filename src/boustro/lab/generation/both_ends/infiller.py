@@ -118,12 +118,15 @@ class Infiller:
     def fill_batch(self, texts: Sequence[tuple[str, str]], first: int = 0) -> list[Filled]:
         """Fill (text, place for messages) pairs together; random numbers depend on the text's number, from `first`."""
         parts = [_checked(text, place) for text, place in texts]
+        options = self.options
+        if not options.temperature:  # one filling more than are shown where two may say the same in other pieces
+            options = replace(options, candidates=options.beam)
         filled: list[str] = [text_parts[0] for text_parts in parts]
         gaps: list[list[FilledGap]] = [[] for _ in parts]
         for turn in range(max(map(len, parts), default=1) - 1):
             rows = [row for row, text_parts in enumerate(parts) if turn + 1 < len(text_parts)]
             asked = [self._gap(filled[row], parts[row], turn, (first + row, turn)) for row in rows]
-            by_gap = fill_gaps(self.pair, asked, self._asked_options())
+            by_gap = fill_gaps(self.pair, asked, options)
             for row, gap, fillings in zip(rows, asked, by_gap, strict=True):
                 best, *others = self._candidates(fillings, bool(gap.spaced))
                 start = len(filled[row])
@@ -139,11 +142,6 @@ class Infiller:
         if max(len(before), len(after)) > self._room:
             self.counts[f"gaps with more text around them than the pair reads: the nearest {self._room} pieces"] += 1
         return Gap(before, after, spaced, key)
-
-    def _asked_options(self) -> InfillOptions:
-        """One filling more than are shown where two may say the same in other pieces."""
-        options = self.options
-        return options if options.temperature else replace(options, candidates=options.beam)
 
     def _candidates(self, fillings: Sequence[Filling], spaced: bool) -> list[Candidate]:
         texts: dict[str, float] = {}

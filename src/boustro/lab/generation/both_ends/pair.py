@@ -51,7 +51,9 @@ class LMPair:
     def __init__(self, forward: EndReader, backward: EndReader, tokenizer) -> None:
         self.forward, self.backward, self.tokenizer = forward, backward, tokenizer
         self.device, self.window = forward.device, min(forward.room, backward.room)
-        self.unigram = torch.stack([lm.after_start() for lm in (forward, backward)]).logsumexp(0) - log(2)
+        # segments begin anywhere in a text, so an LM of ours has the unigram distribution after its start piece
+        unigrams = [lm.read([[]]).next([[]])[0] for lm in (forward, backward)]
+        self.unigram = torch.stack(unigrams).logsumexp(0) - log(2)
         strings = [tokenizer.decode([i], clean_up_tokenization_spaces=False) for i in range(num_ids(tokenizer))]
         special = set(tokenizer.all_special_ids)
         writable = [i not in special and bool(text.strip()) for i, text in enumerate(strings)]

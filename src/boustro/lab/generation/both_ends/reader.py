@@ -51,14 +51,6 @@ class EndReader:
         """Read contexts, each in text order."""
         return ReadContexts(self, [self.frame(context) for context in contexts])
 
-    @torch.inference_mode()
-    def after_start(self) -> Tensor:
-        """(V,) log-probabilities of the piece after the start piece alone.
-
-        Training segments begin anywhere in a text, so for an LM of ours this is the unigram distribution.
-        """
-        return self.read([[]]).next([[]])[0]
-
     def states(self, **inputs: Any) -> tuple[Tensor, Any]:
         """The top states (N, P, D), and the cache of what was read."""
         output = self.lm.base_model(use_cache=True, **inputs)
