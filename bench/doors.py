@@ -318,7 +318,11 @@ FILES: dict[str, str | bytes] = {
     "gaps.txt": "The capital of France is ___ , on the river.\nHe was born in ___ and died ___ Paris.\nNo gap.\n",
     "reviews.jsonl": lines(*({"text": r["text"], "label": n % 2} for n, r in enumerate(topics(0, 1)))),
     "queries.txt": "Where is my box?\nmoney back\n",
-    "choices.jsonl": lines(*({"question": "Ada left", "choices": [".", "Vellmar"], "answer": n % 2} for n in range(4))),
+    "web/dist/ort.wasm.bundle.min.mjs": "const made={run(){}};export{made as InferenceSession};\n",
+    "web/dist/ort-wasm-simd-threaded.wasm": b"\0asm\1\0\0\0",
+    "choices/openbookqa-train.jsonl": lines(
+        *({"question": "Ada left", "choices": [".", "Vellmar"], "answer": n % 2} for n in range(4))
+    ),
     "tokens.txt": "secret-one\nsecret-two\n",
     "recipe.yaml": "train: train.conll\nencoder: starter-memory\nhead: ridge\ncross-validate: 0\n",
     "kinds.json": json.dumps({"PERSON": "PERSON", "PLACE": "PLACE"}),
@@ -362,6 +366,7 @@ MODELS: dict[str, str] = {
     "tagger": "fit --train train.jsonl --dev dev.jsonl --encoder starter-memory --epochs 4",
     "ridge": "fit --train train.conll --encoder starter --head ridge --cross-validate 0",
     "span": "fit --train train.conll --encoder starter-forward --head span --epochs 2 --hidden 32 --cross-validate 0",
+    "forward": "fit --train train.jsonl --encoder starter-forward --head linear --epochs 4 --cross-validate 0",
     "live": "fit --train train.conll --encoder starter --head linear --live --epochs 4 --cross-validate 0",
     "topics": "fit --train topics.jsonl --dev dev-topics.jsonl --encoder starter --epochs 4",
     "words": "fit --train topics.jsonl --encoder starter-words --cross-validate 0",
@@ -404,15 +409,32 @@ def damage(models: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- cases
 
 
+class Server(NamedTuple):
+    """A command that serves, and what it is asked."""
+
+    command: str
+    asked: list[tuple[Any, ...]]
+    """(method, path, body, headers): a body is a text, or what becomes JSON. (`"WS"`, path, messages) is a WebSocket.
+    (`"WAIT"`, path, key, value, others) asks until the answer of a POST has this value, and tells some others."""
+
+
 def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def each(template: str, *values: str) -> str:
-    """A command with each of several words, or groups of words, in place of `{}`; of names of files `{.}` is a name."""
-    return "\n".join(template.replace("{}", value).replace("{.}", slug(value)) for value in values)
+    """A command with each of several words, or groups of words, between semicolons, in place of `{}`; `{.}` makes a
+    name of a file of it."""
+    given = [word.strip() for value in values for word in value.split("; ")]
+    return "\n".join(template.replace("{}", word).replace("{.}", slug(word)) for word in given)
 
 
+NAMES_OF_COMMANDS = ["label; fit; evaluate; predict; serve; export; check; weak; redact; cache; compare; fewshot; demo"]
+NAMES_OF_COMMANDS += ["backward; pack; distill; embed; similarity; doctor; lab language; lab tokenize; lab pretrain"]
+NAMES_OF_COMMANDS += [
+    "lab fuse; lab adapt; lab elmo; lab seq2seq; lab memory; lab names; lab distill-words; lab generate"
+]
+NAMES_OF_COMMANDS += ["lab infill; lab score; lab prompt; lab harness; lab scaling; lab geometry"]
 FORMATS = ("text", "jsonl", "csv", "tsv", "conll", "html", "labelstudio", "argilla", "parquet")
 READ = ("plain.txt", "windows.txt", "empty.txt", "plain.txt.gz", "semicolons.csv --text-column message", "commas.csv")
 READ += ("tabs.tsv", "table.xlsx", "array.json", "rows.jsonl", "rows.jsonl.gz", "table.parquet", "table.arrow")
@@ -794,6 +816,535 @@ CASES: dict[str, Any] = {
             "table.xlsx --text-column nothing --out x.xlsx",
         ),
     ),
+    # fit
+    "fit taggers": """
+        boustro fit --train train.jsonl --dev dev.jsonl --encoder starter-memory --epochs 2 --hidden 16 \
+            --out a --json a.json
+        boustro evaluate a dev.jsonl
+        boustro fit --train train.conll --encoder starter-forward --out b --json -
+        boustro fit --train bioes.conll --encoder starter-forward --head linear --tag-scheme bioes --epochs 2 --out c
+        boustro fit --train odd.conll --encoder starter-forward --head ridge --out d
+        boustro fit --train letters.conllu --encoder starter-forward --head ridge --out e
+        boustro fit --train letters.conllu --tag-column misc:NER --encoder starter-forward --head ridge --out f
+        boustro fit --train words.jsonl --scheme bio --encoder starter-forward --head linear --epochs 2 --out g
+        boustro fit --train train.conll --scheme labels --encoder starter-forward --head ridge --out h
+        $ boustro fit --train train.conll --dev dev.conll --encoder starter --epochs 1 --hidden 16 --out i
+    """,
+    "fit heads of taggers": each(
+        "boustro fit --train train.conll --dev dev.conll --encoder starter-forward --head {} --quiet --out {.}",
+        "linear --epochs 2; linear --epochs 2 --no-crf --decode argmax; mlp --epochs 2 --hidden 8 --combine concat",
+        "block --epochs 1 --hidden 16; bilstm --epochs 1 --hidden 8; span --epochs 1 --hidden 8 --max-span 3; ridge",
+        "linear --epochs 1 --calibrate 2; ridge --spelling; ridge --pool-mentions; ridge --memory",
+        "linear --epochs 2 --threshold 0.4 --max-span 4; ridge --layers last --pooling mean --context sentence",
+        "linear --epochs 1 --live --seed 7 --lr 0.01 --dropout 0 --batch-sentences 4 --no-standardise",
+    ),
+    "fit few examples": """
+        boustro fit --train one.jsonl --encoder starter-memory --out a
+        boustro predict a plain.txt
+        boustro fit --train three.jsonl --encoder starter-memory --out b
+        boustro fit --train ten.jsonl --encoder starter-memory --out c
+        boustro fit --train ten.jsonl --encoder starter-memory --preset few --out d
+        boustro fit --train one-topic.jsonl --encoder starter-words --out e
+        boustro fit --train three-topics.jsonl --encoder starter-words --out f
+        boustro predict f plain.txt
+        boustro fit --train topics.jsonl --encoder starter-words --out g
+    """,
+    "fit by default": """
+        boustro fit --train ten.jsonl --out a
+        boustro predict a plain.txt --format jsonl
+        boustro fit --train topics.jsonl --out b
+        boustro predict b plain.txt --format jsonl
+    """,
+    "fit with documents and weak labels": """
+        boustro weak plain.txt documents.txt --gazetteer gazetteer.tsv --out silver.jsonl
+        boustro weak documents.txt --gazetteer gazetteer.tsv --ignore-case --out loud.jsonl
+        boustro weak lists.jsonl --out listed.jsonl
+        boustro weak plain.txt --out none.jsonl
+        boustro weak plain.txt --gazetteer nowhere.tsv --out none.jsonl
+        boustro fit --train train.conll --documents documents.txt --encoder starter-forward --head ridge --out a
+        boustro fit --train ten.jsonl --weak silver.jsonl --encoder starter-forward --head linear --epochs 2 --out b
+        boustro fit --train ten.jsonl --weak silver.jsonl --weak-weight 0.3 --encoder starter-forward --epochs 1 --out c
+        boustro fit --train topics.jsonl --documents plain.txt --encoder starter-texts --cross-validate 0 --out d
+        boustro fit --train topics.jsonl --types tax --encoder starter-texts --cross-validate 0 --out e
+        boustro fit --train topics.jsonl --none 0.1 --encoder starter-texts --cross-validate 0 --out f
+        boustro fit --train relations.jsonl --documents plain.txt --out g
+    """,
+    "fit classifiers": each(
+        "boustro fit --encoder starter --out {.} --train {}",
+        "topics.jsonl --head mlp-pool --epochs 2 --hidden 8; topics.csv --head bilstm-pool --epochs 1 --hidden 4",
+        "topics.xlsx --head ridge-pool; topics.jsonl --head lda-pool; topics.jsonl --head centroid-pool",
+        "named.csv --text-column message --label-column subject --head ridge-pool --dev dev-topics.jsonl",
+        "named.csv --delimiter semicolon --text-column message --label-column subject --head ridge-pool",
+        "several.jsonl --head auto-pool --epochs 2 --hidden 8; several.jsonl --head ridge-pool --dev several.jsonl",
+        "topics.jsonl --head ridge-pool --words; topics.jsonl --head mlp-pool --epochs 1 --class-weights balanced",
+        "topics.jsonl --head mlp-pool --epochs 2 --dev dev-topics.jsonl --calibrate 2 --json -",
+    ),
+    "fit other tasks": each(
+        "boustro fit --cross-validate 0 --out {.} --train {}",
+        "scores.jsonl --encoder starter-words --epochs 2; scores.jsonl --dev scores.jsonl --encoder starter --epochs 1",
+        "pairs.jsonl --dev pairs.jsonl --encoder starter-forward --epochs 1 --hidden 8; similar.csv --epochs 1",
+        "similar.jsonl --task similarity --encoder starter-words --dev similar.jsonl --epochs 2",
+        "squad.json --encoder starter-forward --epochs 1",
+        "questions.jsonl --dev questions.jsonl --encoder starter --epochs 2",
+        "relations.jsonl --dev relations.jsonl --encoder starter-forward --epochs 2",
+        "senses.jsonl --encoder starter-forward --dev senses.jsonl",
+        "similar.jsonl --task embed --encoder starter-words --epochs 1 --dev similar.jsonl",
+        "neighbours:documents.txt --task embed --encoder starter-words --epochs 1",
+        "plain.txt --task embed --head statistics --encoder starter-forward",
+    ),
+    "fit wrong data": each(
+        "boustro fit --out a --encoder starter-forward --train {}",
+        "nowhere.conll; broken.conll; empty.txt; plain.txt; broken.jsonl; outside.jsonl; bad-topics.jsonl",
+        "bad-pairs.jsonl",
+        "bad-questions.jsonl; bad-relations.jsonl; bad-senses.jsonl; latin1.txt; unclosed.csv; wide.csv; doubled.csv",
+        "topics.csv --label-column nothing; named.csv; named.csv --text-column nothing; train.conll --tag-column 7",
+        "train.conll --scheme bioes; train.conll --task classify; topics.jsonl --task tag; rows.jsonl; one-topic.jsonl",
+        "train.conll --dev broken.conll; train.conll --dev topics.jsonl; train.conll --weak nowhere.jsonl; folder; hf:",
+        "train.conll --documents nowhere.txt; array.json; squad.json --task tag; nested.json",
+        "letters.conllu --tag-column x",
+    ),
+    "fit wrong options": each(
+        "boustro fit {}",
+        "--train train.conll; --out a; --train train.conll --out models/tagger",
+        "--train train.conll --out models/memory",
+        "--train train.conll --out folder; --train train.conll --out a --head ridge-pool",
+        "--train train.conll --out a --epochs 0",
+        "--train train.conll --out a --head ridge --epochs 3",
+        "--train train.conll --out a --head nothing --encoder starter",
+        "--train train.conll --out a --encoder starterr; --train train.conll --out a --encoder models/memory",
+        "--train train.conll --out a --preset nothing",
+        "--train train.conll --out a --layers 99 --encoder starter-forward",
+        "--train train.conll --out train.conll; --train train.conll --out a --json folder; train.conll --out a",
+        "--train topics.jsonl --out a --scheme bio --crf; --train train.conll --out a --sed 3",
+        "--train train.conll --out a b",
+        "--train train.conll --out a --quantise int3; --config nowhere.yaml --out a; --train train.conll --outt a",
+    ),
+    "fit from recipes and over folders": """
+        boustro fit --config recipe.yaml --out a
+        boustro fit --config recipe.yaml --out a
+        boustro fit --config recipe.yaml --out a --overwrite --seed 2
+        boustro fit --config a --out b --head linear --epochs 1
+        boustro fit --config a --out b --dry-run --overwrite
+        boustro fit --train train.conll --encoder starter-forward --dry-run --out c
+        boustro fit --config models/memory --out d
+        boustro train --config recipe.yaml --out e
+        boustro fit --train topics.jsonl --encoder starter-words --out a --overwrite
+    """,
+    "fit over encoders of one's own": """
+        boustro fit --train train.conll --encoder memory:models/memory --head ridge --cross-validate 0 --out a
+        boustro fit --train train.conll --encoder names:models/network --head ridge --cross-validate 0 --out b
+        boustro fit --train train.conll --encoder starter-forward+starter-words --head ridge --cross-validate 0 --out c
+        boustro fit --train train.conll --encoder unmasked:3-4:starter-forward --head ridge --cross-validate 0 --out d
+        boustro fit --train german.txt --task embed --head statistics --encoder starter-texts --out e
+        boustro predict a plain.txt
+        boustro predict b plain.txt
+        boustro predict c plain.txt
+        boustro predict a plain.txt --encoder memory:models/network
+    """,
+    # evaluate, check
+    "evaluate": each(
+        "boustro evaluate models/{}",
+        "tagger dev.jsonl; tagger dev.conll --json scores.json; tagger dev.conll --json -",
+        "tagger dev.jsonl --recall 0.9",
+        "ridge dev.conll; span dev.conll; live dev.jsonl; topics dev-topics.jsonl; words dev-topics.jsonl --json -",
+        "several several.jsonl; scores scores.jsonl; pairs pairs.jsonl; similarity similar.csv",
+        "questions questions.jsonl",
+        "questions squad.json; relations relations.jsonl; senses senses.jsonl; vectors similar.jsonl; graph dev.conll",
+        "statistics similar.jsonl; network dev.conll; words topics.csv",
+    ),
+    "evaluate wrongly": each(
+        "boustro evaluate {}",
+        "models/tagger; models/tagger plain.txt; models/tagger nowhere.conll; models/tagger letters.conllu",
+        "models/tagger topics.jsonl; models/topics dev.conll; models/half dev.conll; dev.conll models/tagger",
+        "names dev.conll",
+        "models/topics dev-topics.jsonl --recall 0.9; models/words bad-topics.jsonl; models/tagger broken.conll",
+        "models/words named.csv; models/words named.csv --text-column message --label-column subject",
+        "nowhere dev.conll",
+    ),
+    "check": each(
+        "boustro check {}",
+        "train.conll; train.conll dev.conll; train.jsonl dev.jsonl --json report.json; odd.conll; bioes.conll --json -",
+        "letters.conllu; words.jsonl; topics.jsonl dev-topics.jsonl; topics.csv; several.jsonl; scores.jsonl",
+        "pairs.jsonl",
+        "similar.csv; questions.jsonl; squad.json; relations.jsonl; senses.jsonl; similar.jsonl --task embed",
+        "topics.xlsx",
+        "named.csv --text-column message --label-column subject; rows.jsonl; plain.txt; broken.conll; outside.jsonl",
+        "bad-topics.jsonl; bad-pairs.jsonl; bad-questions.jsonl; bad-relations.jsonl; bad-senses.jsonl; nowhere.conll",
+        "train.conll train.conll; train.conll topics.jsonl; broken.jsonl; latin1.txt; folder",
+    ),
+    # vectors
+    "embed": """
+        boustro embed plain.txt --out a.npy
+        boustro embed rows.jsonl --out b.npy --encoder starter --normalize
+        boustro embed named.csv --text-column message --out c.npy --encoder starter-texts
+        boustro embed plain.txt --out d.npy --model models/vectors
+        boustro embed plain.txt --out e.npy --model models/statistics
+        boustro embed - --out f.npy < plain.txt
+        boustro embed table.xlsx --out g.npy
+        boustro embed plain.txt --out a.npy
+        boustro embed plain.txt --out a.npy --model models/tagger
+        boustro embed nowhere.txt --out h.npy
+        boustro embed broken.jsonl --out i.npy
+        boustro embed empty.txt --out j.npy
+        boustro similarity topics.jsonl --query "Where is my box?" --top 3
+        boustro similarity topics.jsonl --query - --top 2 --json - < queries.txt
+        boustro similarity topics.csv --query refund --model models/vectors
+        boustro similarity table.parquet --query rain --encoder starter --json found.json
+        boustro similarity plain.txt --query ""
+        boustro similarity empty.txt --query x
+    """,
+    # export
+    "export": """
+        boustro export models/ridge --out b --precision int8 --agreement 0 --json b.json
+        boustro predict b plain.txt --format jsonl
+        boustro export models/span --out c --agreement 0 --data dev.conll --sentences 5
+        boustro export models/topics --out d --precision float16 --agreement 0
+        boustro predict d dev-topics.jsonl
+        boustro export models/ridge --out b
+        boustro export models/half --out g
+        boustro export models/senses --out h
+        boustro export models/words --out i
+        boustro export models/tagger --out j --precision int3
+        boustro export models/graph --out k
+    """,
+    "export a memory": """
+        boustro export models/tagger --out a --agreement 0
+        boustro predict a plain.txt --format jsonl
+        boustro evaluate a dev.conll
+        boustro export models/tagger --out a
+        boustro export models/scores --out b --agreement 0
+        boustro predict b plain.txt
+    """,
+    "export pages": """
+        boustro export models/ridge --format html --precision int8 --agreement 0 --out a.html --onnxruntime-web web
+        boustro export models/ridge --format module --precision int8 --agreement 0 --out module
+        boustro export models/tagger --format html --agreement 0 --out memory.html --onnxruntime-web nowhere
+        boustro export models/topics --format html --agreement 0 --out topics.html
+    """,
+    # studies and labs
+    "compare and fewshot": """
+        boustro compare --encoders starter-forward starter --heads ridge --train train.conll \
+            --dev dev.conll --seeds 1 --out a
+        boustro compare --encoders starter-forward starter --heads ridge --train train.conll \
+            --dev dev.conll --out a --report-only
+        boustro compare --encoders starter-words --train topics.jsonl --dev dev-topics.jsonl --seeds 2 --out b --json -
+        boustro compare --encoders starter-forward --train train.conll --dev dev.conll \
+            --vary pooling=exit,mean --heads ridge --seeds 1 --out c
+        boustro fewshot --encoders starter-forward --train train.conll --dev dev.conll --shots 1 4 --seeds 2 --out d
+        boustro compare --encoders starterr --train train.conll --dev dev.conll --out e
+        boustro compare --encoders starter-forward --train train.conll --dev dev.conll --heads ridge-pool --out e
+        boustro compare --encoders starter-forward --train train.conll --dev topics.jsonl --out e
+        boustro compare --encoders starter-forward --train train.conll --dev dev.conll --dry-run --out e
+    """,
+    "lab encoders": """
+        boustro lab memory plain.txt documents.txt --encoder starter-forward --words 40 --out a
+        boustro lab memory plain.txt --data train.conll --encoder starter --words 20 --out b
+        boustro lab names train.conll dev.jsonl --kinds kinds.json --encoder starter-forward --epochs 1 --out c
+        boustro predict c plain.txt
+        boustro lab distill-words documents.txt --encoder starter-texts --words 40 --texts 20 --epochs 1 --out d
+        boustro similarity plain.txt --query rain --encoder table:d
+        boustro pack starter-forward --blocks 2 --bits 8 --out e
+        boustro pack starter-forward --bits 4 --out f
+        boustro embed plain.txt --encoder e --out e.npy
+        boustro distill models/tagger --student starter-forward --texts documents.txt --epochs 1 --dev dev.conll --out g
+        boustro memory plain.txt --encoder starter-forward --words 5 --out h
+        boustro lab memory nowhere.txt --out i
+        boustro lab names plain.txt --out j
+        boustro pack nowhere --out k
+        boustro pack starter-words --out l
+    """,
+    "lab language models": """
+        $ boustro lab tokenize documents.txt rows.jsonl --train-tokenizer 300 --out shards --workers 1
+        $ boustro lab tokenize documents.txt --tokenizer starter-forward --out more --workers 2 --near-duplicates 0.8
+        boustro lab pretrain --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
+            --batch-segments 2 --no-compile --out lm
+        boustro lab generate prompts.jsonl --model lm --length 3
+        boustro lab pretrain --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
+            --batch-segments 2 --no-compile --out lm
+        boustro lab fuse --forward starter-forward --backward starter-backward --shards models/shards \
+            --width 8 --tokens 64 --segment-length 16 --batch-segments 2 --out fusion
+        boustro lab adapt --lm starter-forward --shards models/shards --tokens 64 --segment-length 16 \
+            --batch-segments 2 --out adapted
+        boustro lab elmo documents.txt --width 8 --cells 16 --words 50 --letter-window 1 --out elmo
+        boustro fit --train train.conll --encoder elmo:elmo --head ridge --cross-validate 0 --out tagger
+        boustro fit --train train.conll --encoder fused:fusion --head ridge --cross-validate 0 --out fused
+        boustro backward starter-forward --text big.jsonl --preset tiny --no-compile --segment-length 16 \
+            --batch-segments 1 --passes 0.01 --sampled-pieces 20 --workers 1 --out back
+        boustro fit --train train.conll --encoder starter-forward+./back --head ridge --cross-validate 0 --out pair
+        boustro lab seq2seq --model starter-forward --train prompts.jsonl --target-key text --epochs 1 --out written
+        boustro lab tokenize nowhere.txt --tokenizer starter-forward --out x
+        boustro lab pretrain --shards models/memory --out x
+    """,
+    "lab studies": """
+        boustro lab scaling --shards models/shards --validation models/shards --sizes tiny --budgets 32 \
+            --objectives causal --segment-length 16 --batch-segments 2 --no-compile --validation-pieces 64 --out a
+        boustro lab scaling --shards models/shards --validation models/shards --report-only --out a
+        boustro lab language --text documents.txt --train train.conll --dev dev.conll --vocabulary 300 --preset tiny \
+            --segment-length 8 --batch-segments 1 --minutes 30 --passes 1 --epochs 1 --no-compile --out b
+        boustro lab harness --tasks openbookqa --data choices --model starter-forward
+        boustro lab harness --tasks openbookqa --data choices --model starter-forward+starter-backward --json -
+        boustro lab harness --tasks nothing --data choices
+        boustro demo --seeds 1 --out c
+        boustro demo --copy-sample d
+    """,
+    "lab writing": """
+        boustro lab infill gaps.txt
+        boustro lab infill "He was born in London and died ___ Paris." --candidates 3 --tokens-per-gap 1-2
+        boustro lab infill gaps.txt --format jsonl --candidates 2 --tokens-per-gap 1
+        boustro lab infill - < gaps.txt
+        boustro lab infill "no gap"
+        boustro lab generate prompts.jsonl --model starter-forward --length 5
+        boustro lab generate plain.txt --model starter-forward --length 3 --temperature 1 --top-p 0.9 --seed 3
+        boustro lab generate plain.txt --model starter-words
+        boustro lab score prompts.jsonl --model starter-forward
+        boustro lab score prompts.jsonl --model starter-forward --pmi
+        boustro lab score prompts.jsonl --target-key text --json -
+        boustro lab prompt reviews.jsonl --model starter-forward --template sentiment
+        boustro lab prompt reviews.jsonl --model starter --template sentiment --calibrate --json scores.json
+        boustro lab prompt plain.txt --model starter-backward --template question-type
+        boustro lab prompt reviews.jsonl --model starter-forward --template nothing
+        boustro lab geometry measure plain.txt --encoder starter-forward --json -
+        boustro lab geometry map senses.jsonl --word bank --encoder starter-forward --out bank.html
+        boustro lab geometry measure plain.txt --encoder nowhere
+        boustro infill gaps.txt --quiet
+    """,
+    # help and the rest
+    "help": each(
+        "boustro {}",
+        "--help; lab --help; lab; --version; version; help; help nothing; help lab fit; -h; lab nothing; prdict; eval",
+    )
+    + "\n"
+    + each("boustro {} --help", *NAMES_OF_COMMANDS),
+    "help of all options": each("boustro {} --help-all", *NAMES_OF_COMMANDS),
+    "help of tasks": each(
+        "boustro fit --task {} --help-all", "classify; pair; similarity; regress; relation; qa; sense; embed"
+    ),
+    "help pages": each(
+        "boustro help {}",
+        "data; tasks; training; streaming; redaction; serving; labelling; export.md; integrations; fit",
+        "predict; starter",
+    ),
+    "doctor and caches": """
+        boustro cache list
+        boustro fit --train ten.jsonl --encoder starter-forward --head ridge --out a
+        boustro cache list
+        boustro cache clear
+        boustro cache list --folder nowhere
+        boustro cache nothing
+        boustro doctor
+        boustro doctor --encoder starter-forward
+        boustro doctor --encoder nowhere
+        boustro fit --train ten.jsonl --encoder starter-forward --head ridge --no-cache --out b
+        boustro cache list
+    """,
+    # HTTP
+    "serve": Server(
+        "boustro serve models/tagger models/topics several=models/several models/vectors models/graph --port 0",
+        [
+            ("GET", "/livez"),
+            ("HEAD", "/readyz"),
+            ("GET", "/health"),
+            ("GET", "/v1/models"),
+            ("GET", "/"),
+            ("GET", "/docs"),
+            ("GET", "/openapi.json"),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": [TEXTS[0]]}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": TEXTS}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": [["Ada", "Brandt", "left", "."], TEXTS[1]]}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": TEXTS[:3], "min_score": 0.95}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": TEXTS[:3], "recall": 0.9}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": TEXTS[:3], "threshold": 0.1}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": TEXTS[:3], "threshold": 0.1, "recall": 0.9}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": TEXTS[:2], "explain": True}),
+            ("POST", "/v1/predict", {"model": "topics", "inputs": TEXTS[:3]}),
+            ("POST", "/v1/predict", {"model": "topics", "inputs": TEXTS[:2], "explain": True}),
+            ("POST", "/v1/predict", {"model": "topics", "inputs": TEXTS[:3], "min_score": 0.5}),
+            ("POST", "/v1/predict", {"model": "topics", "inputs": TEXTS[:3], "recall": 0.9}),
+            ("POST", "/v1/predict", {"model": "several", "inputs": TEXTS[:3]}),
+            ("POST", "/v1/predict", {"model": "graph", "inputs": TEXTS[:3]}),
+            ("POST", "/v1/predict", {"model": "graph", "inputs": TEXTS[:3], "explain": True}),
+            ("POST", "/v1/predict", {"model": "vectors", "inputs": TEXTS[:1]}),
+            ("POST", "/v1/embed", {"model": "vectors", "inputs": TEXTS[:2]}),
+            ("POST", "/v1/embed", {"model": "vectors", "inputs": TEXTS[:2], "normalize": True}),
+            ("POST", "/v1/embed", {"model": "tagger", "inputs": TEXTS[:2]}),
+            ("POST", "/v1/predict", {"inputs": TEXTS[:1]}),
+            ("POST", "/v1/predict", {"model": "nothing", "inputs": TEXTS[:1]}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": []}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": [7]}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": "text"}),
+            ("POST", "/v1/predict", {"model": "tagger"}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"], "min_score": 2}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"], "nothing": 2}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"] * 1001}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x" * 100_001]}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x" * 1_100_000]}),
+            ("POST", "/v1/predict", '{"model": "tagger", "inputs": ["\\ud800"]}'),
+            ("POST", "/v1/predict", "{"),
+            ("POST", "/v1/predict", '{"model": "tagger", "inputs": [NaN]}'),
+            ("POST", "/v1/predict", '{"model": "tagger", "model": "topics", "inputs": ["x"]}'),
+            ("POST", "/v1/predict", ""),
+            ("POST", "/v1/predict", "model=tagger", {"Content-Type": "application/x-www-form-urlencoded"}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"]}, {"Content-Type": "text/plain"}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"]}, {"Content-Encoding": "gzip"}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"]}, {"Host": "example.org"}),
+            ("POST", "/v1/predict", {"model": "tagger", "inputs": ["x"]}, {"Origin": "https://example.org"}),
+            ("GET", "/v1/predict"),
+            ("GET", "/nothing"),
+            ("POST", "/v1/live?model=tagger", " ".join(TEXTS), {"Content-Type": "text/plain"}),
+            ("POST", "/v1/live?model=tagger&delay=0&wait=0", TEXTS[2], {"Content-Type": "text/plain; charset=utf-8"}),
+            ("POST", "/v1/live?model=tagger&delay=all", TEXTS[0], {"Content-Type": "text/plain"}),
+            ("POST", "/v1/live?model=tagger&delay=x", TEXTS[0], {"Content-Type": "text/plain"}),
+            ("POST", "/v1/live?model=topics", TEXTS[0], {"Content-Type": "text/plain"}),
+            ("POST", "/v1/live?model=tagger", TEXTS[0]),
+            (
+                "WS",
+                "/v1/live?model=tagger",
+                ["Nina Oka", "for left Leipzig on Monday, and it rained. ", "Tom Reyes left.", ""],
+            ),
+            ("WS", "/v1/live?model=topics", ["x"]),
+            ("WS", "/v1/live?model=nothing", ["x"]),
+            ("GET", "/v1/models"),
+        ],
+    ),
+    "serve with a token": [
+        Server(
+            "boustro serve models/words --port 0 --token-file tokens.txt --inputs 2 --characters 100 "
+            "--allow-hosts example.org",
+            [
+                ("POST", "/v1/predict", {"inputs": TEXTS[:1]}),
+                ("POST", "/v1/predict", {"inputs": TEXTS[:1]}, {"Authorization": "Bearer secret-two"}),
+                ("POST", "/v1/predict", {"inputs": TEXTS[:1]}, {"Authorization": "Bearer other"}),
+                ("POST", "/v1/predict", {"inputs": TEXTS[:3]}, {"Authorization": "Bearer secret-one"}),
+                ("POST", "/v1/predict", {"inputs": ["x" * 101]}, {"Authorization": "Bearer secret-one"}),
+                ("GET", "/v1/models", None, {"Authorization": "bearer secret-one", "Host": "example.org"}),
+                ("GET", "/docs"),
+            ],
+        ),
+        Server(
+            "boustro serve models/questions models/relations models/senses models/pairs models/similarity "
+            "models/scores --port 0",
+            [
+                ("POST", "/v1/predict", {"model": "questions", "inputs": [{"question": "Who?", "context": CONTEXT}]}),
+                ("POST", "/v1/predict", {"model": "questions", "inputs": ["x"]}),
+                (
+                    "POST",
+                    "/v1/predict",
+                    {"model": "relations", "inputs": [{"text": CONTEXT, "head": [0, 10], "tail": [16, 23]}]},
+                ),
+                ("POST", "/v1/predict", {"model": "relations", "inputs": [{"text": CONTEXT, "head": [0, 1000]}]}),
+                (
+                    "POST",
+                    "/v1/predict",
+                    {"model": "senses", "inputs": [{"words": ["the", "bank"], "senses": [[1, "bank", "NOUN"]]}]},
+                ),
+                (
+                    "POST",
+                    "/v1/predict",
+                    {"model": "pairs", "inputs": [["a", "b"], {"sentence1": "a", "sentence2": "b"}]},
+                ),
+                ("POST", "/v1/predict", {"model": "similarity", "inputs": [["a", "b"], ["a"]]}),
+                ("POST", "/v1/predict", {"model": "similarity", "inputs": [["a", "b"]]}),
+                ("POST", "/v1/predict", {"model": "scores", "inputs": TEXTS[:2]}),
+            ],
+        ),
+        """
+        boustro serve models/half --port 0
+        boustro serve models/tagger models/tagger --port 0
+        boustro serve models/tagger --port 99999
+        boustro serve --port 0
+        boustro serve nowhere --port 0
+        boustro serve models/tagger --host 192.0.2.1 --port 0
+        boustro serve models/tagger --token-file empty.txt --port 0
+        boustro serve models/memory --port 0
+        """,
+    ],
+    "label entities": [
+        Server(
+            "boustro label plain.txt --labels PERSON PLACE --out answers.jsonl --encoder starter-forward "
+            "--order in-order "
+            "--port 0 --no-browser",
+            [
+                ("GET", "/"),
+                ("GET", "/favicon.ico"),
+                ("POST", "/api/state", {}),
+                ("POST", "/api/claim", {"page": "one"}),
+                ("WAIT", "/api/panel", "ready", 7),
+                ("POST", "/api/state", {}),
+                (
+                    "POST",
+                    "/api/answer",
+                    {"number": 0, "entities": [{"start": 3, "end": 5, "label": "PERSON"}], "note": "n"},
+                ),
+                ("POST", "/api/answer", {"number": 1, "entities": []}),
+                ("POST", "/api/answer", {"number": 1, "entities": [{"start": 3, "end": 99, "label": "PERSON"}]}),
+                ("POST", "/api/answer", {"number": 99, "entities": []}),
+                ("POST", "/api/answer", {"number": "x"}),
+                ("POST", "/api/answer", "{"),
+                ("POST", "/api/undo", {}),
+                ("POST", "/api/redo", {}),
+                ("POST", "/api/back", {}),
+                ("POST", "/api/ahead", {}),
+                ("POST", "/api/label", {"name": "ORG"}),
+                ("POST", "/api/label", {"name": "B-"}),
+                ("POST", "/api/skip", {"number": 2}),
+                ("POST", "/api/unskip", {}),
+                ("POST", "/api/order", {"order": "nothing"}),
+                ("POST", "/api/groups", {}),
+                ("POST", "/api/tell", {"names": ["Tom Reyes"], "label": "PERSON"}),
+                ("POST", "/api/untell", {}),
+                ("POST", "/api/compare", {}),
+                ("POST", "/api/export", {}),
+                ("POST", "/api/nothing", {}),
+                ("POST", "/api/claim", {"page": "two"}),
+                ("POST", "/api/state", {}, {"X-Boustro-Key": "other"}),
+                ("POST", "/api/state", {}, {"Authorization": "Bearer other"}),
+                ("POST", "/api/state", {}, {"Origin": "https://example.org"}),
+                ("POST", "/api/tagger", {}),
+            ],
+        ),
+        Server(
+            "boustro label plain.txt --labels PERSON PLACE --out answers.jsonl --encoder starter-forward "
+            "--order in-order "
+            "--out-tagger tagger --port 0 --no-browser",
+            [
+                ("POST", "/api/claim", {"page": "one"}),
+                ("WAIT", "/api/panel", "ready", 7),
+                ("POST", "/api/state", {}),
+                ("POST", "/api/show", {"number": 4}),
+                ("POST", "/api/answer", {"number": 4, "entities": [{"start": 0, "end": 2, "label": "PERSON"}]}),
+                ("POST", "/api/finish", {}),
+                ("WAIT", "/api/panel", "finishing", "", "finish_problem", "finished"),
+                ("POST", "/api/tagger", {}),
+            ],
+        ),
+        """
+        boustro predict tagger plain.txt
+        boustro check answers.jsonl
+        boustro label plain.txt --out answers.jsonl --task classify --labels a,b --port 0 --no-browser
+        boustro label nowhere.txt --labels A --out x.jsonl --port 0 --no-browser
+        boustro label plain.txt --out plain.txt --port 0 --no-browser
+        boustro label
+        boustro label plain.txt --labels A --out x.jsonl --order nothing
+        """,
+    ],
+    "label topics": [
+        Server(
+            "boustro label topics.jsonl --task classify --labels delivery,payment,account --out topics-out.jsonl "
+            "--encoder starter-texts --order in-order --port 0 --no-browser",
+            [
+                ("POST", "/api/claim", {"page": "one"}),
+                ("WAIT", "/api/panel", "ready", 9),
+                ("POST", "/api/state", {}),
+                ("POST", "/api/answer", {"number": 0, "entities": [{"start": 0, "end": 1, "label": "delivery"}]}),
+                ("POST", "/api/answer", {"number": 0, "entities": [{"start": 0, "end": 5, "label": "delivery"}]}),
+                ("POST", "/api/answer", {"number": 1, "entities": [{"start": 0, "end": 5, "label": "payment"}]}),
+                ("POST", "/api/state", {}),
+                ("POST", "/api/compare", {}),
+                ("POST", "/api/export", {}),
+                ("POST", "/api/groups", {}),
+            ],
+        ),
+    ],
     # Python
     "python load and predict": """>>>
         import boustro
@@ -1020,6 +1571,59 @@ CASES: dict[str, Any] = {
         import pickle
         pickle.loads(pickle.dumps(predictor))({"text": TEXTS[:1]})
     """,
+    "python states from elsewhere": [
+        """>>>
+        import boustro, torch, transformers
+        from safetensors.torch import save_file
+        place = Path(boustro.__file__).parent / "data" / "starter" / "forward"
+        pieces = transformers.AutoTokenizer.from_pretrained(place)(TEXTS[0], return_tensors="pt")["input_ids"]
+        pieces.shape
+        lm = transformers.AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
+        given = lm(pieces, output_hidden_states=True).hidden_states
+        layers = {number: state[0].detach() for number, state in enumerate(given)}
+        [sha(state) for state in layers.values()]
+        tagger = boustro.Tagger.from_pretrained("models/forward", given_states=True)
+        boustro.from_states(tagger, pieces[0].tolist(), layers)
+        boustro.from_states(tagger, pieces[0].tolist()[1:], {n: state[1:] for n, state in layers.items()})
+        boustro.from_states(tagger, pieces[0].tolist(), {0: layers[0]})
+        boustro.from_states(tagger, pieces[0].tolist(), {n: state[:, :9] for n, state in layers.items()})
+        boustro.from_states(tagger, pieces[0].tolist(), {n: state * float("nan") for n, state in layers.items()})
+        tensors = {f"layer.{n}": state.clone().contiguous() for n, state in layers.items()}
+        save_file({"token_ids": pieces[0], **tensors}, "a.safetensors")
+        save_file({"token_ids": pieces[0], "hidden_states": torch.stack([*layers.values()], 1)}, "b.safetensors")
+        started = transformers.set_seed(1)
+        watched = boustro.Watch(tagger, lm, delay=2)
+        with watched as seen: done = lm.generate(pieces[:, :6], max_new_tokens=12, do_sample=False, pad_token_id=0)
+        seen[0].prompt, seen[0].text, seen[0].entities, seen[0].events
+        """,
+        """
+        boustro predict models/forward --states a.safetensors
+        boustro predict models/forward --states a.safetensors b.safetensors --state-layers 0,1,2,3,4 --format jsonl
+        boustro predict models/forward --states b.safetensors
+        boustro predict models/forward --states models/forward/head.safetensors
+        boustro predict models/forward --states nowhere.safetensors
+        boustro predict models/topics --states a.safetensors
+        boustro predict models/tagger --states a.safetensors
+        """,
+    ],
+    "python writers": """>>>
+        import boustro
+        writer = boustro.Writer("starter-forward", length=4)
+        writer.write(["He was born in"])
+        infiller = boustro.Infiller("starter", tokens_per_gap="1")
+        infiller.fill("He was born in London and died ___ Paris.")
+        boustro.Writer("starter-words")
+        boustro.Infiller("starter-forward")
+        boustro.SentenceEncoder("starter-words", head="statistics", cache=False).fit(TEXTS)
+        example = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "a"}
+        other = {"text": "Rain saw the flood.", "head": [0, 4], "tail": [13, 18], "label": "b"}
+        boustro.RelationClassifier("starter-forward", epochs=1, cache=False).fit([example, other]).predict(example)
+        asked = {"context": CONTEXT, "question": "Who?", "answers": [{"text": "Ada Brandt", "start": 0}]}
+        boustro.QuestionAnswerer("starter-forward", epochs=1, cache=False).fit([asked] * 2).predict("Who?", CONTEXT)
+        boustro.SenseTagger("starter-forward", cache=False).fit("senses.jsonl")
+        boustro.load("models/ridge").push_to_hub("owner/name")
+        boustro.Tagger.from_pretrained("owner/name")
+    """,
     "python in spacy and others": """>>>
         import boustro.integrations.spacy, spacy
         nlp = spacy.blank("en")
@@ -1033,11 +1637,14 @@ CASES: dict[str, Any] = {
         nlp.to_disk("pipeline")
         [(ent.label_, ent.text) for ent in spacy.load("pipeline")(TEXTS[0]).ents]
         nlp = spacy.blank("en")
-        pipe = nlp.add_pipe("boustro_text", config={"source": "models/topics"})
-        pipe = nlp.add_pipe("boustro_text", config={"classifier": "models/topics"})
+        pipe = nlp.add_pipe("boustro_text", config={"model": "models/topics"})
         nlp(TEXTS[0]).cats
-        spacy.blank("en").add_pipe("boustro", config={"tagger": "models/topics"})
-        spacy.blank("en").add_pipe("boustro", config={"tagger": "nowhere"})
+        nlp = spacy.blank("en")
+        pipe = nlp.add_pipe("boustro", config={"tagger": "models/topics"})
+        nlp("x")
+        nlp = spacy.blank("en")
+        pipe = nlp.add_pipe("boustro", config={"tagger": "nowhere"})
+        nlp("x")
         from boustro.integrations.presidio import BoustroRecognizer
         recognizer = BoustroRecognizer("models/tagger")
         recognizer.supported_entities
@@ -1067,10 +1674,19 @@ NORMAL: list[tuple[str, str]] = [
     (r"(?m)^[^\n]*: [\d,]+(?: of [\d,]+)? \w+, [\d.,e+]+ \w+/s[^\n]*\n", ""),
     (rf"trained in {NUMBER} s after {NUMBER} s of encoding", "trained in <seconds> after <seconds> of encoding"),
     (rf'("\w*(?:seconds|_ms|_at|per_second|speed)\w*"): {NUMBER}', r'\1: "<seconds>"'),
+    (r'"ms": [\d.]+', '"ms": "<seconds>"'),
+    (r"[\d.,]+ pieces/s", "<rate> pieces/s"),
+    (r"computed in [\d.,]+ s\b", "computed in <seconds>"),
+    (r"(?m)^(minutes +shards|plan:|dry run:|memory:) .*$", r"\1 <seconds>"),
+    (r"(?m)^(│ tiny .*│)[ \d.,]+│$", r"\1 <seconds> │"),
+    (r"/#[\w-]{24}(?= )", "/#<token>"),
     (r"\bboustro-\w+\.log\b", "boustro-<random>.log"),
     (r"\b127\.0\.0\.1:\d+|\blocalhost:\d+", "127.0.0.1:<port>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+\d\d:?\d\d)?", "<time>"),
     (r"(?m)^\S+\.py:\d+: (?=\w*Warning)", "<place>: "),
+    (r" at 0x[0-9a-f]{6,}", " at <address>"),
+    (rf"('\w*seconds'): {NUMBER}", r"\1: '<seconds>'"),
+    (r"\b[0-9a-f]{32}\b", "<random>"),
 ]
 """What changes by nature, and what stands for it."""
 
@@ -1345,7 +1961,7 @@ def run_job(job: dict[str, Any]) -> None:
 def run_snippet(code: str) -> int:
     """Run a snippet as a prompt does: each statement that has a value prints it, and what is raised is printed."""
     names: dict[str, Any] = {"find": find, "sha": sha, "states": states, "frame": frame, "lines": lines, "said": said}
-    names |= {"TEXTS": TEXTS, "json": json, "Path": Path}
+    names |= {"TEXTS": TEXTS, "CONTEXT": CONTEXT, "json": json, "Path": Path}
     for statement in ast.parse(textwrap.dedent(code)).body:
         source = ast.unparse(statement)
         print(f">>> {source}")
@@ -1394,10 +2010,10 @@ def states(spec: str, **options: Any) -> str:
 
     encoder = boustro.load_encoder(spec, **options)
     words = [["Ada", "Brandt", "left", "Vellmar", "."], ["It", "rained", "in", "Zürich", "."]]
-    read = encoder.encode_all([boustro.Sentence(tuple(one)) for one in words])
-    told = [repr(encoder), encoder.spec, f"{encoder.num_parameters} parameters, {encoder.bytes_per_word} bytes a word"]
-    told += [f"stream {stream}" for stream in encoder.streams]
-    told += [sha(array) for array in getattr(read, "arrays", [])] or [repr(type(read))]
+    told = [f"{type(encoder).__name__} {encoder.spec}"]
+    told += [f"{encoder.num_parameters} parameters, {encoder.bytes_per_word} bytes a word"]
+    told += [f"{stream.name} {stream.shape}" for stream in encoder.streams]
+    told += [sha(array) for arrays in encoder.encode(words) for array in arrays]
     return "\n".join([*told, json.dumps(encoder.identity().to_dict(), sort_keys=True, default=str)])
 
 
@@ -1408,15 +2024,6 @@ def frame(**columns: Any) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------------------- HTTP
-
-
-class Server(NamedTuple):
-    """A command that serves, and what it is asked."""
-
-    command: str
-    asked: list[tuple[Any, ...]]
-    """(method, path, body, headers): a body is a text, or what becomes JSON. (`"WS"`, path, messages) is a WebSocket.
-    (`"WAIT"`, path, key, value) asks until the answer of a POST has this value; `None` stands for any that is true."""
 
 
 class Client:
@@ -1463,14 +2070,14 @@ class Client:
             kept.pop(name, None)
         return f"{shown}\n{answer.status} {json.dumps(kept, sort_keys=True)}\n{text}\n"
 
-    def wait(self, path: str, key: str, value: Any) -> str:
+    def wait(self, path: str, key: str, value: Any, *also: str) -> str:
         end = time.monotonic() + 120
         while time.monotonic() < end:
             _, text = self.ask("POST", path, {})
             with contextlib.suppress(ValueError):
-                found = json.loads(text).get(key)
-                if (found == value) if value is not None else found:
-                    return f">>> {path}: {key} is {found!r}\n"
+                said = json.loads(text)
+                if (found := said.get(key)) == value:
+                    return f">>> {path}: {key} is {found!r}\n{json.dumps({name: said[name] for name in also})}\n"
             time.sleep(0.05)
         return f">>> {path}: {key} did not become {value!r}\n"
 
@@ -1481,11 +2088,13 @@ class Client:
         told = [f">>> WS {path} {json.dumps(messages, ensure_ascii=False)}"]
         try:
             with connect(f"ws://{self.host}{path}") as socket:
-                try:
-                    for message in messages:
+                for message in messages:
+                    with contextlib.suppress(ConnectionClosed):
                         socket.send(message)
                         told.append(str(socket.recv(timeout=60)))
-                    told.append(str(socket.recv(timeout=60)))
+                try:
+                    while True:
+                        told.append(str(socket.recv(timeout=60)))
                 except ConnectionClosed as closed:
                     told.append(f"closed: {closed}")
         except Exception as error:
