@@ -34,6 +34,7 @@ import os
 import pkgutil
 import queue
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -315,7 +316,8 @@ FILES: dict[str, str | bytes] = {
     "bad-relations.jsonl": lines({"text": "Ada left.", "head": [0, 3], "tail": [4, 99], "label": "a"}),
     "bad-senses.jsonl": lines({"words": ["the", "bank"], "senses": [[7, "bank", "NOUN", ["x"]]]}),
     "prompts.jsonl": lines(*({"prompt": text[:12], "text": text[12:]} for text in TEXTS if len(text) > 20)),
-    "gaps.txt": "The capital of France is ___ , on the river.\nHe was born in ___ and died ___ Paris.\nNo gap.\n",
+    "gaps.txt": "The capital of France is ___ , on the river.\nHe was born in ___ and died ___ Paris.\n",
+    "no-gap.txt": "He was born in ___ .\nNo gap.\n",
     "reviews.jsonl": lines(*({"text": r["text"], "label": n % 2} for n, r in enumerate(topics(0, 1)))),
     "queries.txt": "Where is my box?\nmoney back\n",
     "web/dist/ort.wasm.bundle.min.mjs": "const made={run(){}};export{made as InferenceSession};\n",
@@ -1012,8 +1014,6 @@ CASES: dict[str, Any] = {
         boustro predict a plain.txt --format jsonl
         boustro evaluate a dev.conll
         boustro export models/tagger --out a
-        boustro export models/scores --out b --agreement 0
-        boustro predict b plain.txt
     """,
     "export pages": """
         boustro export models/ridge --format html --precision int8 --agreement 0 --out a.html --onnxruntime-web web
@@ -1054,12 +1054,12 @@ CASES: dict[str, Any] = {
         boustro pack starter-words --out l
     """,
     "lab language models": """
-        $ boustro lab tokenize documents.txt rows.jsonl --train-tokenizer 300 --out shards --workers 1
+        $ boustro lab tokenize documents.txt rows.jsonl --train-tokenizer 300 --out tokens --workers 1
         $ boustro lab tokenize documents.txt --tokenizer starter-forward --out more --workers 2 --near-duplicates 0.8
-        boustro lab pretrain --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
+        boustro lab pretrain --direction forward --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
             --batch-segments 2 --no-compile --out lm
         boustro lab generate prompts.jsonl --model lm --length 3
-        boustro lab pretrain --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
+        boustro lab pretrain --direction forward --shards models/shards --preset tiny --tokens 64 --segment-length 16 \
             --batch-segments 2 --no-compile --out lm
         boustro lab fuse --forward starter-forward --backward starter-backward --shards models/shards \
             --width 8 --tokens 64 --segment-length 16 --batch-segments 2 --out fusion
@@ -1068,8 +1068,8 @@ CASES: dict[str, Any] = {
         boustro lab elmo documents.txt --width 8 --cells 16 --words 50 --letter-window 1 --out elmo
         boustro fit --train train.conll --encoder elmo:elmo --head ridge --cross-validate 0 --out tagger
         boustro fit --train train.conll --encoder fused:fusion --head ridge --cross-validate 0 --out fused
-        boustro backward starter-forward --text big.jsonl --preset tiny --no-compile --segment-length 16 \
-            --batch-segments 1 --passes 0.01 --sampled-pieces 20 --workers 1 --out back
+        boustro backward starter-forward --text shards/one.jsonl --preset tiny --no-compile --segment-length 16 \
+            --batch-segments 4 --passes 1 --sampled-pieces 20 --workers 1 --out back
         boustro fit --train train.conll --encoder starter-forward+./back --head ridge --cross-validate 0 --out pair
         boustro lab seq2seq --model starter-forward --train prompts.jsonl --target-key text --epochs 1 --out written
         boustro lab tokenize nowhere.txt --tokenizer starter-forward --out x
@@ -1078,7 +1078,8 @@ CASES: dict[str, Any] = {
     "lab studies": """
         boustro lab scaling --shards models/shards --validation models/shards --sizes tiny --budgets 32 \
             --objectives causal --segment-length 16 --batch-segments 2 --no-compile --validation-pieces 64 --out a
-        boustro lab scaling --shards models/shards --validation models/shards --report-only --out a
+        boustro lab scaling --shards models/shards --validation models/shards --report-only --sizes tiny \
+            --budgets 32 --out a
         boustro lab language --text documents.txt --train train.conll --dev dev.conll --vocabulary 300 --preset tiny \
             --segment-length 8 --batch-segments 1 --minutes 30 --passes 1 --epochs 1 --no-compile --out b
         boustro lab harness --tasks openbookqa --data choices --model starter-forward
@@ -1092,9 +1093,10 @@ CASES: dict[str, Any] = {
         boustro lab infill "He was born in London and died ___ Paris." --candidates 3 --tokens-per-gap 1-2
         boustro lab infill gaps.txt --format jsonl --candidates 2 --tokens-per-gap 1
         boustro lab infill - < gaps.txt
-        boustro lab infill "no gap"
+        boustro lab infill no-gap.txt
         boustro lab generate prompts.jsonl --model starter-forward --length 5
-        boustro lab generate plain.txt --model starter-forward --length 3 --temperature 1 --top-p 0.9 --seed 3
+        boustro lab generate queries.txt --model starter-forward --length 3 --temperature 1 --top-p 0.9 --seed 3
+        boustro lab generate plain.txt --model starter-forward --length 3
         boustro lab generate plain.txt --model starter-words
         boustro lab score prompts.jsonl --model starter-forward
         boustro lab score prompts.jsonl --model starter-forward --pmi
@@ -1311,10 +1313,28 @@ CASES: dict[str, Any] = {
                 ("WAIT", "/api/panel", "ready", 7),
                 ("POST", "/api/state", {}),
                 ("POST", "/api/show", {"number": 4}),
-                ("POST", "/api/answer", {"number": 4, "entities": [{"start": 0, "end": 2, "label": "PERSON"}]}),
+                ("POST", "/api/answer", {"number": 4, "entities": [{"start": 0, "end": 1, "label": "PERSON"}]}),
                 ("POST", "/api/finish", {}),
                 ("WAIT", "/api/panel", "finishing", "", "finish_problem", "finished"),
                 ("POST", "/api/tagger", {}),
+            ],
+        ),
+        Server(
+            "boustro label dev.jsonl --out gold.jsonl --encoder starter --order in-order --head linear --epochs 1 "
+            "--labels PERSON,PLACE --port 0 --no-browser",
+            [
+                ("POST", "/api/claim", {"page": "one"}),
+                ("WAIT", "/api/panel", "ready", 20),
+                *(
+                    ("POST", "/api/answer", {"number": n, "entities": [{"start": 0, "end": 1, "label": "PERSON"}]})
+                    for n in range(12)
+                ),
+                ("POST", "/api/compare", {}),
+                ("POST", "/api/groups", {}),
+                ("POST", "/api/finish", {}),
+                ("WAIT", "/api/panel", "finishing", "", "finish_problem", "finished"),
+                ("POST", "/api/tagger", {}),
+                ("POST", "/api/export", {}),
             ],
         ),
         """
@@ -1576,7 +1596,7 @@ CASES: dict[str, Any] = {
         import boustro, torch, transformers
         from safetensors.torch import save_file
         place = Path(boustro.__file__).parent / "data" / "starter" / "forward"
-        pieces = transformers.AutoTokenizer.from_pretrained(place)(TEXTS[0], return_tensors="pt")["input_ids"]
+        pieces = torch.tensor([[0, *transformers.AutoTokenizer.from_pretrained(place)(TEXTS[0])["input_ids"]]])
         pieces.shape
         lm = transformers.AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
         given = lm(pieces, output_hidden_states=True).hidden_states
@@ -1675,8 +1695,8 @@ NORMAL: list[tuple[str, str]] = [
     (rf"trained in {NUMBER} s after {NUMBER} s of encoding", "trained in <seconds> after <seconds> of encoding"),
     (rf'("\w*(?:seconds|_ms|_at|per_second|speed)\w*"): {NUMBER}', r'\1: "<seconds>"'),
     (r'"ms": [\d.]+', '"ms": "<seconds>"'),
-    (r"[\d.,]+ pieces/s", "<rate> pieces/s"),
-    (r"computed in [\d.,]+ s\b", "computed in <seconds>"),
+    (r"[\d.,]+ (pieces|pairs|words|texts|sentences)/s", r"<rate> \1/s"),
+    (r"\b(computed|trained) in [\d.,]+ s\b", r"\1 in <seconds>"),
     (r"(?m)^(minutes +shards|plan:|dry run:|memory:) .*$", r"\1 <seconds>"),
     (r"(?m)^(│ tiny .*│)[ \d.,]+│$", r"\1 <seconds> │"),
     (r"/#[\w-]{24}(?= )", "/#<token>"),
@@ -1843,6 +1863,8 @@ def environment(tree: Path, private: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": str(private / "cache"),
         "TMPDIR": str(private / "tmp"),
         "BOUSTRO_BF16": "0",
+        "TRANSFORMERS_VERBOSITY": "error",  # as the command sets it, which forks are too late for
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "NO_COLOR": "1",
         "COLUMNS": "100",
@@ -2301,7 +2323,9 @@ def record(inputs: Path, out: Path, tree: Path, only: str, jobs: int) -> None:
         with concurrent.futures.ThreadPoolExecutor(jobs) as threads:
             for done in [threads.submit(work, number) for number in range(jobs)]:
                 done.result()
-    print(f"{out}: {len(chosen)} cases in {time.monotonic() - begun:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    computed = used.ru_utime + used.ru_stime
+    print(f"{out}: {len(chosen)} cases in {time.monotonic() - begun:.0f} s, {computed:.0f} s of computing")
 
 
 def compare(before: Path, after: Path, shown_lines: int) -> int:
