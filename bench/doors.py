@@ -783,7 +783,6 @@ CASES: dict[str, Any] = {
         boustro redact folder
         boustro redact folder --out folder/inside
         boustro redact folder --out plain.txt
-        boustro redact models --out f
     """,
     "redact goes on": """
         boustro redact big-broken.jsonl --model models/tagger --out a.jsonl
@@ -845,6 +844,7 @@ CASES: dict[str, Any] = {
         boustro predict a plain.txt
         boustro fit --train three.jsonl --encoder starter-memory --out b
         boustro fit --train ten.jsonl --encoder starter-memory --out c
+        boustro fit --train dev.jsonl --encoder starter-memory --out h
         boustro fit --train ten.jsonl --encoder starter-memory --preset few --out d
         boustro fit --train one-topic.jsonl --encoder starter-words --out e
         boustro fit --train three-topics.jsonl --encoder starter-words --out f
@@ -895,7 +895,7 @@ CASES: dict[str, Any] = {
         "plain.txt --task embed --head statistics --encoder starter-forward",
     ),
     "fit wrong data": each(
-        "boustro fit --out a --encoder starter-forward --train {}",
+        "boustro fit --out out-{.} --encoder starter-forward --train {}",
         "nowhere.conll; broken.conll; empty.txt; plain.txt; broken.jsonl; outside.jsonl; bad-topics.jsonl",
         "bad-pairs.jsonl",
         "bad-questions.jsonl; bad-relations.jsonl; bad-senses.jsonl; latin1.txt; unclosed.csv; wide.csv; doubled.csv",
@@ -1700,6 +1700,9 @@ NORMAL: list[tuple[str, str]] = [
     (r"(?m)^(minutes +shards|plan:|dry run:|memory:) .*$", r"\1 <seconds>"),
     (r"(?m)^(│ tiny .*│)[ \d.,]+│$", r"\1 <seconds> │"),
     (r"/#[\w-]{24}(?= )", "/#<token>"),
+    (r"[\d,]+ words a second", "<rate> words a second"),
+    # of a model card; the size has that of the digits of these times
+    (r"(time in seconds|size of this folder in bytes) \| [\d.,]+", r"\1 | <seconds>"),
     (r"\bboustro-\w+\.log\b", "boustro-<random>.log"),
     (r"\b127\.0\.0\.1:\d+|\blocalhost:\d+", "127.0.0.1:<port>"),
     (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+\d\d:?\d\d)?", "<time>"),
