@@ -5,7 +5,8 @@
         --texts WIKIPEDIA/train-AC.jsonl.bz2=12000 abstracts.jsonl.xz=12000 tweets.jsonl.xz=8000 … --out terms/data
     python bench/terms.py tune --body MINILM --data terms/data --rank 16 --out terms/minilm
     python bench/terms.py few --sets conll=dev.txt … --encoders terms/minilm --cache terms/few
-    boustro pack terms/minilm/merged --out terms/minilm-packed
+    python bench/terms.py pack --out terms/minilm --body src/boustro/data/starter/texts
+    python bench/terms.py few --sets conll=dev.txt … --encoders terms/minilm/shipped --cache terms/few
 
 `data` marks in sentences the names of articles with what these say ("Norwegian chemist"), titles that are written small
 ("jazz", "music genre") and nouns with what WordNet says (the gloss, and the next kind above), a file a source. No
@@ -29,18 +30,19 @@ import random
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 import tyro
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import boustro
@@ -48,6 +50,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.reading import pad_rows
 from boustro.encoders.spec import open_encoder
 from boustro.lab.adapt.names import highest_layers
+from boustro.models.packed import PACKED_FILE, StoredWeights, pack_tensors
 from boustro.text.alignment import Aligner
 from boustro.text.start import run_up_pieces, start_pieces
 from boustro.text.words import split_text
@@ -266,7 +269,7 @@ def data(
 
 # training ----------------------------------------------------------------------------------------------------------
 
-PHRASES, CHECKPOINT, MERGED = "phrases.npz", "checkpoint.pt", "merged"
+PHRASES, CHECKPOINT, MERGED, SHIPPED = "phrases.npz", "checkpoint.pt", "merged", "shipped"
 ADAPTER, HEADS, RECORD = "adapter.safetensors", "heads.pt", "record.json"
 TARGET_WIDTH, POOL, SAVE_SECONDS, SAY_STEPS = 384, 40, 120, 50
 SCALE = 2.0
@@ -536,30 +539,47 @@ def tune(plan: tyro.conf.OmitArgPrefixes[Plan]) -> None:
     file.unlink(missing_ok=True)
 
 
-def merge(out: Path) -> None:
+def merge(out: Path, weights: Mapping[str, Tensor] | None = None, learned: Any = None, to: str = MERGED) -> None:
     """Write `merged`, the body with what was learned added to it."""
-    from safetensors.torch import load_file
     from transformers import AutoModel, AutoTokenizer
 
     facts = json.loads((out / RECORD).read_text(encoding="utf-8"))
     model: Any = AutoModel.from_pretrained(facts["body"], dtype=torch.float32)
-    weights, learned = dict(model.named_parameters()), load_file(out / ADAPTER)
+    own, learned = dict(model.named_parameters()), learned or load_file(out / ADAPTER)
     with torch.no_grad():
+        for name, weight in (weights or {}).items():
+            own[name].copy_(weight)
         for name, weight in learned.items():
             if name.endswith(".narrow"):
                 base = name.removesuffix(".narrow")
-                weights[f"{base}.weight"] += SCALE * learned[f"{base}.wide"] @ weight
+                own[f"{base}.weight"] += SCALE * learned[f"{base}.wide"] @ weight
             elif not name.endswith(".wide"):
-                weights[name].copy_(weight)
-    model.save_pretrained(out / f"{MERGED}.part")
-    AutoTokenizer.from_pretrained(facts["body"]).save_pretrained(out / f"{MERGED}.part")
-    (out / f"{MERGED}.part").replace(out / MERGED)
+                own[name].copy_(weight)
+    model.save_pretrained(out / f"{to}.part")
+    AutoTokenizer.from_pretrained(facts["body"]).save_pretrained(out / f"{to}.part")
+    (out / f"{to}.part").replace(out / to)
+
+
+def pack(out: Path, body: Path, bits: int = 8) -> None:
+    """Write `adapter.packed.safetensors`, what was learned in few bits, and `shipped`, the packed weights of the body
+    with it, as a folder of transformers; what was trained must be of low rank."""
+    tensors, facts = pack_tensors(load_file(out / ADAPTER), bits)
+    with TemporaryDirectory(dir=out) as folder:
+        save_file(tensors, Path(folder) / PACKED_FILE, facts)
+        learned = StoredWeights(folder).read_all(torch.float32)
+        (Path(folder) / PACKED_FILE).rename(file := out / "adapter.packed.safetensors")
+    print(f"{file}: {file.stat().st_size:,} bytes", flush=True)
+    stored = StoredWeights(body)
+    merge(
+        out, {name.removeprefix("model."): stored.read(name, torch.float32) for name in stored.shapes}, learned, SHIPPED
+    )
 
 
 # what it is worth --------------------------------------------------------------------------------------------------
 
 PLACES = {"starter-lm": slice(0, 1152), "starter-texts": slice(1152, 1920)}
 """The columns of a body in all of `starter-large`."""
+COARSE = {"person": "PER", "location": "LOC", "organization": "ORG"}
 OF_ENCODER = frozenset({"alone", "in place", "beside"})
 SENTENCES, JUDGED, LARGE = 400, 200, "starter-large"
 
@@ -582,15 +602,30 @@ def scaled(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(0)) / ((x.std(0) + 1e-3) * math.sqrt(x.shape[1]))
 
 
-def scores_of(x: np.ndarray, types: Sequence[Sequence[str]], k: int, draws: int) -> list[float]:
-    """F1 of each draw."""
+def tagged(path: Path) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Words and their types of sentences drawn from a file; those of Few-NERD as CoNLL-2003 calls them."""
+    found = list[tuple[tuple[str, ...], list[str]]]()
+    for block in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
+        rows = [line.split() for line in block.split("\n") if line.strip() and not line.startswith("-DOCSTART-")]
+        if rows:
+            tags = [row[-1].removeprefix("B-").removeprefix("I-") for row in rows]
+            types = [COARSE.get(tag.partition("-")[0], tag) for tag in tags]
+            found.append((tuple(row[0] for row in rows), types))
+    random.Random(5).shuffle(found)
+    return found[:SENTENCES]
+
+
+def scores_of(x: np.ndarray, types: Sequence[Sequence[str]], k: int, draws: int, first_judged: int = 0) -> list[float]:
+    """F1 of each draw; with `first_judged` those before it are learned from alone, and those from it on judged."""
     from sklearn.linear_model import LogisticRegression
 
     starts, scores = np.cumsum([0, *map(len, types)]), []
     for draw in range(draws):
-        order = [*range(len(types))]
+        order = [*range(first_judged or len(types))]
         random.Random(draw).shuffle(order)
         learn, judge = order[:k], order[k : k + JUDGED]
+        if first_judged:
+            judge = [*range(first_judged, min(len(types), first_judged + JUDGED))]
         rows = np.concatenate([np.arange(starts[n], starts[n + 1]) for n in learn])
         values, vectors = np.linalg.eigh((own := x[rows]) @ own.T)  # the same regression in as many columns as rows
         kept = values > 1e-6 * values[-1]
@@ -616,30 +651,31 @@ def few(
     sizes: tuple[int, ...] = (20, 60),
     draws: int = 4,
 ) -> None:
-    """A line for each NAME=DEV.txt of sets and each size; an encoder is a folder of `tune`, or a spec. What was
-    measured is in `few.jsonl` in `cache`, and is not measured again. `compare` may have `beside`, too."""
+    """A line for each NAME=DEV.txt, or NAME=LEARN.txt,DEV.txt, of sets and each size; an encoder is a folder of
+    `tune`, or a spec. What was measured is in `few.jsonl` in `cache`, and is not measured again. `compare` may have
+    `beside`, too."""
     cache.mkdir(parents=True, exist_ok=True)
     file = cache / "few.jsonl"
     told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
     known = {(own["encoder"], own["set"], own["k"], own["how"]): own["f1"] for own in told}
     for spec in encoders:
         for name, _, path in (given.partition("=") for given in sets):
-            gold = [s for s in boustro.read_data(path) if s.is_labelled]
-            random.Random(5).shuffle(gold)
-            gold = gold[:SENTENCES]
-            types = [[tag if tag == "O" else tag[2:] for tag in s.tags or ()] for s in gold]
+            parts = [tagged(Path(own)) for own in path.split(",")]
+            shared = set.intersection(*({t for _, types in part for t in types} for part in parts))
+            gold = [boustro.Sentence(words) for part in parts for words, _ in part]
+            types = [[t if t in shared else "O" for t in types] for part in parts for _, types in part]
             states = Readings(spec, cache / f"{name}.npy", gold)
             for k in sizes:
                 means = list[str]()
                 for how in compare:
                     key = (spec if how in OF_ENCODER else states.body if how == "body" else LARGE, name, k, how)
                     if key not in known:
-                        known[key] = scores_of(states.read(how), types, k, draws)
+                        known[key] = scores_of(states.read(how), types, k, draws, len(parts[0]) if parts[1:] else 0)
                         with file.open("a", encoding="utf-8") as more:
                             row = dict(zip(("encoder", "set", "k", "how"), key, strict=True)) | {"f1": known[key]}
                             more.write(json.dumps(row) + "\n")
                     means.append(f"{how} {np.mean(known[key]):.1f}")
-                print(f"{Path(spec).name} {name} {k}: {', '.join(means)}", flush=True)
+                print(f"{spec} {name} {k}: {', '.join(means)}", flush=True)
 
 
 class Readings:
@@ -674,4 +710,4 @@ class Readings:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"data": data, "tune": tune, "few": few, "merge": merge})
+    tyro.extras.subcommand_cli_from_dict({"data": data, "tune": tune, "few": few, "pack": pack})
