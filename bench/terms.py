@@ -652,8 +652,8 @@ def few(
     draws: int = 4,
 ) -> None:
     """A line for each NAME=DEV.txt, or NAME=LEARN.txt,DEV.txt, of sets and each size; an encoder is a folder of
-    `tune`, or a spec. What was measured is in `few.jsonl` in `cache`, and is not measured again. `compare` may have
-    `beside`, too."""
+    `tune` or of transformers, or one of each body, joined by `+`. What was measured is in `few.jsonl` in `cache`, and
+    is not measured again. `compare` may have `beside`, too."""
     cache.mkdir(parents=True, exist_ok=True)
     file = cache / "few.jsonl"
     told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
@@ -682,31 +682,44 @@ class Readings:
     """The states (W, D) that are compared, read when they are wanted; those of `starter-large` are kept in a file."""
 
     def __init__(self, spec: str, file: Path, gold: Sequence[boustro.Sentence]) -> None:
-        self._spec, self._file, self._gold = spec, file, gold
-        merged = Path(spec) / MERGED
-        path = str(merged) if merged.is_dir() else spec.removeprefix("masked:")
-        config = json.loads((Path(path) / "config.json").read_text(encoding="utf-8"))
-        self.body = "starter-lm" if config["model_type"] == "llama" else "starter-texts"
-        self._path = path if self.body == "starter-lm" else f"masked:{path}"
+        self._file, self._gold, self._paths = file, gold, dict[str, str]()
+        for part in spec.split("+"):
+            merged = Path(part) / MERGED
+            path = merged if merged.is_dir() else Path(part)
+            config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+            causal = config["model_type"] == "llama"
+            self._paths["starter-lm" if causal else "starter-texts"] = f"{'' if causal else 'masked:'}{path}"
+        self.body = "+".join(sorted(self._paths))
 
     @cached_property
     def _large(self) -> np.ndarray:
         if not self._file.is_file():
-            np.save(self._file, highest_layers(open_encoder(LARGE, ReadingOptions(layers="last")), self._gold))
+            np.save(self._file, highest(LARGE, self._gold))
         return np.load(self._file)
 
     @cached_property
-    def _own(self) -> np.ndarray:
-        return highest_layers(open_encoder(self._path, ReadingOptions(layers="last")), self._gold)
+    def _own(self) -> dict[str, np.ndarray]:
+        return {body: highest(path, self._gold) for body, path in sorted(self._paths.items())}
 
     def read(self, how: str) -> np.ndarray:
-        """What is compared: all of `starter-large`, the body in it, the encoder alone, or both."""
-        place = PLACES[self.body]
+        """What is compared: all of `starter-large`, the bodies in it, the encoder alone, or both."""
+        if how == LARGE:
+            return scaled(self._large)
+        if how == "body":
+            return scaled(np.hstack([self._large[:, PLACES[body]] for body in sorted(self._paths)]))
+        if how == "alone":
+            return scaled(np.hstack([*self._own.values()]))
         if how == "beside":
             return np.hstack([self.read(LARGE), self.read("alone")])
-        if how == "in place":
-            return scaled(np.hstack([self._large[:, : place.start], self._own, self._large[:, place.stop :]]))
-        return scaled({LARGE: self._large, "body": self._large[:, place]}[how] if how != "alone" else self._own)
+        replaced = self._large.copy()
+        for body, states in self._own.items():
+            replaced[:, PLACES[body]] = states
+        return scaled(replaced)
+
+
+def highest(spec: str, gold: Sequence[boustro.Sentence]) -> np.ndarray:
+    """The highest layer of each word."""
+    return highest_layers(open_encoder(spec, ReadingOptions(layers="last")), gold)
 
 
 if __name__ == "__main__":
