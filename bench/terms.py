@@ -18,8 +18,9 @@ in the batch and of further ones; and a word is inside a mention or not. `--rank
 from `checkpoint.pt` in OUT, which it writes every few minutes. At the end OUT has `adapter.safetensors`, `heads.pt`
 and `merged`, a folder of transformers.
 
-`few` gives F1 of logistic regression over words, four draws of 20 and 60 sentences, on 200 others, over the states of
-an encoder alone, beside all of `starter-large`, and in place of the same body in it. Source: Bogdanov et al. 2024.
+`few` gives F1 of logistic regression over words, four draws of 20 and 60 sentences, on 200 others, over the highest
+states of an encoder alone, of `starter-large`, of it without the body, and with the encoder in place of the body or
+beside. `heads` gives F1 of a head of the package with its defaults, over specs. Source: Bogdanov et al. 2024.
 """
 
 import bz2
@@ -33,7 +34,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -647,7 +648,7 @@ def few(
     sets: tuple[str, ...],
     encoders: tuple[str, ...],
     cache: Path,
-    compare: tuple[str, ...] = ("starter-large", "body", "alone", "in place"),
+    compare: tuple[str, ...] = ("starter-large", "without", "body", "alone", "in place"),
     sizes: tuple[int, ...] = (20, 60),
     draws: int = 4,
 ) -> None:
@@ -668,7 +669,7 @@ def few(
             for k in sizes:
                 means = list[str]()
                 for how in compare:
-                    key = (spec if how in OF_ENCODER else states.body if how == "body" else LARGE, name, k, how)
+                    key = (spec if how in OF_ENCODER else LARGE if how == LARGE else states.body, name, k, how)
                     if key not in known:
                         known[key] = scores_of(states.read(how), types, k, draws, len(parts[0]) if parts[1:] else 0)
                         with file.open("a", encoding="utf-8") as more:
@@ -705,6 +706,11 @@ class Readings:
         """What is compared: all of `starter-large`, the bodies in it, the encoder alone, or both."""
         if how == LARGE:
             return scaled(self._large)
+        if how == "without":
+            left = np.ones(self._large.shape[1], bool)
+            for body in self._paths:
+                left[PLACES[body]] = False
+            return scaled(self._large[:, left])
         if how == "body":
             return scaled(np.hstack([self._large[:, PLACES[body]] for body in sorted(self._paths)]))
         if how == "alone":
@@ -722,5 +728,29 @@ def highest(spec: str, gold: Sequence[boustro.Sentence]) -> np.ndarray:
     return highest_layers(open_encoder(spec, ReadingOptions(layers="last")), gold)
 
 
+def heads(
+    sets: tuple[str, ...],
+    encoders: tuple[str, ...],
+    cache: Path,
+    head: str = "ridge",
+    sizes: tuple[int, ...] = (20,),
+    draws: int = 4,
+) -> None:
+    """F1 of a head of the package, with its defaults, over specs of encoders, on the draws of `few`."""
+    for name, _, path in (given.partition("=") for given in sets):
+        gold = [s for s in boustro.read_data(path) if s.is_labelled]
+        random.Random(5).shuffle(gold)
+        gold = [boustro.Sentence(s.words, s.tags) for s in gold[:SENTENCES]]
+        for k, spec in product(sizes, encoders):
+            scores = list[float]()
+            for draw in range(draws):
+                order = [*range(len(gold))]
+                random.Random(draw).shuffle(order)
+                tagger: Any = boustro.Tagger(spec, head, cache=cache).fit([gold[n] for n in order[:k]])
+                scores.append(tagger.evaluate([gold[n] for n in order[k : k + JUDGED]]).value)
+            each = ", ".join(f"{f1:.1f}" for f1 in scores)
+            print(f"{name} {k} {head} {spec}: {np.mean(scores):.1f} ({each})", flush=True)
+
+
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"data": data, "tune": tune, "few": few, "pack": pack})
+    tyro.extras.subcommand_cli_from_dict({"data": data, "tune": tune, "few": few, "pack": pack, "heads": heads})
