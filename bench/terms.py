@@ -34,6 +34,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib.resources import files
 from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,11 +53,12 @@ from boustro.encoders.reading import pad_rows
 from boustro.encoders.spec import open_encoder
 from boustro.lab.adapt.names import highest_layers
 from boustro.models.packed import PACKED_FILE, StoredWeights, pack_tensors
+from boustro.tasks.label_types import DescribedStates
 from boustro.text.alignment import Aligner
 from boustro.text.start import run_up_pieces, start_pieces
 from boustro.text.words import split_text
 from names import lines_of, plain_title
-from typed import NAME, definition
+from typed import NAME, WORDS, definition
 
 # data --------------------------------------------------------------------------------------------------------------
 
@@ -699,7 +701,7 @@ class Readings:
         return np.load(self._file)
 
     @cached_property
-    def _own(self) -> dict[str, np.ndarray]:
+    def own(self) -> dict[str, np.ndarray]:
         return {body: highest(path, self._gold) for body, path in sorted(self._paths.items())}
 
     def read(self, how: str) -> np.ndarray:
@@ -714,11 +716,11 @@ class Readings:
         if how == "body":
             return scaled(np.hstack([self._large[:, PLACES[body]] for body in sorted(self._paths)]))
         if how == "alone":
-            return scaled(np.hstack([*self._own.values()]))
+            return scaled(np.hstack([*self.own.values()]))
         if how == "beside":
             return np.hstack([self.read(LARGE), self.read("alone")])
         replaced = self._large.copy()
-        for body, states in self._own.items():
+        for body, states in self.own.items():
             replaced[:, PLACES[body]] = states
         return scaled(replaced)
 
@@ -752,5 +754,66 @@ def heads(
             print(f"{name} {k} {head} {spec}: {np.mean(scores):.1f} ({each})", flush=True)
 
 
+SAID = WORDS | {"Chemical": "chemical or drug", "Disease": "disease", "Restaurant_Name": "restaurant"}
+NO_TYPES = ("misc", "other", "MISC", "O")
+NUM_RIVALS, BEST_RIVALS = 400, 5
+
+
+def types(sets: tuple[str, ...], runs: tuple[Path, ...], data: Path, cache: Path) -> None:
+    """Without a label: the share of gold entities whose type is right, by the map in the package and by what was
+    learned; and F1 of words in entities, where a word counts that is inside a mention and whose type beats the next
+    kinds. Several runs are averaged. The states of `starter-large` are those that `few` kept in `cache`."""
+    shipped = DescribedStates.load(Path(str(files("boustro") / "data" / "starter" / "types")))
+    lines = chain.from_iterable(file.read_text("utf-8").splitlines()[:3000] for file in sorted(data.glob("*.jsonl")))
+    kinds = Counter(mark[3] for line in lines for mark in json.loads(line)["marks"])
+    rivals = told_by([kind for kind, _ in kinds.most_common(NUM_RIVALS)])
+    for name, _, path in (given.partition("=") for given in sets):
+        part = tagged(Path(path))
+        gold, tags = [boustro.Sentence(words) for words, _ in part], [t for _, own in part for t in own]
+        own = sorted({*tags} - {*NO_TYPES})
+        said = told_by([SAID.get(t, t).lower() for t in own])
+        starts = np.cumsum([0, *map(len, gold)])
+        spans = [(at + b, at + e, t) for at, (_, told) in zip(starts, part, strict=False) for b, e, t in runs_of(told)]
+        spans = [(b, e, own.index(t)) for b, e, t in spans if t in own]
+        among, right = rivals[(rivals @ said.T).max(1) < 0.75], np.array([t for *_, t in spans])
+        known = np.array([own.index(t) if t in own else -1 for t in tags])
+        large = np.load(cache / f"{name}.npy")[:, : shipped.map.shape[1]].astype(np.float32)
+        vectors, inside = {"the map": large @ shipped.map.T + shipped.bias}, list[np.ndarray]()
+        for run in runs:
+            heads = torch.load(run / HEADS)
+            (body,) = Readings(str(run), cache / f"{name}.npy", gold).own.values()
+            x = torch.from_numpy(body[:, : body.shape[1] // 2].astype(np.float32))
+            vectors[run.name] = F.linear(x, **heads["project"]).numpy()
+            inside.append(torch.sigmoid(F.linear(x, **heads["inside"])).numpy()[:, 0])
+        learned = sum(unit(vectors[run.name]) for run in runs)
+        vectors |= {"the runs": learned, "the runs and the map": unit(learned) + unit(vectors["the map"])}
+        said_of_each = []
+        for how, v in vectors.items():
+            means = unit(np.stack([v[b:e].mean(0) for b, e, _ in spans])) @ said.T
+            share = 100 * (means.argmax(1) == right).mean()
+            scores = unit(v) @ said.T
+            beside = np.sort(unit(v) @ among.T, 1)[:, -BEST_RIVALS:].mean(1)
+            marked = np.where((scores.max(1) > beside) & (np.mean(inside, 0) > 0.5), scores.argmax(1), -1)
+            found = ((marked >= 0) & (marked == known)).sum()
+            f1 = 200 * found / max(1, (marked >= 0).sum() + (known >= 0).sum())
+            said_of_each.append(f"{how} {share:.1f}, words {f1:.1f}")
+        print(f"{name} ({len(own)} types): {'; '.join(said_of_each)}", flush=True)
+
+
+def unit(v: np.ndarray) -> np.ndarray:
+    """Rows of length 1."""
+    return v / (np.linalg.norm(v, axis=1, keepdims=True) + 1e-9)
+
+
+def told_by(nouns: Sequence[str]) -> np.ndarray:
+    """(N, 384): vectors of what nouns mean as types."""
+    encoder: Any = open_encoder("starter-texts", ReadingOptions(), reads="text")
+    texts = [boustro.Sentence(tuple(text.split())) for noun in nouns for text in (f"the name of a {noun}", f"a {noun}")]
+    vectors = np.stack([own[0][0, 0] for own in encoder.read(texts)]).astype(np.float32)
+    return unit(vectors[::2] + vectors[1::2])
+
+
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"data": data, "tune": tune, "few": few, "pack": pack, "heads": heads})
+    tyro.extras.subcommand_cli_from_dict(
+        {"data": data, "tune": tune, "few": few, "pack": pack, "heads": heads, "types": types}
+    )
