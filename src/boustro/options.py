@@ -232,7 +232,7 @@ def problem_of(hint: Any, value: Any) -> str:
         if len(inner) != len(value):
             return f"{len(inner)} values"
         return next(filter(None, map(problem_of, inner, value)), "")
-    plain = Path if isinstance(hint, type) and issubclass(hint, os.PathLike) else hint
+    plain = Path if isinstance(hint, type) and hasattr(hint, "__fspath__") else hint
     return "" if plain not in PLAIN or PLAIN[plain](value) else NAMED[plain]
 
 
