@@ -756,48 +756,34 @@ def heads(
 
 SAID = WORDS | {"Chemical": "chemical or drug", "Disease": "disease", "Restaurant_Name": "restaurant"}
 NO_TYPES = ("misc", "other", "MISC", "O")
-NUM_RIVALS, BEST_RIVALS = 400, 5
 
 
-def types(sets: tuple[str, ...], runs: tuple[Path, ...], data: Path, cache: Path) -> None:
-    """Without a label: the share of gold entities whose type is right, by the map in the package and by what was
-    learned; and F1 of words in entities, where a word counts that is inside a mention and whose type beats the next
-    kinds. Several runs are averaged. The states of `starter-large` are those that `few` kept in `cache`."""
+def types(sets: tuple[str, ...], runs: tuple[Path, ...], cache: Path) -> None:
+    """The share of gold entities whose type is right by what it is called, without a label: by the map in the package,
+    and by what each run learned, averaged. The states of `starter-large` are those that `few` kept in `cache`."""
     shipped = DescribedStates.load(Path(str(files("boustro") / "data" / "starter" / "types")))
-    lines = chain.from_iterable(file.read_text("utf-8").splitlines()[:3000] for file in sorted(data.glob("*.jsonl")))
-    kinds = Counter(mark[3] for line in lines for mark in json.loads(line)["marks"])
-    rivals = told_by([kind for kind, _ in kinds.most_common(NUM_RIVALS)])
     for name, _, path in (given.partition("=") for given in sets):
         part = tagged(Path(path))
-        gold, tags = [boustro.Sentence(words) for words, _ in part], [t for _, own in part for t in own]
-        own = sorted({*tags} - {*NO_TYPES})
+        gold = [boustro.Sentence(words) for words, _ in part]
+        own = sorted({t for _, tags in part for t in tags} - {*NO_TYPES})
         said = told_by([SAID.get(t, t).lower() for t in own])
         starts = np.cumsum([0, *map(len, gold)])
         spans = [(at + b, at + e, t) for at, (_, told) in zip(starts, part, strict=False) for b, e, t in runs_of(told)]
         spans = [(b, e, own.index(t)) for b, e, t in spans if t in own]
-        among, right = rivals[(rivals @ said.T).max(1) < 0.75], np.array([t for *_, t in spans])
-        known = np.array([own.index(t) if t in own else -1 for t in tags])
         large = np.load(cache / f"{name}.npy")[:, : shipped.map.shape[1]].astype(np.float32)
-        vectors, inside = {"the map": large @ shipped.map.T + shipped.bias}, list[np.ndarray]()
+        vectors = {"the map": large @ shipped.map.T + shipped.bias}
         for run in runs:
-            heads = torch.load(run / HEADS)
             (body,) = Readings(str(run), cache / f"{name}.npy", gold).own.values()
             x = torch.from_numpy(body[:, : body.shape[1] // 2].astype(np.float32))
-            vectors[run.name] = F.linear(x, **heads["project"]).numpy()
-            inside.append(torch.sigmoid(F.linear(x, **heads["inside"])).numpy()[:, 0])
+            vectors[run.name] = F.linear(x, **torch.load(run / HEADS)["project"]).numpy()
         learned = sum(unit(vectors[run.name]) for run in runs)
         vectors |= {"the runs": learned, "the runs and the map": unit(learned) + unit(vectors["the map"])}
-        said_of_each = []
-        for how, v in vectors.items():
-            means = unit(np.stack([v[b:e].mean(0) for b, e, _ in spans])) @ said.T
-            share = 100 * (means.argmax(1) == right).mean()
-            scores = unit(v) @ said.T
-            beside = np.sort(unit(v) @ among.T, 1)[:, -BEST_RIVALS:].mean(1)
-            marked = np.where((scores.max(1) > beside) & (np.mean(inside, 0) > 0.5), scores.argmax(1), -1)
-            found = ((marked >= 0) & (marked == known)).sum()
-            f1 = 200 * found / max(1, (marked >= 0).sum() + (known >= 0).sum())
-            said_of_each.append(f"{how} {share:.1f}, words {f1:.1f}")
-        print(f"{name} ({len(own)} types): {'; '.join(said_of_each)}", flush=True)
+        right = np.array([t for *_, t in spans])
+        shares = {
+            how: 100 * ((np.stack([v[b:e].mean(0) for b, e, _ in spans]) @ said.T).argmax(1) == right).mean()
+            for how, v in vectors.items()
+        }
+        print(f"{name}: {', '.join(f'{how} {share:.1f}' for how, share in shares.items())}", flush=True)
 
 
 def unit(v: np.ndarray) -> np.ndarray:
