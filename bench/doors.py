@@ -2349,7 +2349,7 @@ def record(inputs: Path, out: Path, tree: Path, only: str, jobs: int) -> None:
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in chosen:
         waiting.put(name)
-    begun = time.monotonic()
+    begun, used = time.monotonic(), computed()
     with running(tree, inputs, out) as run:
 
         def work(number: int) -> None:
@@ -2365,9 +2365,13 @@ def record(inputs: Path, out: Path, tree: Path, only: str, jobs: int) -> None:
         with concurrent.futures.ThreadPoolExecutor(jobs) as threads:
             for done in [threads.submit(work, number) for number in range(jobs)]:
                 done.result()
+    print(f"{out}: {len(chosen)} cases in {time.monotonic() - begun:.0f} s, {computed() - used:.0f} s of computing")
+
+
+def computed() -> float:
+    """The seconds that processors have computed for the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    computed = used.ru_utime + used.ru_stime
-    print(f"{out}: {len(chosen)} cases in {time.monotonic() - begun:.0f} s, {computed:.0f} s of computing")
+    return used.ru_utime + used.ru_stime
 
 
 def compare(before: Path, after: Path, shown_lines: int) -> int:
