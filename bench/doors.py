@@ -5,7 +5,7 @@
     python bench/doors.py compare BEFORE AFTER               what differs; status 0 where nothing does
 
 One tree makes the inputs, once; every tree is recorded over the same ones. A door is a command line, a route over HTTP
-or a call in Python. Each case runs in an empty folder with copies of the inputs. A record has a folder for each case:
+or a call in Python. Each case runs in a folder of its own with copies of the inputs. A record has a folder for each:
 
     stdout, stderr   of all steps of the case, each under its own line
     code             the exit codes
@@ -17,7 +17,7 @@ So `diff -r` compares two records as well. What changes by nature has a name in 
 
 The cases run from a copy of TREE, so that TREE may change meanwhile. Most commands run in forks of a process that has
 loaded all modules of the tree; a line that begins with `$` is a process of its own. Threads, hash seeds, caches and the
-home folder are the same in each run. The machine must have the same processor for both records.
+home folder are the same in each run. Both records need the same processor, the same libraries and this very script.
 """
 
 import argparse
