@@ -5,7 +5,7 @@
     python bench/doors.py compare BEFORE AFTER               what differs; status 0 where nothing does
 
 One tree makes the inputs, once; every tree is recorded over the same ones. A door is a command line, a route over HTTP
-or a call in Python. Each case runs in an empty folder with copies of the inputs. A record has a folder for each case:
+or a call in Python. Each case runs in a folder of its own with copies of the inputs. A record has a folder for each:
 
     stdout, stderr   of all steps of the case, each under its own line
     code             the exit codes
@@ -17,7 +17,7 @@ So `diff -r` compares two records as well. What changes by nature has a name in 
 
 The cases run from a copy of TREE, so that TREE may change meanwhile. Most commands run in forks of a process that has
 loaded all modules of the tree; a line that begins with `$` is a process of its own. Threads, hash seeds, caches and the
-home folder are the same in each run. The machine must have the same processor for both records.
+home folder are the same in each run. Both records need the same processor, the same libraries and this very script.
 """
 
 import argparse
@@ -417,6 +417,7 @@ class Server(NamedTuple):
     command: str
     asked: list[tuple[Any, ...]]
     """(method, path, body, headers): a body is a text, or what becomes JSON. (`"WS"`, path, messages) is a WebSocket.
+    (`"SEND"`, path, body) tells the status alone, of what depends on threads.
     (`"WAIT"`, path, key, value, others) asks until the answer of a POST has this value, and tells some others."""
 
 
@@ -1075,18 +1076,29 @@ CASES: dict[str, Any] = {
         boustro lab tokenize nowhere.txt --tokenizer starter-forward --out x
         boustro lab pretrain --shards models/memory --out x
     """,
+    "lab language": [
+        """
+        boustro lab language --text documents.txt --train train.conll --dev dev.conll --vocabulary 300 --preset tiny \
+            --segment-length 8 --batch-segments 1 --minutes 30 --passes 1 --epochs 1 --no-compile --out a
+        boustro lab language --text documents.txt --train train.conll --dev dev.conll --out a
+        """,
+        """>>>
+        import shutil
+        [print(path) for path in sorted(Path("a").rglob("*")) if "memory_" not in str(path)]
+        [shutil.rmtree(path) for path in (Path("a/report"), Path("a/tagger"))]  # they name the memory by its place
+        Path("a/seconds.json").unlink()
+        """,
+    ],
     "lab studies": """
         boustro lab scaling --shards models/shards --validation models/shards --sizes tiny --budgets 32 \
             --objectives causal --segment-length 16 --batch-segments 2 --no-compile --validation-pieces 64 --out a
         boustro lab scaling --shards models/shards --validation models/shards --report-only --sizes tiny \
             --budgets 32 --out a
-        boustro lab language --text documents.txt --train train.conll --dev dev.conll --vocabulary 300 --preset tiny \
-            --segment-length 8 --batch-segments 1 --minutes 30 --passes 1 --epochs 1 --no-compile --out b
         boustro lab harness --tasks openbookqa --data choices --model starter-forward
         boustro lab harness --tasks openbookqa --data choices --model starter-forward+starter-backward --json -
         boustro lab harness --tasks nothing --data choices
-        boustro demo --seeds 1 --out c
-        boustro demo --copy-sample d
+        boustro demo --seeds 1 --out b
+        boustro demo --copy-sample c
     """,
     "lab writing": """
         boustro lab infill gaps.txt
@@ -1326,14 +1338,13 @@ CASES: dict[str, Any] = {
                 ("POST", "/api/claim", {"page": "one"}),
                 ("WAIT", "/api/panel", "ready", 20),
                 *(
-                    ("POST", "/api/answer", {"number": n, "entities": [{"start": 0, "end": 1, "label": "PERSON"}]})
+                    ("SEND", "/api/answer", {"number": n, "entities": [{"start": 0, "end": 1, "label": "PERSON"}]})
                     for n in range(12)
                 ),
                 ("POST", "/api/compare", {}),
                 ("POST", "/api/groups", {}),
                 ("POST", "/api/finish", {}),
                 ("WAIT", "/api/panel", "finishing", "", "finish_problem", "finished"),
-                ("POST", "/api/tagger", {}),
                 ("POST", "/api/export", {}),
             ],
         ),
@@ -1503,6 +1514,25 @@ CASES: dict[str, Any] = {
             'states("starter-forward", context="sentence", spacing="always")',
         )
     ],
+    "python encoders in int8": """>>>
+        import os, torch, boustro
+        told = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = next(line for line in told if line.startswith("model name")).partition(":")[2].strip()
+        facts = processor, torch.backends.cpu.get_cpu_capability(), f"torch {torch.__version__}"
+        cache = Path(os.environ["XDG_CACHE_HOME"], "boustro", "features")
+        cache.mkdir(parents=True)
+        tried = {", ".join([*facts, "1 threads"]): {"torch.float32": 1.0, "torch.int8": 0.1}}
+        (cache / "speeds.json").write_text(json.dumps(tried)) > 0
+        del os.environ["BOUSTRO_BF16"]
+        states("starter-lm")
+        states("starter-texts")
+        states("starter-large")
+        texts = ["Where is my parcel?", "You charged me twice.", "The box is late.", "I want my money back."]
+        topics = boustro.Classifier(cache=False).fit(texts, ["delivery", "billing"] * 2)
+        topics.predict(texts)
+        boustro.Tagger(cache=False).fit("three.jsonl").predict(TEXTS)
+        sorted(json.loads((cache / "speeds.json").read_text())) == sorted(tried)
+    """,
     "python encoders that are not there": """>>>
         states("starterr")
         states("starter-forwrd")
@@ -1693,7 +1723,12 @@ NORMAL: list[tuple[str, str]] = [
     # what takes long says so twice a minute, so a busy machine says it more often
     (r"(?m)^[^\n]*: [\d,]+(?: of [\d,]+)? \w+, [\d.,e+]+ \w+/s[^\n]*\n", ""),
     (rf"trained in {NUMBER} s after {NUMBER} s of encoding", "trained in <seconds> after <seconds> of encoding"),
-    (rf'("\w*(?:seconds|_ms|_at|per_second|speed)\w*"): {NUMBER}', r'\1: "<seconds>"'),
+    (rf'("\w*(?:seconds|_ms|_at|per_second|speed|peak_bytes)\w*"): {NUMBER}', r'\1: "<seconds>"'),
+    (r'("\w+_seconds"): (\{[^{}]*\}|\[[^\[\]]*\])', r'\1: "<seconds>"'),
+    # what a study costs: in its page, its report and its table
+    (r"(?s)(<section id=cost .*?<tbody>).*?</tbody>", r"\1<seconds></tbody>"),
+    (r"(?m)^(\| system \| LMs \| head \| features .*\n.*\n)(?:\| .*\n)+", r"\1<seconds>\n"),
+    (r"(?m)^(\S.*\d\.\d+M) +[\d.,]+ s$", r"\1  <seconds>"),
     (r'"ms": [\d.]+', '"ms": "<seconds>"'),
     (r"[\d.,]+ (pieces|pairs|words|texts|sentences)/s", r"<rate> \1/s"),
     (r"\b(computed|trained) in [\d.,]+ s\b", r"\1 in <seconds>"),
@@ -1778,10 +1813,12 @@ def of_manifest(path: Path, normal: Normal) -> str:
     """A manifest; of files that hold what changes by nature, the hash of what is left of them."""
     given = json.loads(path.read_text("utf-8"))
     for name, fact in given.get("files", {}).items():
-        with contextlib.suppress(UnicodeDecodeError, OSError):
-            text = (path.parent / name).read_text("utf-8")
-            if (cleaned := normal(text)) != text:
-                fact |= {"bytes": "<normal>", "sha256": f"<normal> {hashlib.sha256(cleaned.encode()).hexdigest()}"}
+        with contextlib.suppress(ValueError, OSError):
+            content = (path.parent / name).read_bytes()
+            if name.endswith(".safetensors"):
+                fact["sha256"] = f"<normal> {sha(of_tensors(content))}"  # the order of its metadata is a chance
+            elif (cleaned := normal(content.decode())) != content.decode():
+                fact |= {"bytes": "<normal>", "sha256": f"<normal> {sha(cleaned)}"}
     return normal(json.dumps(given, indent=1, ensure_ascii=False))
 
 
@@ -2154,6 +2191,8 @@ def run_server(case: Server, folder: Path, variables: Mapping[str, str], out: Pa
             for method, path, *rest in case.asked:
                 if method == "WS":
                     told = client.talk(path, *rest)
+                elif method == "SEND":
+                    told = f">>> {path} {client.ask('POST', path, *rest)[0].status}\n"
                 elif method == "WAIT":
                     told = client.wait(path, *rest)
                 else:
@@ -2310,7 +2349,7 @@ def record(inputs: Path, out: Path, tree: Path, only: str, jobs: int) -> None:
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in chosen:
         waiting.put(name)
-    begun = time.monotonic()
+    begun, used = time.monotonic(), computed()
     with running(tree, inputs, out) as run:
 
         def work(number: int) -> None:
@@ -2326,9 +2365,13 @@ def record(inputs: Path, out: Path, tree: Path, only: str, jobs: int) -> None:
         with concurrent.futures.ThreadPoolExecutor(jobs) as threads:
             for done in [threads.submit(work, number) for number in range(jobs)]:
                 done.result()
+    print(f"{out}: {len(chosen)} cases in {time.monotonic() - begun:.0f} s, {computed() - used:.0f} s of computing")
+
+
+def computed() -> float:
+    """The seconds that processors have computed for the processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    computed = used.ru_utime + used.ru_stime
-    print(f"{out}: {len(chosen)} cases in {time.monotonic() - begun:.0f} s, {computed:.0f} s of computing")
+    return used.ru_utime + used.ru_stime
 
 
 def compare(before: Path, after: Path, shown_lines: int) -> int:
