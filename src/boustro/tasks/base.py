@@ -35,7 +35,7 @@ from boustro.given import (
     with_labels,
 )
 from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
-from boustro.store import Artefact
+from boustro.store import ModelPlace
 from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.answers import Input
 from boustro.tasks.contract import Result
@@ -306,7 +306,7 @@ class Task(PlannedModel[Input, Result]):
     @classmethod
     def from_pretrained(
         cls,
-        path: str | Path | Artefact,
+        path: ModelPlace,
         *,
         revision: str | None = None,
         encoder: str | None = None,

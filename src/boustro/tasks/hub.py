@@ -30,10 +30,9 @@ from boustro.encoders.extended import POOLED, SPELLING
 from boustro.errors import reason
 from boustro.metrics.score import score_table
 from boustro.output import as_json
-from boustro.store import MANIFEST, Artefact, make_manifest, read_json, write_file
-from boustro.tasks import TASKS, task_of
+from boustro.store import MANIFEST, Artefact, ModelPlace, make_manifest, read_json, write_file
+from boustro.tasks import TASKS, task_of, trained_folder
 from boustro.tasks.labellings import open_labelling
-from boustro.text.places import packaged_tagger
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
@@ -175,7 +174,7 @@ def _file(path: str) -> str:
 HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-def download(name_or_path: str | Path | Artefact, revision: str | None = None) -> Artefact:
+def download(name_or_path: ModelPlace, revision: str | None = None) -> Artefact:
     """Return a trained folder: the tagger of the package (`packaged_tagger`), the path itself where it exists, or a
     snapshot of `owner/name` on the Hub.
 
@@ -183,11 +182,9 @@ def download(name_or_path: str | Path | Artefact, revision: str | None = None) -
     """
     if isinstance(name_or_path, Artefact):
         return name_or_path
-    name = str(name_or_path)
-    if packaged := packaged_tagger(name):
-        return packaged
-    if Path(name).exists() or not HUB_NAME.fullmatch(name):
-        return Artefact(Path(name))  # `Artefact.check` refuses a missing one
+    found, name = trained_folder(name_or_path), str(name_or_path)
+    if found.path.exists() or not HUB_NAME.fullmatch(name):
+        return found  # `Artefact.check` refuses a missing one
     from huggingface_hub import snapshot_download
 
     try:

@@ -18,7 +18,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 
 from boustro.errors import reason
 from boustro.names import PACKAGED, locate_model, source
-from boustro.store import Artefact, refuse_pointers
+from boustro.store import Artefact, ModelPlace, refuse_pointers
 
 PLAIN = ("TokenizersBackend", "PreTrainedTokenizerFast", "BertTokenizer", "BertTokenizerFast")
 """What transformers calls the classes that do no more than tokenizer.json says: that of ours, since and before its
@@ -163,7 +163,7 @@ class FolderTokenizer:
         return getattr(self.whole, name)
 
 
-def load_tokenizer(name_or_path: str | Path | Artefact, revision: str | None = None, to_read: bool = False) -> Any:
+def load_tokenizer(name_or_path: ModelPlace, revision: str | None = None, to_read: bool = False) -> Any:
     """A transformers tokenizer that neither truncates nor pads; `starter` is that of the pair in the package.
 
     One of ours is a `FolderTokenizer` where no more is wanted than `to_read` by it. Raises `FileNotFoundError` if there

@@ -32,7 +32,7 @@ from boustro.apps.batch.models import Opened, OpenedFolder
 from boustro.errors import lacks_memory, reason
 from boustro.given import refuse_half_characters
 from boustro.output import as_json
-from boustro.store import Artefact
+from boustro.store import ModelPlace
 from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answering import model_folder
 from boustro.tasks.base import Task
@@ -266,7 +266,7 @@ class Predictor:
 
     def __init__(
         self,
-        folder: str | Path | Artefact,
+        folder: ModelPlace,
         *,
         text: str | Sequence[str] = "text",
         encoder: str | None = None,

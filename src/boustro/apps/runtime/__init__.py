@@ -35,7 +35,7 @@ from boustro.encoders.options import ReadingOptions
 from boustro.encoders.word_means import read_means
 from boustro.features.reader import Reader
 from boustro.names import NAMES
-from boustro.store import EDITABLE, Artefact, foreign_files
+from boustro.store import EDITABLE, Artefact, ModelPlace, foreign_files
 from boustro.tasks import EXPORT, TASKS, task_class, task_of
 from boustro.tasks.hub import download
 from boustro.tasks.labellings import open_labelling
@@ -71,7 +71,7 @@ def join_graphs(graphs: "list[GraphEncoder]", tables: "list[TableEncoder]", know
 
 
 def load(
-    folder: str | Path | Artefact,
+    folder: ModelPlace,
     *,
     revision: str | None = None,
     encoder: str | None = None,
@@ -103,7 +103,7 @@ def load(
     return task_class(task_of(path)).from_pretrained(path, encoder=encoder, cache=cache, device=device)
 
 
-def load_exported(folder: str | Path | Artefact) -> Any:
+def load_exported(folder: ModelPlace) -> Any:
     """An exported folder as the class of its task.
 
     Raises `FileNotFoundError` where there is none, `ValueError` for a damaged or forged one, `ImportError` without
