@@ -161,7 +161,13 @@ def test_figures_that_stand_on_several_pages_are_those_of_the_data_file():
 
 @pytest.mark.parametrize(
     ("names", "most_words"),
-    [("README.md", 500), ("CONTRIBUTING.md", 900), ("CHANGELOG.md", 600), ("docs/log.md", 7_000), ("docs/*.md", 48_000)],
+    [
+        ("README.md", 500),
+        ("CONTRIBUTING.md", 900),
+        ("CHANGELOG.md", 600),
+        ("docs/log.md", 7_000),
+        ("docs/*.md", 48_000),
+    ],
 )
 def test_pages_stay_short(names, most_words):
     """A figure stands on one page, what a command's help says is not said again, and git keeps what is gone."""
