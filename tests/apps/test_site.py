@@ -58,7 +58,7 @@ def test_public_names_have_their_docstrings(site):
         ("Spanish", "languages.html choosing.html"),
         ("deploy", "start.html serving.html"),
         ("docker", "serving.html install.html"),
-        ("accuracy", "choosing.html tasks.html results.html"),
+        ("accuracy", "choosing.html texts.html results.html"),
         ("cost", "costs.html"),
         ("GPU", "costs.html large.html install.html"),
         ("install", "install.html"),
