@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from additions.agreement import AgreementConfig, suits
+from additions.agreement import FIELDS, AgreementConfig
 from additions.biaffine import Biaffine
 from additions.remote import RemoteEncoder, fingerprint
 from boustro.apps.cli.main import main
@@ -68,7 +68,7 @@ def listening():
 ADDITIONS = {
     "task": (
         TASKS,
-        {"agreement": Entry("additions.agreement", "Agreement", AgreementConfig, "agreement_model", suits=suits)},
+        {"agreement": Entry("additions.agreement", "Agreement", AgreementConfig, "agreement_model", suits=FIELDS)},
     ),
     "head": (
         HEADS,

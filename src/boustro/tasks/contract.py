@@ -17,6 +17,7 @@ from boustro.tasks import TEXT_KEYS
 from boustro.tasks.answers import Input, InputAnswer, InputPart
 from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
+from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.plan import Companion, Fitted, Plan
@@ -42,6 +43,8 @@ class Contract(ABC, Generic[Input, Result]):
     """All keys that they may have, each time together."""
     in_documents: ClassVar[bool] = False
     """Whether its examples are sentences, read in the documents that they stand in."""
+    records: ClassVar[RecordReader[Any]]
+    """How its labelled records become examples, unless `collect` says it."""
     offsets: ClassVar[Offsets | None] = None
     """Where its inputs have places in characters, which may be given in another unit."""
     given: ClassVar[str] = "a text"
@@ -52,20 +55,25 @@ class Contract(ABC, Generic[Input, Result]):
     """An input as JSON has it, see `parse_value`."""
 
     @classmethod
-    @abstractmethod
     def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
         """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
 
         Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
         data of this task do not have.
         """
+        return cls.records.read(data, notes, options)
 
     @classmethod
     def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
         """Read labelled data, with the columns of a table by their names; a warning counts what was changed or left
         out."""
+        return cls.read_by(data, named_columns(text_column, label_column))
+
+    @classmethod
+    def read_by(cls, data: Any, options: DataOptions) -> list[Any]:
+        """Read labelled data by options; warns as `read`."""
         notes: list[Note] = []
-        examples = cls.collect(data, named_columns(text_column, label_column), notes)
+        examples = cls.collect(data, options, notes)
         warn_of(notes, data_name(examples))
         return examples
 
