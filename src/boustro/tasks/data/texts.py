@@ -50,9 +50,8 @@ def read_texts(
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its label.
     """
     reader = TEXTS["classify"]
-    texts = replace(reader, make=partial(_sentence, fields=reader.fields, unlabelled=options.unlabelled)).read(
-        data, notes, options
-    )
+    made = partial(_sentence, fields=reader.fields, unlabelled=options.unlabelled)
+    texts = replace(reader, make=made).read(data, notes, options)
     if texts and options.unlabelled is True and not any(text.is_labelled for text in texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
