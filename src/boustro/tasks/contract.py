@@ -11,13 +11,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from boustro.errors import say_found
 from boustro.given import as_text
 from boustro.output import as_json
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.answers import Input, InputAnswer, InputPart
 from boustro.tasks.beside import Thresholds
 from boustro.tasks.data import data_name
-from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, warn_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.plan import Companion, Fitted, Plan
@@ -43,8 +43,6 @@ class Contract(ABC, Generic[Input, Result]):
     """All keys that they may have, each time together."""
     in_documents: ClassVar[bool] = False
     """Whether its examples are sentences, read in the documents that they stand in."""
-    records: ClassVar[RecordReader[Any]]
-    """How its labelled records become examples, unless `collect` says it."""
     offsets: ClassVar[Offsets | None] = None
     """Where its inputs have places in characters, which may be given in another unit."""
     given: ClassVar[str] = "a text"
@@ -54,14 +52,14 @@ class Contract(ABC, Generic[Input, Result]):
     example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
     """An input as JSON has it, see `parse_value`."""
 
-    @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
+    @staticmethod
+    @abstractmethod
+    def collect(data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
         """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
 
         Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
         data of this task do not have.
         """
-        return cls.records.read(data, notes, options)
 
     @classmethod
     def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
@@ -156,7 +154,7 @@ class Contract(ABC, Generic[Input, Result]):
         if isinstance(value, Mapping):
             key = next((key for key in TEXT_KEYS if key in value), None)
             if key is None:
-                raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
+                raise ValueError(f"{place}: no text under 'text' ({say_found(value)})")
             value = value[key]
         return cls.as_input(value, place)
 

@@ -115,7 +115,7 @@ class PairClassifier(PairTask[Label]):
 
     name = "pair"
     estimator_type = "classifier"
-    records = PAIRS["pair"]
+    collect = staticmethod(PAIRS["pair"].read)
     predict_proba = Classifier.predict_proba
 
     def result(self, answer: InputAnswer[Texts]) -> Label:
@@ -135,7 +135,7 @@ class PairRegressor(PairTask[float]):
 
     name = "similarity"
     estimator_type = "regressor"
-    records = PAIRS["similarity"]
+    collect = staticmethod(PAIRS["similarity"].read)
     columns = ("score",)
 
     def result(self, answer: InputAnswer[Texts]) -> float:

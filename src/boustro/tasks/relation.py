@@ -53,7 +53,7 @@ class RelationClassifier(Task[GivenPair, Label]):
     """
 
     name = "relation"
-    records, offsets = RELATIONS, OFFSETS
+    collect, offsets = staticmethod(RELATIONS.read), OFFSETS
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
 

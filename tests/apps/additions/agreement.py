@@ -54,7 +54,7 @@ class Agreement(Task[Any, Label]):
     formats = ("text", "jsonl")
     given = "a text with two words"
     example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)
-    records = RecordReader(what="text", make=mark_words, fields=FIELDS)
+    collect = staticmethod(RecordReader(what="text", make=mark_words, fields=FIELDS).read)
     as_input = staticmethod(mark_words)
 
     @staticmethod

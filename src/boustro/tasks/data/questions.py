@@ -70,17 +70,17 @@ class Question:
         return self.text[self.places[start][0] : self.places[end - 1][1]]
 
 
-def read_questions(data: QuestionData, options: DataOptions = DEFAULT_OPTIONS) -> tuple[list[Question], list[Note]]:
-    """Questions of a file, or of dicts, and a note for every answer that was converted or does not stand at its offset.
-
-    Args:
-        data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s.
+def read_questions(
+    data: QuestionData, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
+) -> list[Question]:
+    """Questions of a file of JSON lines or SQuAD's JSON, of dicts with the same keys, or of `Question`s; `notes` get
+    every answer that was converted or does not stand at its offset.
 
     Raises `FileNotFoundError`, and `ValueError` with the place for a missing or empty field, and where more than 5% of
     the answers do not stand at their offset.
     """
-    notes: list[Note] = []
-    questions = QUESTIONS.read(data, notes, options)
+    notes = [] if notes is None else notes
+    questions = QUESTIONS.read(data, options, notes)
     total = sum(len(question.answers or ()) for question in questions)
     moved = [note for note in notes if note.what == MOVED]
     if len(moved) > MOST_MOVED * total:
@@ -89,7 +89,7 @@ def read_questions(data: QuestionData, options: DataOptions = DEFAULT_OPTIONS) -
             f"{name_of(data)}: {len(moved):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
             f"offsets count characters (code points) from 0: {listed}"
         )
-    return questions, notes
+    return questions
 
 
 def as_question(given: Any, place: str) -> Question:
