@@ -20,7 +20,7 @@ from boustro.tasks import QUESTION_KEYS, TASKS
 from boustro.tasks.data.named import RecordReader, as_dict
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file, name_of
 from boustro.tasks.data.texts import whole_text_once
-from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position, word_span
 from boustro.text.files import DataFile
 from boustro.text.rows import parse_record
 from boustro.text.words import Placed
@@ -177,12 +177,6 @@ def _standing(text: str, answer: str, start: int) -> tuple[str, int]:
     places = ((unit, position(text, start, unit)) for unit in CODECS)
     stands = ((unit, place) for unit, place in places if place is not None and text.startswith(answer, place))
     return next(stands, (CODE_POINTS, start))
-
-
-def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """The words [first, last + 1) that share a character with `[start, end)`; `None` for white space."""
-    inside = [k for k, (a, b) in enumerate(places) if a < end and start < b]
-    return (inside[0], inside[-1] + 1) if inside else None
 
 
 def _answer(item: Any, where: str) -> tuple[str, int]:
