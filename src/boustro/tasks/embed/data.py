@@ -76,12 +76,7 @@ def _text_or_pair(record: Any, where: str, notes: list[Note]) -> TextPair:
     return replace(pair, score=as_score(record[SCORE_KEY], where))
 
 
-EMBEDDED = RecordReader(
-    what="text or pair",
-    make=_text_or_pair,
-    fields=TASKS["embed"].suits,
-    kind=TextPair,
-)
+EMBEDDED = RecordReader(what="text or pair", make=_text_or_pair, fields=TASKS["embed"].suits, kind=TextPair)
 
 
 def read_texts_in_order(
