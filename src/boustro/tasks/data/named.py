@@ -33,6 +33,7 @@ from boustro.tasks.data.reading import (
     DataOptions,
     Note,
     accepted,
+    as_dict,
     missing_file,
     name_of,
     note_unread,
@@ -163,12 +164,6 @@ class RecordReader(Generic[T]):
             renamed = [(where, as_dict(record, self.fields.parts)) for where, record in renamed]
         self.survey(renamed, named[0][1] if named else None, notes)
         return self.offsets.convert_all(renamed, notes) if self.offsets else renamed
-
-
-def as_dict(record: Any, *parts: Sequence[str]) -> Any:
-    """A tuple as the record that it stands for, where it has as many values as one of these rows of keys."""
-    keys = next((keys for keys in parts if len(keys) == len(record)), ()) if isinstance(record, (list, tuple)) else ()
-    return dict(zip(keys, record, strict=True)) if keys else record
 
 
 def texts_under(record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str) -> dict[str, str]:
