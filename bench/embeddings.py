@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import boustro
 from boustro.metrics.score import score_correlation
-from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.pairs import PAIRS
 
 FORWARD = "starter-forward"
 HALVES = FORWARD, "starter-backward"
@@ -61,7 +61,7 @@ def main(
     model: Path | None = None,
 ) -> None:
     """Print one row per system."""
-    pairs = read_pairs(dev, "score")
+    pairs = PAIRS["similarity"].read(dev)
     texts, dev_texts = (texts_of(path) for path in (train, dev))
     if rows == "untrained":
         print(f"TF-IDF | {tf_idf(texts, dev_texts, [pair.score for pair in pairs]):.2f}", flush=True)

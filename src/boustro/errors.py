@@ -1,5 +1,6 @@
 """Errors of other libraries, and values, in the form that messages show."""
 
+from collections.abc import Iterable
 from typing import Any
 
 ALWAYS_NEEDED = ("torch", "transformers", "safetensors", "filelock", "accelerate", "datasets", "sklearn", "tqdm")
@@ -35,6 +36,11 @@ def require_torch() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise ImportError(lacks_package(error) or str(error), name=error.name) from error
+
+
+def say_found(names: Iterable[Any]) -> str:
+    """Say which names there are: `found: text, label`, or `found: nothing`."""
+    return f"found: {', '.join(map(str, names)) or 'nothing'}"
 
 
 def shorten(value: Any) -> str:

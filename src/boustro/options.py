@@ -18,7 +18,7 @@ import shlex
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -163,6 +163,11 @@ def unread(options: type, values: Mapping[str, Any]) -> dict[str, str]:
             if isinstance(extra, Where) and values[extra.option] not in extra.values:
                 reasons[name] = extra.option
     return reasons
+
+
+def option_fields(options: Any) -> list[Field[Any]]:
+    """Return the fields of a dataclass that are options, and not set by callers alone (`option` in their metadata)."""
+    return [field for field in fields(options) if field.metadata.get("option", True)]
 
 
 def option_name(field: str) -> str:

@@ -11,7 +11,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, effects, explain, word_effects
 from boustro.heads.inputs import HeadInputs
 from boustro.heads.training import predict_inputs
-from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.pairs import PAIRS
 from boustro.types import Sentence
 from labelled import EIGHT, TEXTS
 from served import INPUTS, RECORDS, TAGGED
@@ -151,13 +151,13 @@ def test_the_words_of_a_pair_are_left_out_of_their_own_text(lm):
     pairs += [(f"{n} left.", f"{n} left.", "yes") for n in EIGHT]
     model = boustro.PairClassifier(lm, **LEARNED).fit(pairs)
     record = {"sentence1": "Ada sold it.", "sentence2": "Ada left now.", "start1": 4, "end1": 8, "start2": 4, "end2": 8}
-    pair = replace(read_pairs([record | {"label": "no"}], "label")[0], label=None)
+    pair = replace(PAIRS["pair"].read([record | {"label": "no"}])[0], label=None)
     assert pair.words == ("Ada", "sold", "it", ".", "|", "Ada", "left", "now", ".") and pair.marks == ({1}, {1})
     (found,) = effects(model, [pair], "no")
     changes = {"sentence1": "sold it.", "start1": 0, "end1": 4}, {"sentence2": "Ada left."}
     whole = model.answer([pair])[0].probabilities["no"]
     for place, change in zip((0, 7), changes, strict=True):
-        (shorter,) = read_pairs([record | change | {"label": "no"}], "label")
+        (shorter,) = PAIRS["pair"].read([record | change | {"label": "no"}])
         assert found[place] == pytest.approx(whole - model.answer([shorter])[0].probabilities["no"], abs=1e-5)
     assert len(found) == 9 and found[4] == 0
 

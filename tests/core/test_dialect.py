@@ -10,7 +10,7 @@ from boustro.options import OptionError
 from boustro.tasks import read_counted
 from boustro.tasks.data import load_data
 from boustro.tasks.data.annotations import ADDRESSES
-from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.pairs import PAIRS
 from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts
 from boustro.tasks.tagger import Tagger
@@ -191,7 +191,7 @@ def test_an_empty_cell_is_an_empty_text_in_every_table(write, ending):
 
 def test_the_columns_of_pairs_and_of_scores_are_named_too(write):
     path = write("a.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n")
-    (pair,) = read_pairs(path, "score", options=named_columns(("left", "right"), "how"))
+    (pair,) = PAIRS["similarity"].read(path, options=named_columns(("left", "right"), "how"))
     assert pair.texts == ("It rained.", "Rain fell.") and pair.score == 4.5
     assert PairClassifier.read(path, ("left", "right"), "how")[0].label == "4.5"
     assert TextRegressor.read(path, "left", "how")[0].score == 4.5

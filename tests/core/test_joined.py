@@ -4,8 +4,9 @@ from dataclasses import asdict, is_dataclass
 
 import pytest
 
+from boustro.tasks import Fields
 from boustro.tasks.data import load_data
-from boustro.tasks.data.named import read_named
+from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.embed.data import read_texts_in_order
@@ -38,8 +39,12 @@ READERS = {
     "texts": ("a.jsonl", LABELLED, read_texts),
     "table": ("a.csv", ("text,label\nAda left.,news\n", "Eve left.,news\n"), read_texts),
     "table with tabs": ("a.tsv", ("text\tlabel\nAda left.\tnews\n", "Eve left.\tnews\n"), read_texts),
-    "named": ("a.jsonl", LABELLED, lambda path: read_named(path, "pair", lambda record, where: (record, where))),
-    "questions": ("a.jsonl", ASKED, lambda path: read_questions(path)[0]),
+    "named": (
+        "a.jsonl",
+        LABELLED,
+        RecordReader(what="pair", make=lambda record, where, notes: (record, where), fields=Fields()).read,
+    ),
+    "questions": ("a.jsonl", ASKED, read_questions),
     "documents": ("a.txt", TEXTS, lambda path: read_documents([str(path)])),
     "lines as documents": ("a.txt", TEXTS, lambda path: read_documents([str(path)], split="line")),
     "file as document": ("a.txt", TEXTS, lambda path: read_documents([str(path)], split="file")),

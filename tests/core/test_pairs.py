@@ -12,7 +12,7 @@ import boustro
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import PAIR_FEATURES, PairBody
 from boustro.metrics.score import score_correlation
-from boustro.tasks.data.pairs import make_pair, read_pairs
+from boustro.tasks.data.pairs import PAIRS, make_pair
 from boustro.tasks.labellings.pairs import side_features
 
 SUBJECTS, VERBS = ("Ada", "Ben", "Cleo", "Dora"), ("left", "sang", "slept", "won")
@@ -50,7 +50,7 @@ def test_a_pair_regressor_answers_in_the_units_of_its_training_data(lm, tmp_path
 
 def test_a_text_of_several_pairs_is_encoded_once(lm):
     task = boustro.PairClassifier(lm, hidden=8, epochs=1).fit(LABELLED, seed=1)
-    inputs = task.inputs(read_pairs(LABELLED, "label"))
+    inputs = task.inputs(PAIRS["pair"].read(LABELLED))
     assert len(inputs) == len(LABELLED) and len(inputs.lengths) == len({t for a, b, _ in LABELLED for t in (a, b)})
 
 
@@ -118,24 +118,24 @@ def test_correlations_are_scipys():
 
 
 @pytest.mark.parametrize(
-    ("gold", "record", "message"),
+    ("task", "record", "message"),
     [
-        ("label", {"sentence1": "a", "label": "x"}, "no texts under sentence1 and sentence2"),
-        ("label", {"sentence1": "a", "sentence2": 3, "label": "x"}, "sentence2 is 3, which is not a string"),
-        ("label", {"sentence1": "a", "sentence2": "b"}, "no label under label or same"),
-        ("score", {"sentence1": "a", "sentence2": "b", "score": "high"}, "the score under 'score' is 'high'"),
-        ("score", {"sentence1": "a", "sentence2": "b", "score": float("nan")}, "NaN is no JSON; write null"),
-        ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 9, "same": True}, "mark no characters"),
-        ("label", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 1, "same": True}, "in one text only"),
-        ("label", ["a", "b", "c", "d"], "expected two texts"),
-        ("label", ["a", "b"], "expected two texts and their label"),
+        ("pair", {"sentence1": "a", "label": "x"}, "no texts under sentence1 and sentence2"),
+        ("pair", {"sentence1": "a", "sentence2": 3, "label": "x"}, "sentence2 is 3, which is not a string"),
+        ("pair", {"sentence1": "a", "sentence2": "b"}, "no label under label or same"),
+        ("similarity", {"sentence1": "a", "sentence2": "b", "score": "high"}, "the score under 'score' is 'high'"),
+        ("similarity", {"sentence1": "a", "sentence2": "b", "score": float("nan")}, "NaN is no JSON; write null"),
+        ("pair", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 9, "same": True}, "mark no characters"),
+        ("pair", {"sentence1": "a b", "sentence2": "b", "start1": 0, "end1": 1, "same": True}, "in one text only"),
+        ("pair", ["a", "b", "c", "d"], "expected two texts"),
+        ("pair", ["a", "b"], "expected two texts and their label"),
     ],
 )
-def test_a_bad_pair_is_refused_with_its_line(tmp_path, gold, record, message):
+def test_a_bad_pair_is_refused_with_its_line(tmp_path, task, record, message):
     path = tmp_path / "pairs.jsonl"
     path.write_text(json.dumps(record) + "\n")
     with pytest.raises(ValueError, match=message) as raised:
-        read_pairs(path, gold)
+        PAIRS[task].read(path)
     assert f"{path}:1" in str(raised.value)
 
 
@@ -149,11 +149,11 @@ def test_data_with_one_label_or_one_score_teach_nothing(lm):
 def test_pairs_are_read_from_tables(tmp_path):
     table = tmp_path / "pairs.csv"
     table.write_text('sentence1,sentence2,score\nAda left.,"Ada went, too.",4.5\nAda left.,It rained.,0\n')
-    pairs = read_pairs(table, "score")
+    pairs = PAIRS["similarity"].read(table)
     assert [(pair.texts[1], pair.score) for pair in pairs] == [("Ada went, too.", 4.5), ("It rained.", 0.0)]
     assert pairs[1].where == f"{table}:3"
     frame = pd.DataFrame({"premise": ["Ada left."], "hypothesis": ["Ada went."], "label": [1]})
-    assert read_pairs(frame, "label")[0].label == "1"
+    assert PAIRS["pair"].read(frame)[0].label == "1"
     table.write_text("sentence1,sentence2,label\nAda left.,It rained.,\n")
     with pytest.raises(ValueError, match=r"pairs\.csv:2: the label under 'label' or 'same' is ''"):
-        read_pairs(table, "label")
+        PAIRS["pair"].read(table)

@@ -22,7 +22,7 @@ from pyarrow import feather, ipc, parquet
 
 from boustro.output import as_json
 from boustro.tasks.data import load_data
-from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.pairs import PAIRS
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
 from boustro.text.documents import read_documents
@@ -335,7 +335,7 @@ def test_no_text_is_taken_for_another_kind(text):
 def test_every_reader_names_it(kind, name, tmp_path):
     path = tmp_path / name
     path.write_bytes(FILES[kind](path))
-    readers = [load_data, read_texts, lambda p: read_pairs(p, "label"), read_questions]
+    readers = [load_data, read_texts, lambda p: PAIRS["pair"].read(p), read_questions]
     for read in readers:
         with pytest.raises(ValueError, match=rf"{name}: this is .*{kind}"):
             read(path)

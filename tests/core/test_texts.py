@@ -376,12 +376,12 @@ def test_a_regressor_learns_a_number_per_text(lm, tmp_path):
 def test_scores_are_read_from_tables_and_refused_with_their_place(lm, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("text,score\nAda left.,1.5\nIt rained.,-2\n")
-    assert [s.score for s in read_texts(table, "score")] == [1.5, -2.0]
+    assert [s.score for s in boustro.TextRegressor.read(table)] == [1.5, -2.0]
     for value in ("", "many", "nan", "inf"):
         table.write_text(f"text,score\nAda left.,1.5\nIt rained.,{value}\n")
         with pytest.raises(ValueError, match=r"t\.csv:3: the score under 'score' is .*expected a number"):
-            read_texts(table, "score")
+            boustro.TextRegressor.read(table)
     with pytest.raises(ValueError, match="expected a number"):
-        read_texts([("Ada left.", True)], "score")
+        boustro.TextRegressor.read([("Ada left.", True)])
     with pytest.raises(ValueError, match="all scores are equal"):
         boustro.TextRegressor(lm).fit([("Ada left.", 1), ("It rained.", 1)])

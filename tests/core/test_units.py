@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data
-from boustro.tasks.data.pairs import read_pairs
+from boustro.tasks.data.pairs import PAIRS
 from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, WIDENED, Span, find_unit
 from labelled import rows, spans
@@ -79,7 +79,7 @@ def test_words_that_are_marked_in_pairs_are_read_in_the_unit_of_the_file(unit, f
         start, end = (len(text[:at].encode(codec)) // width for at in (text.index("bank"), text.index("bank") + 4))
         made |= {f"sentence{number}": text, f"start{number}": start, f"end{number}": end}
     notes: list = []
-    (pair,) = read_pairs(file("a.jsonl", rows(made | {"same": False})), "label", notes)
+    (pair,) = PAIRS["pair"].read(file("a.jsonl", rows(made | {"same": False})), notes=notes)
     assert pair.marks is not None
     marked = [[s.words[i] for i in own] for s, own in zip(pair.parts, pair.marks, strict=True)]
     assert marked == [["bank"], ["bank"]]
@@ -87,7 +87,7 @@ def test_words_that_are_marked_in_pairs_are_read_in_the_unit_of_the_file(unit, f
     assert [note.what for note in notes] == [CONVERTED.format(unit)] * moved
     blank = {"sentence1": "a b", "start1": 1, "end1": 2, "sentence2": "b", "start2": 0, "end2": 1, "same": True}
     with pytest.raises(ValueError, match="start1 and end1 mark no word of sentence1"):
-        read_pairs([blank], "label")
+        PAIRS["pair"].read([blank])
 
 
 @pytest.mark.parametrize("unit", CODECS)
@@ -96,7 +96,7 @@ def test_answers_are_read_in_the_unit_in_which_they_stand_at_their_offset(unit, 
     codec, width = CODECS[unit]
     start = len(context[: context.index("in May")].encode(codec)) // width
     asked = {"context": context, "question": "When?", "answers": [{"text": "in May", "start": start}]}
-    (question,), notes = read_questions(file("a.jsonl", rows(asked)))
+    (question,) = read_questions(file("a.jsonl", rows(asked)), notes=(notes := []))
     assert [question.context.words[a:b] for a, b in question.spans] == [("in", "May")]
     assert [note.what for note in notes] == ([] if unit == CODE_POINTS else [CONVERTED.format(unit)])
 

@@ -17,10 +17,10 @@ common to all tasks is written once, in `tasks.base`. Nothing here imports torch
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from boustro.choose import choose, lazy
 from boustro.output import print_notices
@@ -45,16 +45,15 @@ if TYPE_CHECKING:
     from boustro.tasks.data.reading import DataOptions, Loaded, Note
 
 
-def _never(given: Any) -> bool:
-    return False
-
-
 TEXT_KEYS = ("text", "sentence")
 """Of a whole text, in a record or a row."""
 WORD_KEYS = ("words", "tokens")
 """Of a text that is split into words."""
 PAIR_KEYS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("question1", "question2"))
 """Of two texts."""
+MARK_KEYS = ("start1", "end1", "start2", "end2")
+"""Of a marked word in each of two texts: where it begins and ends."""
+DOCUMENT_KEYS = ("document", "file")
 LABEL_KEY, LABELS_KEY, SCORE_KEY = "label", "labels", "score"
 QUESTION_KEYS = ("context", "question")
 RELATION_KEYS = ("text", "head", "tail")
@@ -68,22 +67,35 @@ def _any(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields by which a record of labelled data is known to be for a task."""
+    """The fields of the labelled records of a task, by which they are known to be for it and by which they are read."""
 
     has: tuple[str, ...] = ()
-    """Keys that it has, all of them."""
+    """Keys that a record has, all of them."""
     texts: tuple[tuple[str, ...], ...] = ()
     """Keys of its texts, each time together."""
     gold: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
     """Keys of its gold value, one of which it has, and what that must be."""
     lacks: tuple[str, ...] = ()
     """Keys that it has not."""
+    also: tuple[str, ...] = ()
+    """Keys that it may have besides, and that are read; without `gold`, the first is that of the gold value."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The keys of which a tuple from Python has the values; the last one is that of the gold value."""
+        return (*(self.texts[0] if self.texts else self.has), next(iter((*self.gold, *self.also)), ""))
+
+    @property
+    def keys(self) -> set[str]:
+        """All keys that are read."""
+        return {*self.has, *self.gold, *self.also, *(key for keys in self.texts for key in keys)}
 
     def __call__(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record has them."""
+        """Whether a record has them; no record has those that are not named."""
         texts = not self.texts or any(all(isinstance(record.get(key), str) for key in keys) for keys in self.texts)
         known = texts and all(key in record for key in self.has) and not any(key in record for key in self.lacks)
-        return known and (not self.gold or any(key in record and fits(record[key]) for key, fits in self.gold.items()))
+        gold = not self.gold or any(key in record and fits(record[key]) for key, fits in self.gold.items())
+        return bool(self.keys) and known and gold
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +126,11 @@ class Entry:
     """The forms of its labelled data, for the help of --train."""
     takes: str = "a text"
     """What an input is, for the documentation of the service."""
-    suits: Callable[[Mapping[str, Any]], bool] = _never
-    """Whether a record of labelled data is for this task, and for none before it."""
+    suits: Fields = Fields()
+    """The fields of a record of labelled data that is for this task, and for none before it."""
     is_known_first: bool = False
     """Whether the first record of a file of JSON says so, before other tasks are asked."""
-    annotated: str | None = None
+    annotated: Literal["entities", "label"] | None = None
     """What annotation tools call its answers, see `data.annotations.Wanted`."""
     num_texts: int | None = None
     """How many columns of texts a table for it has, where their names are given and nothing else says the task."""
@@ -172,7 +184,7 @@ TASKS = {
         help="the relation between two places of a text",
         reads="JSON lines with a text, its head, its tail and a label",
         takes="an object with text, head and tail",
-        suits=Fields(has=RELATION_KEYS),
+        suits=Fields(has=RELATION_KEYS, also=(LABEL_KEY,)),
     ),
     "classify": Entry(
         "boustro.tasks.classifier",
@@ -195,7 +207,7 @@ TASKS = {
         help="a label per pair of texts",
         reads="JSON lines, CSV or TSV with two texts and a label",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=Fields(texts=PAIR_KEYS, gold=dict.fromkeys((LABEL_KEY, "same"), _any)),
+        suits=Fields(texts=PAIR_KEYS, gold=dict.fromkeys((LABEL_KEY, "same"), _any), also=MARK_KEYS),
         num_texts=2,
     ),
     "similarity": Entry(
@@ -212,7 +224,7 @@ TASKS = {
         help="a score per pair",
         reads="JSON lines, CSV or TSV with two texts and a score",
         takes="two texts, or an object with sentence1 and sentence2",
-        suits=Fields(has=(SCORE_KEY,), texts=PAIR_KEYS),
+        suits=Fields(texts=PAIR_KEYS, gold={SCORE_KEY: _any}, also=MARK_KEYS),
     ),
     "regress": Entry(
         "boustro.tasks.classifier",
@@ -224,7 +236,7 @@ TASKS = {
         metrics=_NUMBER,
         help="a score per text",
         reads="JSON lines, CSV or TSV with a text and its score",
-        suits=Fields(**_TEXT, has=(SCORE_KEY,)),
+        suits=Fields(**_TEXT, gold={SCORE_KEY: _any}),
     ),
     "qa": Entry(
         "boustro.tasks.questions",
@@ -240,7 +252,7 @@ TASKS = {
         help="answers to questions about a context",
         reads="JSON lines with context, question and answers, or SQuAD's JSON",
         takes="an object with question and context",
-        suits=Fields(has=QUESTION_KEYS),
+        suits=Fields(has=QUESTION_KEYS, also=("answers", "is_impossible")),
         is_known_first=True,
     ),
     "sense": Entry(
@@ -257,7 +269,7 @@ TASKS = {
         help="the sense of a word in its sentence",
         reads="JSON lines with words and senses, or the XML of Raganato et al. 2017 with its keys beside it",
         takes="an object with words and senses",
-        suits=Fields(has=("senses",), gold=dict.fromkeys(WORD_KEYS, _any)),
+        suits=Fields(has=("senses",), gold=dict.fromkeys(WORD_KEYS, _any), also=DOCUMENT_KEYS),
     ),
     "embed": Entry(
         "boustro.tasks.embed.task",
@@ -272,7 +284,7 @@ TASKS = {
         help="a vector of a text",
         reads="pairs of texts with a score or without one, neighbours:FILE for the sentences of texts, or texts, one a "
         "line (--head statistics)",
-        suits=Fields(texts=PAIR_KEYS),
+        suits=Fields(texts=PAIR_KEYS, also=(SCORE_KEY, *TEXT_KEYS)),
     ),
 }
 DEFAULT_TASK = next(iter(TASKS))
@@ -343,10 +355,9 @@ def read_examples(
     Raises as `Task.read`; `training` allows examples without labels where the task's training sets may have them.
     """
     from boustro.tasks.data import refuse_unlabelled
-    from boustro.tasks.data.reading import texts_unlabelled
 
-    with texts_unlabelled(training and bool(task.lenient)):
-        examples, notices = read_counted(task, data, options)
+    options = replace(options, unlabelled=True) if training and task.lenient else options
+    examples, notices = read_counted(task, data, options)
     if not training:
         refuse_unlabelled(examples)
     print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})

@@ -40,7 +40,7 @@ from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.answers import Input
 from boustro.tasks.contract import Result
 from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, named_in, named_of, texts_outside
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, named_in, named_of
 from boustro.tasks.model import PlannedModel
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 
@@ -155,8 +155,8 @@ class Task(PlannedModel[Input, Result]):
         if is_of_splits(X):
             dev = part_of(X, DEV, None) if dev is None else dev
             X = part_of(X, TRAIN)
-        with texts_outside(bool(getattr(self.config, "none", 0))):
-            judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, reading)
+        outside = OUTSIDE_TEXTS if getattr(self.config, "none", 0) else {}
+        judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, outside | reading)
         examples = Examples(
             train=self.read(self._joined(X, y), **reading, **self.lenient),
             dev=judges,
@@ -192,8 +192,9 @@ class Task(PlannedModel[Input, Result]):
             given = self._joined(given[0], given[1])
         else:
             given = self._joined(given, None)
+        columns = {name: value for name, value in reading.items() if name in COLUMN_OPTIONS}
         others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
-        return self.read(given, **others, **kept_for(given, reading))
+        return self.read(given, **others, **kept_for(given, columns))
 
     def keep_columns(self, named: Mapping[str, Any]) -> None:
         """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
@@ -231,8 +232,8 @@ class Task(PlannedModel[Input, Result]):
         if is_of_splits(X):
             raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
         data = self._joined(X, y)
-        with texts_outside(self.is_trained and self.fitted.labelling.gives_none):
-            examples = self.read(data, **self.kept_reading(data, reading))
+        outside = OUTSIDE_TEXTS if self.is_trained and self.fitted.labelling.gives_none else {}
+        examples = self.read(data, **outside | self.kept_reading(data, reading))
         for what, count in self.unknown_labels(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
         return self.score_answers(examples, self.answer(examples, cached=True))

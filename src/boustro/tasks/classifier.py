@@ -38,8 +38,8 @@ from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import NONE_SHARE, ClassifierConfig
-from boustro.tasks.data.reading import DataOptions, Note, texts_unlabelled
-from boustro.tasks.data.texts import TextData, read_texts, whole_text
+from boustro.tasks.data.reading import Unlabelled, named_columns
+from boustro.tasks.data.texts import TEXTS, read_texts, whole_text
 from boustro.tasks.folds import firsts, num_different
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
@@ -82,9 +82,7 @@ class Classifier(Task[str, Label]):
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
-    @classmethod
-    def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
-        return read_texts(data, "label", notes, options)
+    collect = staticmethod(read_texts)
 
     @classmethod
     def read(  # type: ignore[override]
@@ -92,11 +90,10 @@ class Classifier(Task[str, Label]):
         data: Any,
         text_column: str | Sequence[str] = (),
         label_column: str | None = None,
-        unlabelled: bool = False,
+        unlabelled: Unlabelled = False,
     ) -> list[Any]:
         """Read labelled texts; with `unlabelled`, a text may have an empty cell, or null, for its label."""
-        with texts_unlabelled(unlabelled):
-            return super().read(data, text_column, label_column)
+        return cls.read_by(data, named_columns(text_column, label_column, unlabelled))
 
     @staticmethod
     def is_labelled(example: Sentence) -> bool:
@@ -258,10 +255,7 @@ class TextRegressor(Task[str, float]):
     formats = ("text", "jsonl")
     columns = ("score",)
 
-    @classmethod
-    def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
-        return read_texts(data, "score", notes, options)
-
+    collect = staticmethod(TEXTS["regress"].read)
     as_examples = staticmethod(as_sentences)
     split = staticmethod(Classifier.split)
     without_each = staticmethod(Classifier.without_each)

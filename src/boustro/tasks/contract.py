@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from boustro.errors import say_found
 from boustro.given import as_text
 from boustro.output import as_json
 from boustro.tasks import TEXT_KEYS
@@ -51,9 +52,9 @@ class Contract(ABC, Generic[Input, Result]):
     example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
     """An input as JSON has it, see `parse_value`."""
 
-    @classmethod
+    @staticmethod
     @abstractmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
+    def collect(data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
         """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
 
         Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
@@ -64,8 +65,13 @@ class Contract(ABC, Generic[Input, Result]):
     def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
         """Read labelled data, with the columns of a table by their names; a warning counts what was changed or left
         out."""
+        return cls.read_by(data, named_columns(text_column, label_column))
+
+    @classmethod
+    def read_by(cls, data: Any, options: DataOptions) -> list[Any]:
+        """Read labelled data by options; warns as `read`."""
         notes: list[Note] = []
-        examples = cls.collect(data, named_columns(text_column, label_column), notes)
+        examples = cls.collect(data, options, notes)
         warn_of(notes, data_name(examples))
         return examples
 
@@ -148,7 +154,7 @@ class Contract(ABC, Generic[Input, Result]):
         if isinstance(value, Mapping):
             key = next((key for key in TEXT_KEYS if key in value), None)
             if key is None:
-                raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
+                raise ValueError(f"{place}: no text under 'text' ({say_found(value)})")
             value = value[key]
         return cls.as_input(value, place)
 

@@ -7,7 +7,7 @@ Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from boustro.tasks import PAIR_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.pairs import OFFSETS, TextPair, make_pair, read_pairs
-from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.data.texts import GoldKind
+from boustro.tasks.data.pairs import OFFSETS, PAIRS, TextPair, make_pair
 from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
@@ -44,12 +42,7 @@ class PairTask(Task[Texts, Result]):
     offsets = OFFSETS
     example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
-    gold: ClassVar[GoldKind]
     texts, text_keys = PAIR_KEYS[0], PAIR_KEYS
-
-    @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[TextPair]:
-        return read_pairs(data, cls.gold, notes, options)
 
     @staticmethod
     def parts(example: TextPair) -> tuple[Sentence, ...]:
@@ -122,7 +115,7 @@ class PairClassifier(PairTask[Label]):
 
     name = "pair"
     estimator_type = "classifier"
-    gold = "label"
+    collect = staticmethod(PAIRS["pair"].read)
     predict_proba = Classifier.predict_proba
 
     def result(self, answer: InputAnswer[Texts]) -> Label:
@@ -142,7 +135,7 @@ class PairRegressor(PairTask[float]):
 
     name = "similarity"
     estimator_type = "regressor"
-    gold = "score"
+    collect = staticmethod(PAIRS["similarity"].read)
     columns = ("score",)
 
     def result(self, answer: InputAnswer[Texts]) -> float:

@@ -14,8 +14,7 @@ from typing import Any, overload
 
 from boustro.tasks.answers import InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
-from boustro.tasks.data.reading import DataOptions, Note, refuse_delimiter, refuse_tag_options, refuse_text_options
+from boustro.tasks.data.questions import Question, as_question, parse_question, read_questions
 from boustro.tasks.render import as_html, as_terminal
 from boustro.types import NO_ANSWER, Entity, Sentence
 
@@ -63,14 +62,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     texts, text_keys = ("question", "context"), (("question", "context"),)
     example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
 
-    @classmethod
-    def collect(cls, data: QuestionData, options: DataOptions, notes: list[Note]) -> list[Question]:
-        refuse_tag_options(options)
-        refuse_text_options(options)
-        refuse_delimiter(options, data)
-        questions, noted = read_questions(data)
-        notes += noted
-        return questions
+    collect = staticmethod(read_questions)
 
     @staticmethod
     def parts(example: Question) -> tuple[Sentence, ...]:

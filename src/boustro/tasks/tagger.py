@@ -74,8 +74,8 @@ class Tagger(Task[str, Entities]):
     def is_labelled(example: Sentence) -> bool:
         return example.is_labelled
 
-    @classmethod
-    def collect(cls, data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
+    @staticmethod
+    def collect(data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
         loaded = load_data(data, options)
         notes += loaded.notes
         return loaded.sentences

@@ -1,18 +1,20 @@
 """Do two marked words of a text agree in number? {"text": "Dogs bark.", "first": 0, "second": 1, "agree": "yes"}"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from boustro.tasks import Fields
 from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.config import TextConfig
-from boustro.tasks.data.named import read_named
+from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.texts import whole_text
 from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
 KEYS = "text", "first", "second"
+FIELDS = Fields(has=KEYS, gold={"agree": bool})
 
 
 class AgreementConfig(TextConfig):
@@ -39,7 +41,7 @@ class MarkedWords:
         return len(self.words)
 
 
-def mark_words(given: Any, place: str) -> MarkedWords:
+def mark_words(given: Any, place: str, notes: Sequence[Any] = ()) -> MarkedWords:
     if isinstance(given, MarkedWords):  # read before
         return given
     if not isinstance(given, Mapping) or not all(key in given for key in KEYS):
@@ -47,20 +49,13 @@ def mark_words(given: Any, place: str) -> MarkedWords:
     return MarkedWords(given, whole_text(given["text"]).sentence, given.get("agree"), place)
 
 
-def suits(record: Mapping[str, Any]) -> bool:
-    return all(key in record for key in (*KEYS, "agree"))
-
-
 class Agreement(Task[Any, Label]):
     name = "agreement"
     formats = ("text", "jsonl")
     given = "a text with two words"
     example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)
+    collect = staticmethod(RecordReader(what="text", make=mark_words, fields=FIELDS).read)
     as_input = staticmethod(mark_words)
-
-    @classmethod
-    def collect(cls, data: Any, options: Any, notes: list[Any]) -> list[MarkedWords]:
-        return read_named(data, "text", mark_words, options=options, notes=notes)
 
     @staticmethod
     def parts(example: MarkedWords) -> tuple[Sentence, ...]:

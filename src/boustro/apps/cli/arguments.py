@@ -38,7 +38,7 @@ from boustro.errors import shorten
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.names import expand_home, is_shipped
-from boustro.options import Instead, OptionError, option_name, problem_of
+from boustro.options import Instead, OptionError, option_fields, option_name, problem_of
 from boustro.store import MANIFEST, read_json
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
@@ -259,7 +259,7 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in values.items():
         if is_dataclass(value):
-            flat |= resolved({field.name: getattr(value, field.name) for field in fields(value)})
+            flat |= resolved({field.name: getattr(value, field.name) for field in option_fields(value)})
         else:
             flat[option_name(name)] = _plain(value)
     return flat

@@ -11,7 +11,7 @@ A file that cannot be read is reported like the others, and then the command fai
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,7 +22,7 @@ from boustro.arrays import unit
 from boustro.options import Positional
 from boustro.output import check_output, give
 from boustro.tasks import DEFAULT_TASK, TASKS
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, texts_unlabelled
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.tasks.data.schemes import WHOLE_WORDS, Scheme, gold_entities
 from boustro.text.words import join_words
 from boustro.types import Sentence
@@ -110,8 +110,7 @@ def report_files(
 
 
 def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequence[Any]]:
-    with texts_unlabelled(True):
-        loaded = TASKS[task].read(path, options)
+    loaded = TASKS[task].read(path, replace(options, unlabelled=True))
     counts = Counter(label for example in loaded.examples for label in _labels(example, loaded.scheme))
     report = DataReport(
         file=loaded.name or str(path),

@@ -37,11 +37,11 @@ from boustro.tasks.data import like, with_kept
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     DEFAULT_TRAIN_DATA,
+    OUTSIDE_TEXTS,
     DataOptions,
     TrainDataOptions,
     named_in,
     named_of,
-    texts_outside,
 )
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
@@ -118,8 +118,8 @@ def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptio
     if reading.documents and not (kind.in_documents or kind.lenient):
         raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
     examples = read_examples(kind, train, reading, training=True)
-    with texts_outside(bool(getattr(training, "none", 0))):
-        judges = read_examples(kind, dev, like(reading, dev)) if dev else ()
+    outside = OUTSIDE_TEXTS if getattr(training, "none", 0) else {}
+    judges = read_examples(kind, dev, replace(like(reading, dev), **outside)) if dev else ()
     weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
     texts = read_documents(reading.documents, split="line") if reading.documents else ()
     if texts and not kind.in_documents:
@@ -236,9 +236,9 @@ def evaluate(
         check_output(json)
         kind = task_class(task_of(folder))
         refuse_of_taggers(kind, recall)
-        with word_rule(saved_rule(folder)), texts_outside(gives_none(folder)):
-            # what is wrong with the data is said before the model is opened
-            sentences = read_examples(kind, data, with_kept(reading, kept_columns(folder), data))
+        outside = OUTSIDE_TEXTS if gives_none(folder) else {}
+        with word_rule(saved_rule(folder)):  # what is wrong with the data is said before the model is opened
+            sentences = read_examples(kind, data, replace(with_kept(reading, kept_columns(folder), data), **outside))
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
         print_notices(model.unknown_labels(sentences))
         model = model if recall is None else model.with_recall(recall)

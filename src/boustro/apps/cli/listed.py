@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
-from boustro.options import POSITIONAL, check_options, describe_fields, option_name, unread
+from boustro.options import POSITIONAL, check_options, describe_fields, option_fields, option_name, unread
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.text.places import Place
@@ -198,7 +198,7 @@ def list_fields(group: type, values: Any = MISSING) -> Iterator[tuple[str, Any, 
     """(name, type, default, help) of each field of a dataclass; with the defaults of an instance where one is given."""
     hints = get_type_hints(group, include_extras=True)
     told = {} if group.__module__ == "types" else describe_fields(group)
-    for member in fields(group):
+    for member in option_fields(group):
         default = member.default if member.default_factory is MISSING else member.default_factory()
         value = default if values is MISSING else getattr(values, member.name)
         yield member.name, hints[member.name], value, member.metadata.get("help") or told.get(member.name, "")

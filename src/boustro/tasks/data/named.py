@@ -1,44 +1,52 @@
 """Labelled examples whose values have names: texts, pairs, sentences with senses.
 
-read_named("train.jsonl", "pair", make)      JSON lines, or a .json file with one list of records
-read_named("train.csv", "pair", make)        CSV and TSV files with a head line; hf:NAME
-read_named(frame, "pair", make)              data frames, data sets, any iterable of records
+PAIRS = RecordReader(what="pair", make=make, fields=TASKS["pair"].suits)
 
-The keys or columns of texts and gold values are those that each reader names, or those that the options choose. Which
+PAIRS.read("train.jsonl")      JSON lines, or a .json file with one list of records
+PAIRS.read("train.csv")        CSV and TSV files with a head line; hf:NAME
+PAIRS.read(frame)              data frames, data sets, any iterable of records
+
+The keys or columns of texts and gold values are those of the task's fields, or those that the options choose. Which
 task labelled data are for is guessed from their first records.
 """
 
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from boustro.choose import suggestion
-from boustro.given import as_list, plain_value
+from boustro.errors import say_found
+from boustro.given import as_list, as_text, plain_value
 from boustro.options import OptionError
-from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS
+from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS, Fields
 from boustro.tasks.data.reading import (
     ABOUT,
     DEFAULT_OPTIONS,
     DataOptions,
     Note,
     accepted,
+    as_dict,
     missing_file,
+    name_of,
     note_unread,
     refuse_delimiter,
     refuse_tag_options,
+    refuse_text_options,
     unread_fields,
 )
+from boustro.tasks.data.units import Offsets
+from boustro.text.columns import LOOKED_AT
 from boustro.text.files import DataFile
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
-LOOKED_AT = 200  # rows
 TEXT_NAMES = re.compile(
     r"(.*[_ .-])?(text|texto?|testo|tekst|message|msg|mail|body|content|comment|review|description|feedback|utterance|"
     r"nachricht|kommentar|inhalt|beschreibung|anfrage|mensaje|comentario|mensagem|coment[aá]rio|commentaire|messaggio|"
@@ -55,46 +63,17 @@ NO_TEXT = re.compile(r"\s*|[a-z]+://\S+|\S+@\S+|[\da-f-]{16,}|[\d.,:/ T+Z-]+|[\[
 """Cells that may be long and are no text: addresses, hashes, numbers, dates, JSON."""
 
 
-def read_named(
-    data: Any,
-    what: str,
-    read: Callable[[Any, str], T],
-    plain: Callable[[Named], Named] = list,
-    options: DataOptions = DEFAULT_OPTIONS,
-    notes: list[Note] | None = None,
-    reads: Collection[str] | None = None,
-) -> list[T]:
-    """Labelled examples, see the module.
-
-    Args:
-        what: What an example is called in messages: "text", "pair", …
-        read: An example from a record and its place.
-        plain: Makes (place, record) pairs plain where they are of a foreign form, or under other names.
-        options: How a table is read.
-        notes: Get what is noticed in a table, and the fields that are left.
-        reads: The keys that `read` reads; the others are noted.
-
-    Raises `FileNotFoundError`, `OptionError` for options that only tags have, and `ValueError` where there is no
-    example; `read` raises for a record that is none.
-    """
+def rows_of(data: Any, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
+    """(place, record) pairs of labelled data in any form."""
     from boustro.tasks.data.tables import named_rows
 
-    refuse_tag_options(options)
     named = named_rows(data)
     if named is None and isinstance(data, (str, PathLike)):
-        named = _file_rows(DataFile.of(data), what, options, [] if notes is None else notes)
+        return _file_rows(DataFile.of(data), what, options, notes)
     if named is None:
         items = as_list(data, f"a file of labelled {what}s, or a list of them")
-        named = [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
-    named = accepted(named, [] if notes is None else notes, (*options.text_column, options.label_column))
-    records = list(plain(named))
-    if reads is not None and notes is not None:
-        known = {*reads, *options.text_column, options.label_column}
-        note_unread(((place, unread_fields(r, known)) for place, r in records if isinstance(r, Mapping)), notes)
-    examples = [read(record, where) for where, record in records]
-    if not examples:
-        raise ValueError(f"{data if isinstance(data, (str, PathLike)) else 'the given data'}: no labelled {what}")
-    return examples
+        return [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
+    return named
 
 
 def _file_rows(file: DataFile, what: str, options: DataOptions, notes: list[Note]) -> list[tuple[str, Any]]:
@@ -114,6 +93,95 @@ def _with_empty_texts(rows: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [(where, row | {key: "" for key in texts if row[key] is None}) for where, row in rows]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordReader(Generic[T]):
+    """How the labelled records of a task become examples, see the module.
+
+    Attributes:
+        what: What an example is called in messages: "text", "pair", …
+        make: An example of a record, its place and the notes; raises for a record that is none.
+        fields: The keys of a record; where there are none, nothing is renamed or noted as not read.
+        kind: The class of examples that were read before, which stay as they are.
+        offsets: Where records have places in characters.
+        annotated: What the exports of labelling tools are read for.
+        survey: Looks at all records, with the first of them under the names that it had.
+        rows: (place, record) pairs of data; by default in any form.
+        has_columns: Whether options may name the columns of texts and labels, and the separator of a table, and tuples
+            from Python are read.
+        nothing: The message of data without an example.
+    """
+
+    what: str
+    make: Callable[[Any, str, list[Note]], T]
+    fields: Fields
+    kind: type | tuple[()] = ()
+    offsets: Offsets | None = None
+    annotated: Literal["entities", "label"] | None = None
+    survey: Callable[[list[tuple[str, Any]], Any, list[Note]], None] = lambda named, first, notes: None
+    rows: Callable[[Any, str, DataOptions, list[Note]], Named] = rows_of
+    has_columns: bool = True
+    nothing: str = ""
+
+    def read(self, data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None) -> list[T]:
+        """Read labelled examples; what is noticed, and the fields that are left, go to `notes`.
+
+        Raises `FileNotFoundError`, `OptionError` for options that these data do not have, and `ValueError` with the
+        place for a record that is none, and where there is no example.
+        """
+        notes = [] if notes is None else notes
+        self.check(data, options)
+        chosen = (*options.text_column, options.label_column)
+        named = self._plain(accepted(self.rows(data, self.what, options, notes), notes, chosen), notes, options)
+        if self.fields.keys:
+            known = {*self.fields.keys, *chosen}
+            note_unread(((place, unread_fields(r, known)) for place, r in named if isinstance(r, Mapping)), notes)
+        examples = [
+            record if isinstance(record, self.kind) else self.make(record, where, notes) for where, record in named
+        ]
+        if not examples:
+            raise ValueError(f"{name_of(data)}: {self.nothing or f'no labelled {self.what}'}")
+        return examples
+
+    def check(self, data: Any, options: DataOptions) -> None:
+        """`OptionError` for options that these data do not have."""
+        refuse_tag_options(options)
+        if not self.has_columns:
+            refuse_text_options(options)
+            refuse_delimiter(options, data)
+
+    def _plain(self, named: list[tuple[str, Any]], notes: list[Note], options: DataOptions) -> list[tuple[str, Any]]:
+        """(place, record) pairs without a foreign form, under the names that the task reads, in code points."""
+        from boustro.tasks.data.annotations import plain_records, tool_of
+
+        if self.annotated and named and tool_of(named[0][1]):
+            columns = DataOptions(word_column=next(iter(options.text_column), None), tag_column=options.label_column)
+            return [*plain_records(named, self.annotated, notes, columns)]
+        if not self.fields.keys:
+            return named
+        ask_for_columns(named, options, self.fields)
+        *texts, gold = self.fields.parts
+        renamed = under_names(named, options, texts if self.fields.texts else texts[:1], gold)
+        if self.has_columns:
+            renamed = [(where, as_dict(record, self.fields.parts)) for where, record in renamed]
+        self.survey(renamed, named[0][1] if named else None, notes)
+        return self.offsets.convert_all(renamed, notes) if self.offsets else renamed
+
+
+def texts_under(record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str) -> dict[str, str]:
+    """The texts of a record by their keys, the first of these rows of keys that it has.
+
+    Raises `ValueError`, with the place, where a record has none of them, and for what is no text.
+    """
+    if (keys := next((keys for keys in texts if all(key in record for key in keys)), None)) is None:
+        advice = f"name {'it' if len(texts[0]) == 1 else 'them'} with --text-column"
+        raise ValueError(f"{where}: no {_say_keys(texts)} ({say_found(record)}); {advice}")
+    return {key: as_text(record[key], f"{where}: {key if len(keys) > 1 else 'the text'}") for key in keys}
+
+
+def _say_keys(texts: Sequence[Sequence[str]]) -> str:
+    return f"text{'s' * (len(texts[0]) > 1)} under {' or '.join(' and '.join(keys) for keys in texts)}"
+
+
 def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: str) -> list[tuple[str, Any]]:
     """(place, record) pairs with the columns that the options choose under the names that a task reads.
 
@@ -128,28 +196,19 @@ def under_names(named: Named, options: DataOptions, texts: Sequence[str], gold: 
     ]
 
 
-def ask_for_columns(
-    named: Named, options: DataOptions, texts: Sequence[Sequence[str]], gold: Sequence[str]
-) -> list[tuple[str, Any]]:
-    """Return the (place, record) pairs, before the chosen columns have the names that a task reads.
-
-    Raises `ValueError`, which asks for all columns at once with a proposal, where the first record has no text or no
-    gold value. `texts` are the keys that texts may have, each time together, `gold` those of a gold value.
-    """
-    named = list(named)
+def ask_for_columns(named: Sequence[tuple[str, Any]], options: DataOptions, fields: Fields) -> None:
+    """`ValueError`, which asks for all columns at once with a proposal, where the first of (place, record) pairs has no
+    text or no gold value, before the chosen columns have the names that a task reads."""
     where, first = named[0] if named else ("", None)
     chosen = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
-    if not isinstance(first, Mapping) or not {*chosen} <= first.keys():
-        return named
+    texts, gold = fields.texts, [*fields.gold]
+    if not texts or not gold or not isinstance(first, Mapping) or not {*chosen} <= first.keys():
+        return
     no_text = not options.text_column and not any({*keys} <= first.keys() for keys in texts)
     no_gold = options.label_column is None and not any(key in first for key in gold)
     if not no_text and not no_gold:
-        return named
-    wanted = (
-        [f"text{'s' * (len(texts[0]) > 1)} under {' or '.join(' and '.join(keys) for keys in texts)}"]
-        if no_text
-        else []
-    )
+        return
+    wanted = [_say_keys(texts)] if no_text else []
     wanted += [f"{gold[0]} under {' or '.join(gold)}"] if no_gold else []
     records = (record for _, record in named[:LOOKED_AT] if isinstance(record, Mapping))
     rows = [{name: value for name, value in record.items() if name not in gold} for record in records]
@@ -157,15 +216,14 @@ def ask_for_columns(
         name for name in first if all(str(plain_value(row.get(name))) in ("0", "1", "True", "False") for row in rows)
     ]
     if len(flags) > 1 and not no_text:  # the reader of texts says what to do with a column for each label
-        return named
+        return
     proposed, label = propose_columns(rows, len(texts[0]), options.text_column)
-    shown = ", ".join(map(str, first)) or "nothing"
     said = say_columns(
         where,
         options.text_column or proposed if chosen or no_text else (),
         (label or "LABEL") if no_gold else options.label_column,
     )
-    raise ValueError(f"{where}: no {' and no '.join(wanted)} (found: {shown}){said}")
+    raise ValueError(f"{where}: no {' and no '.join(wanted)} ({say_found(first)}){said}")
 
 
 def propose_columns(
@@ -200,9 +258,7 @@ def no_column(
     names = [str(name) for name in (found or (some or [{}])[0])]
     near = next(filter(None, (suggestion(name, names) for name in wanted)), "")
     said = say_columns(where, propose_columns(some, len(wanted))[0])
-    return ValueError(
-        f"{where}: no column {' and '.join(map(repr, wanted))}{near} (found: {', '.join(names) or 'nothing'}){said}"
-    )
+    return ValueError(f"{where}: no column {' and '.join(map(repr, wanted))}{near} ({say_found(names)}){said}")
 
 
 def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> str:
@@ -221,9 +277,8 @@ def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> s
 def _renamed(record: Mapping[str, Any], chosen: Mapping[str, str], where: str) -> Mapping[str, Any]:
     for column in chosen.values():
         if column not in record:
-            known = [str(name) for name in record]
-            listed = ", ".join(known) or "nothing"
-            raise ValueError(f"{where}: no column {column!r}{suggestion(column, known)} (found: {listed})")
+            near = suggestion(column, map(str, record))
+            raise ValueError(f"{where}: no column {column!r}{near} ({say_found(record)})")
     return {**record, **{name: record[column] for name, column in chosen.items()}}
 
 

@@ -10,19 +10,18 @@ file proves (see `units`).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from boustro.errors import shorten
-from boustro.given import as_text, plain_value
-from boustro.tasks import PAIR_KEYS
-from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note
-from boustro.tasks.data.texts import SCORE_KEY, GoldKind, as_score, is_label, tidy_label, whole_text
-from boustro.tasks.data.units import Offsets, Span
+from boustro.given import plain_value
+from boustro.tasks import MARK_KEYS, PAIR_KEYS, TASKS, Fields
+from boustro.tasks.data.named import RecordReader, texts_under
+from boustro.tasks.data.reading import Note, as_dict
+from boustro.tasks.data.texts import SCORE_KEY, as_score, is_label, tidy_label, whole_text
+from boustro.tasks.data.units import Offsets, word_span
 from boustro.types import Sentence, TypedLabel
 
-LABEL_KEYS = "label", "same"
-TEXTS, MARKED = {key for keys in PAIR_KEYS for key in keys}, ("start1", "end1", "start2", "end2")
 Marks = tuple[frozenset[int], frozenset[int]]
 
 
@@ -71,87 +70,53 @@ class TextPair:
         return (moved, self.marks[1]) if part == 0 else (self.marks[0], moved)
 
 
-def read_pairs(
-    data: Any, gold: GoldKind, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
-) -> list[TextPair]:
-    """Pairs of a JSON lines, CSV or TSV file, of (text, text, label or score) triples, or of dicts.
-
-    What was changed goes to `notes`.
-
-    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without two texts and the gold value.
-    """
-    noted = [] if notes is None else notes
-
-    def plain(named: Named) -> Named:
-        named = ask_for_columns(named, options, PAIR_KEYS, LABEL_KEYS if gold == "label" else (SCORE_KEY,))
-        return OFFSETS.convert_all(under_names(named, options, PAIR_KEYS[0], gold), noted)
-
-    reads = {*TEXTS, *MARKED, *(LABEL_KEYS if gold == "label" else (SCORE_KEY,))}
-    return read_named(data, "pair", lambda r, where: _pair(r, where, gold, noted), plain, options, noted, reads)
-
-
 def make_pair(record: Any, where: str) -> TextPair:
     """The texts of two strings, or of a record, without label and score; `ValueError`, with the place, for others."""
-    if isinstance(record, (list, tuple)) and len(record) == 2:
-        record = dict(zip(PAIR_KEYS[0], record, strict=True))
+    record = as_dict(record, PAIR_KEYS[0])
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected two texts, got {shorten(record)}")
-    keys = next((keys for keys in PAIR_KEYS if all(key in record for key in keys)), None)
-    if keys is None:
-        named = " or ".join(" and ".join(keys) for keys in PAIR_KEYS)
-        found = ", ".join(map(str, record)) or "nothing"
-        raise ValueError(f"{where}: no texts under {named} (found: {found}); name them with --text-column")
-    placed = [whole_text(as_text(record[key], f"{where}: {key}")) for key in keys]
+    texts = texts_under(record, PAIR_KEYS, where)
+    first, second = placed = [whole_text(text) for text in texts.values()]
     marks: list[frozenset[int]] = []
-    for number, (key, text) in enumerate(zip(keys, placed, strict=True), start=1):
+    for number, (key, text) in enumerate(zip(texts, placed, strict=True), start=1):
         start, end = record.get(f"start{number}"), record.get(f"end{number}")
         if start is None and end is None:
             continue
         if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= len(record[key]):
             raise ValueError(f"{where}: start{number} and end{number} mark no characters of {key}")
-        marks.append(frozenset(i for i, (a, b) in enumerate(text.places) if a < end and b > start))
-        if not marks[-1]:
+        if (words := word_span(text.places, start, end)) is None:
             raise ValueError(f"{where}: start{number} and end{number} mark no word of {key}")
+        marks.append(frozenset(range(*words)))
     if len(marks) == 1:
         raise ValueError(f"{where}: a word is marked in one text only; give start1, end1, start2 and end2")
-    texts = record[keys[0]], record[keys[1]]
     found = (marks[0], marks[1]) if marks else None
-    return TextPair(placed[0].sentence, placed[1].sentence, texts, marks=found, where=where)
+    one, other = texts.values()
+    return TextPair(first.sentence, second.sentence, (one, other), marks=found, where=where)
 
 
-def _marked(record: Any) -> dict[int, tuple[str, Span]]:
-    """The number of each text of a record with its mark."""
-    given = record if isinstance(record, Mapping) else {}
-    keys = next((keys for keys in PAIR_KEYS if all(isinstance(given.get(key), str) for key in keys)), ())
-    marks = {}
-    for number, key in enumerate(keys, start=1):
-        start, end = given.get(f"start{number}"), given.get(f"end{number}")
-        if type(start) is int and type(end) is int:
-            marks[number] = given[key], Span("the mark", start, end)
-    return marks
-
-
-def _moved(record: Mapping[str, Any], number: int, span: Span) -> Mapping[str, Any]:
-    return {**record, f"start{number}": span.start, f"end{number}": span.end}
-
-
-OFFSETS = Offsets(_marked, _moved)
-
-
-def _pair(record: Any, where: str, gold: GoldKind, notes: list[Note]) -> TextPair:
-    if isinstance(record, TextPair):  # read before
-        return record
-    if isinstance(record, (list, tuple)) and len(record) == 3:
-        record = dict(zip((*PAIR_KEYS[0], gold), record, strict=True))
+def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPair:
     pair = make_pair(record, where)
     if not isinstance(record, Mapping):
-        raise ValueError(f"{where}: expected two texts and their {gold}, got {shorten(record)}")
-    if gold == SCORE_KEY:
+        raise ValueError(f"{where}: expected two texts and their {fields.parts[-1]}, got {shorten(record)}")
+    if SCORE_KEY in fields.gold:
         return replace(pair, score=as_score(record.get(SCORE_KEY), where))
-    label = plain_value(next((record[key] for key in LABEL_KEYS if key in record), None))
+    label = plain_value(next((record[key] for key in fields.gold if key in record), None))
     if not is_label(label):
-        names = " or ".join(map(repr, LABEL_KEYS))
+        names = " or ".join(map(repr, fields.gold))
         raise ValueError(f"{where}: the label under {names} is {shorten(label)}; expected a name, a number or a bool")
     if isinstance(label, bool):  # named as JSON writes it
         return replace(pair, label=TypedLabel(label, str(label).lower()))
     return replace(pair, label=tidy_label(label, where, notes))
+
+
+OFFSETS = Offsets(PAIR_KEYS, ((0, MARK_KEYS[:2]), (1, MARK_KEYS[2:])))
+PAIRS = {
+    task: RecordReader(
+        what="pair",
+        make=partial(_pair, fields=TASKS[task].suits),
+        fields=TASKS[task].suits,
+        kind=TextPair,
+        offsets=OFFSETS,
+    )
+    for task in ("pair", "similarity")
+}

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, TypeAlias
 
-from boustro.errors import shorten
+from boustro.errors import say_found, shorten
 from boustro.given import as_list, refuse_half_characters
-from boustro.tasks import QUESTION_KEYS
-from boustro.tasks.data.reading import Note, accepted, missing_file, note_unread, unread_fields
+from boustro.tasks import QUESTION_KEYS, TASKS
+from boustro.tasks.data.named import RecordReader
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, as_dict, missing_file, name_of
 from boustro.tasks.data.texts import whole_text_once
-from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position, word_span
 from boustro.text.files import DataFile
 from boustro.text.rows import parse_record
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
 MOVED = "answers that do not stand at their offset, not learned from"
-READ_FIELDS = (*QUESTION_KEYS, "answers", "is_impossible")
 MOST_MOVED = 0.05  # of the answers: a few mistaken places are mended, many mean that places count other units
 LISTED = 3  # enough to find the kind of mistake
 QuestionData: TypeAlias = str | PathLike[str] | Iterable[Any]
@@ -70,31 +70,26 @@ class Question:
         return self.text[self.places[start][0] : self.places[end - 1][1]]
 
 
-def read_questions(data: QuestionData) -> tuple[list[Question], list[Note]]:
-    """Questions of a file, or of dicts, and a note for every answer that was converted or does not stand at its offset.
-
-    Args:
-        data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s.
+def read_questions(
+    data: QuestionData, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
+) -> list[Question]:
+    """Questions of a file of JSON lines or SQuAD's JSON, of dicts with the same keys, or of `Question`s; `notes` get
+    every answer that was converted or does not stand at its offset.
 
     Raises `FileNotFoundError`, and `ValueError` with the place for a missing or empty field, and where more than 5% of
     the answers do not stand at their offset.
     """
-    notes: list[Note] = []
-    records = accepted(_records(data), notes)
-    note_unread(((where, unread_fields(r, READ_FIELDS)) for where, r in records if isinstance(r, Mapping)), notes)
-    questions = [_with_answers(record, where, notes) for where, record in records]
-    name = str(data) if isinstance(data, (str, PathLike)) else "the given data"
-    if not questions:
-        raise ValueError(f"{name}: no questions; expected objects with context, question and answers")
+    notes = [] if notes is None else notes
+    questions = QUESTIONS.read(data, options, notes)
     total = sum(len(question.answers or ()) for question in questions)
     moved = [note for note in notes if note.what == MOVED]
     if len(moved) > MOST_MOVED * total:
         listed = "; ".join(map(str, moved[:LISTED])) + ("; …" if len(moved) > LISTED else "")
         raise ValueError(
-            f"{name}: {len(moved):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
+            f"{name_of(data)}: {len(moved):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
             f"offsets count characters (code points) from 0: {listed}"
         )
-    return questions, notes
+    return questions
 
 
 def as_question(given: Any, place: str) -> Question:
@@ -104,8 +99,7 @@ def as_question(given: Any, place: str) -> Question:
     """
     if isinstance(given, Question):
         return given
-    if isinstance(given, (list, tuple)) and len(given) == 2:
-        given = {"question": given[0], "context": given[1]}
+    given = as_dict(given, QUESTION_KEYS[::-1])
     if not isinstance(given, Mapping):
         raise ValueError(f"{place}: expected an object with context and question, got {shorten(given)}")
     asked, context = (_text(given, key, place) for key in QUESTION_KEYS[::-1])
@@ -117,7 +111,7 @@ def parse_question(line: str, place: str) -> Question:
     return as_question(parse_record(line, place), place)
 
 
-def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
+def _records(data: QuestionData, what: str, options: DataOptions, notes: list[Note]) -> Iterable[tuple[str, Any]]:
     if isinstance(data, (str, PathLike)):
         file = DataFile.of(data)
         if not file.path.is_file():
@@ -126,7 +120,7 @@ def _records(data: QuestionData) -> Iterable[tuple[str, Any]]:
     if isinstance(data, Mapping):
         return _flatten(data, "the given data") if "data" in data else [("the given data", data)]
     items = as_list(data, "a file of questions, or dicts with context, question and answers")
-    return [(f"question {number} of the given data", item) for number, item in enumerate(items, start=1)]
+    return [(f"{what} {number} of the given data", item) for number, item in enumerate(items, start=1)]
 
 
 def unfold(records: Sequence[tuple[str, Any]], name: str) -> Iterable[tuple[str, Any]]:
@@ -159,11 +153,9 @@ def _with_answers(record: Any, where: str, notes: list[Note]) -> Question:
     if isinstance(record, (list, tuple)):
         raise ValueError(f"{where}: expected an object with context, question and answers, got {shorten(record)}")
     question = as_question(record, where)
-    if isinstance(record, Question):  # read before
-        return question
     given = [] if record.get("is_impossible") is True else as_rows(record.get("answers"))
     if not isinstance(given, list):
-        raise ValueError(f"{where}: no answers under 'answers' (found: {', '.join(map(str, record))}); [] is no answer")
+        raise ValueError(f"{where}: no answers under 'answers' ({say_found(record)}); [] is no answer")
     text, answers, spans = question.text, [], []
     for item in given:
         answer, start = _answer(item, where)
@@ -187,12 +179,6 @@ def _standing(text: str, answer: str, start: int) -> tuple[str, int]:
     return next(stands, (CODE_POINTS, start))
 
 
-def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """The words [first, last + 1) that share a character with `[start, end)`; `None` for white space."""
-    inside = [k for k, (a, b) in enumerate(places) if a < end and start < b]
-    return (inside[0], inside[-1] + 1) if inside else None
-
-
 def _answer(item: Any, where: str) -> tuple[str, int]:
     """The text of an answer without white space around it, and its start."""
     start = item.get("start", item.get("answer_start")) if isinstance(item, Mapping) else None
@@ -207,9 +193,20 @@ def _answer(item: Any, where: str) -> tuple[str, int]:
 def _text(record: Mapping[str, Any], key: str, where: str) -> Placed:
     text = record.get(key)
     if not isinstance(text, str):
-        raise ValueError(f"{where}: no text under {key!r} (found: {', '.join(map(str, record)) or 'nothing'})")
+        raise ValueError(f"{where}: no text under {key!r} ({say_found(record)})")
     refuse_half_characters(text, f"{where}: the {key}")
     placed = whole_text_once(text)
     if not placed.places:
         raise ValueError(f"{where}: the {key} is empty; expected a text with words")
     return placed
+
+
+QUESTIONS = RecordReader(
+    what="question",
+    make=_with_answers,
+    fields=TASKS["qa"].suits,
+    kind=Question,
+    rows=_records,
+    has_columns=False,
+    nothing="no questions; expected objects with context, question and answers",
+)

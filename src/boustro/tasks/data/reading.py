@@ -10,13 +10,12 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from boustro.errors import shorten
 from boustro.given import refuse_half_characters, tidy_words
@@ -53,11 +52,17 @@ ABOUT = re.compile(
     re.IGNORECASE,
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
-OUTSIDE_TEXTS: ContextVar[bool] = ContextVar("OUTSIDE_TEXTS", default=False)
-UNLABELLED_TEXTS: ContextVar[bool] = ContextVar("UNLABELLED_TEXTS", default=False)
 ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
 REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
+
+
+Unlabelled = Literal[False, True, "outside"]
+"""True: a text that has no label yet. outside: a text that fits no label, and has the label "". Data that are learned
+from never have these, and data that are judged on where the model may answer none."""
+
+OUTSIDE_TEXTS: dict[str, Any] = {"unlabelled": "outside"}
+"""The option that lets texts fit no label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +83,8 @@ class DataOptions:
     sentence2, and so on."""
     label_column: str | None = None
     """Column or key of the label or the score of a text or a pair. By default label, labels or score."""
+    unlabelled: Unlabelled = field(default=False, metadata={"option": False})
+    """Whether the label of a text may be null, or its cell empty, and what such a text is."""
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for a value outside its option's range."""
@@ -85,26 +92,6 @@ class DataOptions:
 
 
 DEFAULT_OPTIONS = DataOptions()
-
-
-def texts_outside(allowed: bool) -> AbstractContextManager[None]:
-    """Let a label be null, or its cell empty, within the block: such a text fits no label, and has the label "". Data
-    that are learned from never have them, and data that are judged on where the model may answer none."""
-    return _set_within(OUTSIDE_TEXTS, allowed)
-
-
-def texts_unlabelled(allowed: bool) -> AbstractContextManager[None]:
-    """Let a label be null, or its cell empty, within the block: such a text has no label yet."""
-    return _set_within(UNLABELLED_TEXTS, allowed)
-
-
-@contextmanager
-def _set_within(variable: ContextVar[bool], value: bool) -> Iterator[None]:
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +112,12 @@ class TrainDataOptions(DataOptions):
 DEFAULT_TRAIN_DATA = TrainDataOptions()
 
 
-def named_columns(text_column: str | Sequence[str] = (), label_column: str | None = None) -> DataOptions:
+def named_columns(
+    text_column: str | Sequence[str] = (), label_column: str | None = None, unlabelled: Unlabelled = False
+) -> DataOptions:
     """The options that name the columns of labelled texts and pairs."""
     texts = (text_column,) if isinstance(text_column, str) else tuple(text_column)
-    return DataOptions(text_column=texts, label_column=label_column)
+    return DataOptions(text_column=texts, label_column=label_column, unlabelled=unlabelled)
 
 
 COLUMN_OPTIONS = ("scheme", "delimiter", "word_column", "tag_column", "text_column", "label_column")
@@ -169,14 +158,24 @@ def refuse_text_options(options: DataOptions) -> None:
 def refuse_delimiter(options: DataOptions, data: Any) -> None:
     """`OptionError` where a separator is given for a file that has no columns."""
     if options.delimiter is not None:
-        name = data if isinstance(data, (str, PathLike)) else "the given data"
-        raise OptionError(f"--delimiter is not read with {name}, which has no separated columns; remove it")
+        raise OptionError(f"--delimiter is not read with {name_of(data)}, which has no separated columns; remove it")
 
 
 def _refuse(options: DataOptions, names: Sequence[str], why: str) -> None:
     if any(getattr(options, name) != getattr(DEFAULT_OPTIONS, name) for name in names):
         *flags, last = [f"--{name.replace('_', '-')}" for name in names]
         raise OptionError(f"{', '.join(flags)} and {last} {why}; remove them")
+
+
+def name_of(data: Any) -> str:
+    """Return what data are called in messages: their file, or a name for what is given from Python."""
+    return str(data) if isinstance(data, (str, PathLike)) else "the given data"
+
+
+def as_dict(record: Any, *parts: Sequence[str]) -> Any:
+    """A tuple as the record that it stands for, where it has as many values as one of these rows of keys."""
+    keys = next((keys for keys in parts if len(keys) == len(record)), ()) if isinstance(record, (list, tuple)) else ()
+    return dict(zip(keys, record, strict=True)) if keys else record
 
 
 def missing_file(path: Path, expected: str) -> FileNotFoundError:

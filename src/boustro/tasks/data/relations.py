@@ -10,21 +10,21 @@ text or without a word, and a head and a tail that are the same words. Several r
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from boustro.errors import shorten
+from boustro.errors import say_found, shorten
 from boustro.given import as_text
-from boustro.tasks import RELATION_KEYS
-from boustro.tasks.data.named import Named, read_named, under_names
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, document_of
-from boustro.tasks.data.texts import LABEL_KEY, is_label, tidy_label, whole_text_once
+from boustro.tasks import LABEL_KEY, RELATION_KEYS, TASKS
+from boustro.tasks.data.named import RecordReader
+from boustro.tasks.data.reading import Note, as_dict, document_of
+from boustro.tasks.data.texts import is_label, tidy_label, whole_text_once
 from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
 from boustro.text.words import Placed
 from boustro.types import Sentence
 
 PLACES = RELATION_KEYS[1:]
+TUPLES = RELATION_KEYS, TASKS["relation"].suits.parts
 OVERLAPPING = "examples whose head and tail overlap"
 WordBounds = tuple[int, int]
 
@@ -84,35 +84,15 @@ class MarkedText:
         return texts[0], texts[1]
 
 
-def read_relations(
-    data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
-) -> list[MarkedText]:
-    """Examples of a JSON lines file, of dicts, or of (text, head, tail, label) tuples; changes go to `notes`.
-
-    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text, two places and a label.
-    """
-    noted = [] if notes is None else notes
-
-    def plain(named: Named) -> Named:
-        records = [
-            (where, _as_dict(record)) for where, record in under_names(named, options, RELATION_KEYS[:1], LABEL_KEY)
-        ]
-        return OFFSETS.convert_all(records, noted)
-
-    reads = (*RELATION_KEYS, LABEL_KEY)
-    return read_named(data, "relation", lambda r, where: _labelled(r, where, noted), plain, options, noted, reads)
-
-
 def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> MarkedText:
     """A text with its two places, without a label, from a dict or a tuple; `ValueError`, with the place, for others."""
     if isinstance(record, MarkedText):
         return record
-    record, noted = _as_dict(record), [] if notes is None else notes
+    record, noted = as_dict(record, *TUPLES), [] if notes is None else notes
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected an object with {', '.join(RELATION_KEYS)}, got {shorten(record)}")
     if missing := [key for key in RELATION_KEYS if key not in record]:
-        keys = ", ".join(map(str, record)) or "nothing"
-        raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} (found: {keys})")
+        raise ValueError(f"{where}: no {missing[0]} under {missing[0]!r} ({say_found(record)})")
     text = as_text(record[RELATION_KEYS[0]], f"{where}: the text")
     spans, placed = [_span(record, key, where) for key in PLACES], whole_text_once(text, document_of(record))
     head, tail = (_words(span, text, placed, where, noted) for span in convert(spans, text, OffsetUnit(), where, []))
@@ -122,13 +102,6 @@ def mark_text(record: Any, where: str, notes: list[Note] | None = None) -> Marke
     if head[0] < tail[1] and tail[0] < head[1]:
         noted.append(Note(OVERLAPPING, where))
     return MarkedText(placed.sentence, head, tail, text, placed.places, where=where)
-
-
-def _as_dict(record: Any) -> Any:
-    """A tuple as the record that it stands for."""
-    keys = (*RELATION_KEYS, LABEL_KEY)
-    several = isinstance(record, (list, tuple)) and len(RELATION_KEYS) <= len(record) <= len(keys)
-    return dict(zip(keys, record, strict=False)) if several else record
 
 
 def _labelled(record: Any, where: str, notes: list[Note]) -> MarkedText:
@@ -154,17 +127,5 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
     return entity.start, entity.end
 
 
-def _marked(record: Any) -> dict[str, tuple[str, Span]]:
-    record = _as_dict(record)
-    if not isinstance(record, Mapping) or not isinstance(record.get(RELATION_KEYS[0]), str):
-        return {}
-    with suppress(KeyError, ValueError):
-        return {key: (record[RELATION_KEYS[0]], _span(record, key, "")) for key in PLACES}
-    return {}
-
-
-def _moved(record: Any, key: str, span: Span) -> Mapping[str, Any]:
-    return {**_as_dict(record), key: (span.start, span.end)}
-
-
-OFFSETS = Offsets(_marked, _moved)
+OFFSETS = Offsets((RELATION_KEYS[:1],), tuple((0, (key,)) for key in PLACES), TUPLES)
+RELATIONS = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS)

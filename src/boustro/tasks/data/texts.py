@@ -14,26 +14,18 @@ A text becomes one `Sentence` with all its words, whatever the number of its sen
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from boustro.errors import shorten
-from boustro.given import INDICATORS, as_text, is_missing, plain_value, refuse_indicators
-from boustro.tasks import LABEL_KEY, LABELS_KEY, SCORE_KEY, TEXT_KEYS
-from boustro.tasks.data.annotations import note_address, plain_records, tool_of
-from boustro.tasks.data.named import Named, ask_for_columns, read_named, under_names
-from boustro.tasks.data.reading import (
-    DEFAULT_OPTIONS,
-    OUTSIDE_TEXTS,
-    UNLABELLED_TEXTS,
-    DataOptions,
-    Note,
-    document_of,
-    missing_file,
-)
+from boustro.errors import say_found, shorten
+from boustro.given import INDICATORS, is_missing, plain_value, refuse_indicators
+from boustro.tasks import LABEL_KEY, LABELS_KEY, SCORE_KEY, TASKS, Fields
+from boustro.tasks.data.annotations import note_address
+from boustro.tasks.data.named import RecordReader, texts_under
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, Unlabelled, document_of, missing_file
 from boustro.text.files import DataFile
 from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
@@ -46,58 +38,35 @@ WORDLESS_TEXTS = "texts without a word"
 PADDED_LABELS = "labels with white space around them, read without it"
 LIKE_IDS = 10  # fewer may be one example each of what is labelled from now on
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
-GoldKind = Literal["label", "score"]
 TextData: TypeAlias = str | Path | Iterable[Any]
 """A file, `hf:NAME`, (text, label) pairs, dicts, `Sentence`s, a `datasets.Dataset` or a pandas data frame."""
 
 
 def read_texts(
-    data: TextData,
-    gold: GoldKind = "label",
-    notes: list[Note] | None = None,
-    options: DataOptions = DEFAULT_OPTIONS,
+    data: TextData, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
 ) -> list[Sentence]:
-    """Labelled or scored texts, see the module; what was changed or left out goes to `notes`.
+    """Labelled texts, see the module; what was changed or left out goes to `notes`.
 
-    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its gold value.
+    Raises `FileNotFoundError`, and `ValueError` with file:line for a record without a text or without its label.
     """
-    noted = [] if notes is None else notes
-
-    def plain(named: Named) -> Named:
-        named = list(named)
-        if gold == "label" and named and tool_of(named[0][1]):
-            chosen = DataOptions(word_column=next(iter(options.text_column), None), tag_column=options.label_column)
-            return plain_records(named, "label", noted, chosen)
-        known = (LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,)
-        named = ask_for_columns(named, options, [(key,) for key in TEXT_KEYS], known)
-        columns = named[0][1] if named else None
-        named = under_names(named, options, TEXT_KEYS[:1], gold)
-        if gold == "label":
-            if isinstance(columns, Mapping):
-                note_once(named, columns, noted)
-            refuse_indicators([_several(record) for _, record in named], named[0][0] if named else "")
-        return named
-
-    def read(record: Any, where: str) -> Sentence:
-        sentence = _sentence(record, where, gold, noted)
-        noted.extend([] if len(sentence) else [Note(WORDLESS_TEXTS, where)])
-        return sentence
-
-    reads = {*TEXT_KEYS, *((LABEL_KEY, LABELS_KEY) if gold == "label" else (SCORE_KEY,))}
-    texts = read_named(data, "text", read, plain, options, noted, reads)
-    if texts and UNLABELLED_TEXTS.get() and not any(text.is_labelled for text in texts):
+    reader = TEXTS["classify"]
+    made = partial(_sentence, fields=reader.fields, unlabelled=options.unlabelled)
+    texts = replace(reader, make=made).read(data, options, notes)
+    if texts and options.unlabelled is True and not any(text.is_labelled for text in texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
 
 
-def note_once(named: Named, columns: Iterable[Any], notes: list[Note]) -> None:
-    """Note where every label of many stands on one text only, so that nothing is learned; (place, record) pairs."""
+def _survey(named: Sequence[tuple[str, Any]], first: Any, notes: list[Note]) -> None:
+    """Note where every label of many stands on one text only, so that nothing is learned; `ValueError` for labels that
+    are rows of 0 and 1."""
     labels = [record.get(LABEL_KEY) for _, record in named if isinstance(record, Mapping)]
     names = {label for label in labels if is_label(label)}
-    if LIKE_IDS <= len(names) == len(labels):
-        among = ", ".join(map(str, columns))
+    if isinstance(first, Mapping) and LIKE_IDS <= len(names) == len(labels):
+        among = ", ".join(map(str, first))
         said = f"labels that stand once each, as an id does; --label-column names another of {among}"
         notes.extend(Note(said, where) for where, _ in named)
+    refuse_indicators([_several(record) for _, record in named], named[0][0] if named else "")
 
 
 def read_meanings(given: str | Path | Mapping[Any, Any]) -> dict[str, str]:
@@ -154,8 +123,6 @@ def _described(row: Any, where: str) -> Iterator[tuple[str, str]]:
 
 def _several(record: Any) -> Any:
     """Return the value that stands where a record has several labels."""
-    if isinstance(record, (list, tuple)):
-        return record[1] if len(record) == 2 else None
     given = record if isinstance(record, Mapping) else {}
     return given[LABELS_KEY] if given.get(LABEL_KEY) is None and LABELS_KEY in given else given.get(LABEL_KEY)
 
@@ -191,43 +158,43 @@ def as_score(value: Any, where: str) -> float:
     return number
 
 
-def _sentence(record: Any, where: str, gold: GoldKind, notes: list[Note]) -> Sentence:
+def _sentence(record: Any, where: str, notes: list[Note], fields: Fields, unlabelled: Unlabelled = False) -> Sentence:
+    sentence = _gold_sentence(record, where, notes, fields, unlabelled)
+    notes.extend([] if len(sentence) else [Note(WORDLESS_TEXTS, where)])
+    return sentence
+
+
+def _gold_sentence(record: Any, where: str, notes: list[Note], fields: Fields, unlabelled: Unlabelled) -> Sentence:
     if isinstance(record, Sentence):  # read before
-        if not record.is_labelled and not UNLABELLED_TEXTS.get():
+        if not record.is_labelled and unlabelled is not True:
             raise ValueError(f"{where}: the sentence has no label; give it a label, labels or a score")
-        return record if record.label != "" else _with_labels(record, {LABEL_KEY: None}, where, notes)
-    if isinstance(record, (list, tuple)) and len(record) == 2:
-        record = {TEXT_KEYS[0]: record[0], gold: record[1]}
+        return record if record.label != "" else _with_labels(record, {LABEL_KEY: None}, where, notes, unlabelled)
+    gold = fields.parts[-1]
     if not isinstance(record, Mapping):
         raise ValueError(f"{where}: expected a text and its {gold}, got {shorten(record)}")
-    text = next((record[key] for key in TEXT_KEYS if key in record), None)
-    keys = f"found: {', '.join(map(str, record)) or 'nothing'}"
-    if any(key in record for key in TEXT_KEYS):
-        text = as_text(text, f"{where}: the text")
-    if not isinstance(text, str):
-        raise ValueError(f"{where}: no text under {' or '.join(TEXT_KEYS)} ({keys}); name it with --text-column")
+    (text,) = texts_under(record, fields.texts, where).values()
     note_address(text, where, notes)
     sentence = replace(whole_text(text).sentence, document=document_of(record), where=where)
-    if gold not in record and not (gold == LABEL_KEY and LABELS_KEY in record):
+    if not any(key in record for key in fields.gold):
         flags = [name for name, value in record.items() if str(plain_value(value)) in ("0", "1", "True", "False")]
         advice = f"the columns {', '.join(map(str, flags))} have 0 and 1 alone, {INDICATORS}"
         advice = advice if gold == LABEL_KEY and len(flags) > 1 else "name it with --label-column"
-        raise ValueError(f"{where}: no {gold} under {gold!r} ({keys}); {advice}")
+        raise ValueError(f"{where}: no {gold} under {gold!r} ({say_found(record)}); {advice}")
     if gold == SCORE_KEY:
         return replace(sentence, score=as_score(record[SCORE_KEY], where))
-    return _with_labels(sentence, record, where, notes)
+    return _with_labels(sentence, record, where, notes, unlabelled)
 
 
-def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, notes: list[Note]) -> Sentence:
+def _with_labels(
+    sentence: Sentence, record: Mapping[str, Any], where: str, notes: list[Note], unlabelled: Unlabelled
+) -> Sentence:
     label = _listed(record.get(LABEL_KEY))
     several = label if isinstance(label, (list, tuple)) else _listed(record.get(LABELS_KEY)) if label is None else None
     if several is not None and are_labels(several):
         return replace(sentence, labels=tuple(dict.fromkeys(tidy_label(name, where, notes) for name in several)))
     nothing = is_missing(label) or (isinstance(label, str) and not label.strip())
-    if nothing and LABELS_KEY not in record and UNLABELLED_TEXTS.get():
-        return sentence
-    if nothing and LABELS_KEY not in record and OUTSIDE_TEXTS.get():
-        return replace(sentence, label="")
+    if nothing and LABELS_KEY not in record and unlabelled:
+        return sentence if unlabelled is True else replace(sentence, label="")
     if LABELS_KEY in record and label is None:
         raise ValueError(f"{where}: the labels under {LABELS_KEY!r} are {shorten(several)}; expected a list of names")
     if not is_label(label):
@@ -235,6 +202,18 @@ def _with_labels(sentence: Sentence, record: Mapping[str, Any], where: str, note
         said = f"{where}: the label under {LABEL_KEY!r} is {shorten(label)}; expected a name or a number"
         raise ValueError(said + advice)
     return replace(sentence, label=tidy_label(label, where, notes))
+
+
+TEXTS = {
+    task: RecordReader(
+        what="text",
+        make=partial(_sentence, fields=TASKS[task].suits),
+        fields=TASKS[task].suits,
+        annotated=TASKS[task].annotated,
+        survey=survey,
+    )
+    for task, survey in (("classify", _survey), ("regress", RecordReader.survey))
+}
 
 
 def _listed(value: Any) -> Any:

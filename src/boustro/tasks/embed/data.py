@@ -10,20 +10,20 @@ An example is a `TextPair`; of a text `Alone` the second text has no word.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.given import as_text
-from boustro.tasks import PAIR_KEYS, TEXT_KEYS
+from boustro.tasks import PAIR_KEYS, TASKS, TEXT_KEYS
 from boustro.tasks.config import NEIGHBOURS
-from boustro.tasks.data.named import LOOKED_AT, no_column, read_named, under_names
-from boustro.tasks.data.pairs import TEXTS, TextPair, make_pair
+from boustro.tasks.data.named import RecordReader, no_column
+from boustro.tasks.data.pairs import TextPair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, as_score, whole_text
+from boustro.text.columns import LOOKED_AT
 from boustro.text.files import DataFile, Rows
 from boustro.text.words import split_text
 from boustro.types import Sentence
@@ -52,7 +52,7 @@ def alone(text: str, where: str = "") -> Alone:
     return Alone(whole_text(text).sentence, EMPTY, (text, ""), where=where)
 
 
-def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS) -> list[TextPair]:
+def read_vectors(data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None) -> list[TextPair]:
     """Texts and pairs of a file or of Python objects: texts, (text, text) or (text, text, score), dicts, `TextPair`s.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record that is neither.
@@ -62,24 +62,21 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
         return neighbours(read_texts_in_order(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
     if name and not name.startswith(PREFIX) and (rows := _open(data, notes)).form == "text":
         return [alone(text, place) for place, text in rows]
-    reads = {*TEXT_KEYS, *TEXTS, SCORE_KEY}
-    plain = partial(under_names, options=options, texts=PAIR_KEYS[0], gold=SCORE_KEY)
-    return read_named(data, "text or pair", _example, plain, options, notes, reads)
+    return EMBEDDED.read(data, options, notes)
 
 
-def _example(record: Any, where: str) -> TextPair:
-    if isinstance(record, TextPair):  # read before
-        return record
+def _text_or_pair(record: Any, where: str, notes: list[Note]) -> TextPair:
     if isinstance(record, Mapping) and not any(key in record for keys in PAIR_KEYS for key in keys):
         record = next((record[key] for key in TEXT_KEYS if key in record), record)
     if not isinstance(record, (Mapping, list, tuple)):
         return alone(as_text(record, where), where)
-    if isinstance(record, (list, tuple)) and len(record) == 3:
-        record = dict(zip((*PAIR_KEYS[0], SCORE_KEY), record, strict=True))
     pair = make_pair(record, where)
     if not isinstance(record, Mapping) or SCORE_KEY not in record:
         return pair
     return replace(pair, score=as_score(record[SCORE_KEY], where))
+
+
+EMBEDDED = RecordReader(what="text or pair", make=_text_or_pair, fields=TASKS["embed"].suits, kind=TextPair)
 
 
 def read_texts_in_order(
@@ -118,7 +115,7 @@ def _open(data: "str | PathLike[str]", notes: list[Note] | None, keys: Sequence[
         raise ValueError(f"{path} is a folder; name a text file, one text a line")
     if str(path) != "-" and not path.exists():
         raise missing_file(path, "texts are expected, one a line, or JSON lines")
-    return file.open(notes=notes, keys=(*keys, *TEXTS))
+    return file.open(notes=notes, keys=(*keys, *chain(*PAIR_KEYS)))
 
 
 def neighbours(documents: Iterable[str], where: str = "") -> list[TextPair]:

@@ -18,16 +18,15 @@ Read as a stream, with the line of every fault. The gold keys are in a file of t
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from boustro.errors import reason, shorten
 from boustro.given import tidy_words
-from boustro.tasks import WORD_KEYS
-from boustro.tasks.data.named import read_named
-from boustro.tasks.data.reading import Note, missing_file
+from boustro.tasks import DOCUMENT_KEYS, TASKS, WORD_KEYS
+from boustro.tasks.data.named import RecordReader
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file, name_of
 from boustro.tasks.sense.examples import SenseData, SenseSentence, Target, make_entry, part_of_speech, pos_of_key
 from boustro.text.documents import OPENERS, read_lines
 from boustro.types import Sentence
@@ -117,12 +116,11 @@ def corpus_records(path: Path) -> Iterator[dict[str, Any]]:
             yield record | {"where": sentence.where}
 
 
-DOCUMENT_KEYS = ("document", "file")
 NO_GOLD = "no word has a gold key; the keys of CORPUS.data.xml stand beside it, in CORPUS.gold.key.txt"
 NO_KEY = "words without a gold key; not scored, and nothing is learned from them"
 
 
-def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
+def read_senses(data: Any, keys: str | Path | None = None, options: DataOptions = DEFAULT_OPTIONS) -> SenseData:
     """Sentences of an XML or a JSON lines file, or of Python objects (`SenseSentence`s, dicts).
 
     Args:
@@ -133,11 +131,11 @@ def read_senses(data: Any, keys: str | Path | None = None) -> SenseData:
     """
     if isinstance(data, SenseData):
         return data
-    name = str(data) if isinstance(data, (str, PathLike)) else "the given data"
+    SENSES.check(data, options)
+    name = name_of(data)
     if [suffix for suffix in Path(name).suffixes if suffix not in OPENERS][-1:] != [".xml"]:
         notes: list[Note] = []
-        reads = (*WORD_KEYS, *DOCUMENT_KEYS, "senses")
-        return _checked(name, read_named(data, "sentence", sense_sentence, notes=notes, reads=reads), notes)
+        return _checked(name, SENSES.read(data, options, notes), notes)
     path = Path(name)
     return _checked(name, _with_keys(parse_corpus(path), path, Path(keys) if keys else key_file(path)))
 
@@ -226,3 +224,11 @@ def _target(item: Any, num_words: int, where: str) -> Target:
     if not isinstance(keys, (list, tuple)) or not all(isinstance(key, str) and key.strip() for key in keys):
         raise ValueError(f"{where}: the keys are {shorten(keys)}; expected a list of texts")
     return _keyed(Target(word, lemma, pos, (), name), tuple(keys), where)
+
+
+SENSES = RecordReader(
+    what="sentence",
+    make=lambda record, where, notes: sense_sentence(record, where),
+    fields=TASKS["sense"].suits,
+    has_columns=False,
+)

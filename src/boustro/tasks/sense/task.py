@@ -15,7 +15,7 @@ from typing import Any
 from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.reading import DataOptions, Note, refuse_delimiter, refuse_tag_options, refuse_text_options
+from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
@@ -78,12 +78,9 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
             return data
         return read_senses(data, keys).occurrences()
 
-    @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Occurrence]:
-        refuse_tag_options(options)
-        refuse_text_options(options)
-        refuse_delimiter(options, data)
-        read = read_senses(data)
+    @staticmethod
+    def collect(data: Any, options: DataOptions, notes: list[Note]) -> list[Occurrence]:
+        read = read_senses(data, options=options)
         notes += [Note(what, str(data)) for what in read.notices.elements()]
         return read.occurrences()
 

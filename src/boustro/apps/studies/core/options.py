@@ -1,13 +1,13 @@
 """The options that all studies share. torch is not imported here: command lines list these options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boustro.options import OptionError, check_options
 from boustro.output import RunOptions
 from boustro.tasks import read_examples, task_class
 from boustro.tasks.data import like
-from boustro.tasks.data.reading import DataOptions, texts_outside
+from boustro.tasks.data.reading import OUTSIDE_TEXTS, DataOptions
 from boustro.text.places import DataPlace
 from boustro.types import Sentence
 
@@ -30,8 +30,8 @@ class StudyData:
         own = {name: options if name == "train" else like(options, path) for name, path in paths.items()}
         sets = {}
         for name, path in paths.items():
-            with texts_outside(outside and name != "train"):
-                sets[name] = read_examples(task_class(task), path, own[name])
+            judged = OUTSIDE_TEXTS if outside and name != "train" else {}
+            sets[name] = read_examples(task_class(task), path, replace(own[name], **judged))
         return sets
 
 

@@ -31,10 +31,11 @@ from boustro.encoders.base import Encoder
 from boustro.errors import shorten
 from boustro.heads.transforms import TRANSFORMS, Standardised
 from boustro.metrics.score import score_correlation
-from boustro.tasks.data.named import read_named
+from boustro.tasks import Fields
+from boustro.tasks.data.named import RecordReader
 from boustro.text.documents import read_documents
 from boustro.text.words import split_text
-from boustro.types import Sentence
+from boustro.types import Note, Sentence
 
 LEAST_OCCURRENCES = 5  # ten pairs: with fewer a word's mean cosine says little
 
@@ -135,7 +136,7 @@ class WordPair:
 
 def read_word_pairs(path: Path) -> list[WordPair]:
     """The pairs of a JSON lines file; `ValueError` with file:line for a record that is none."""
-    return read_named(path, "pair of words", _pair)
+    return RecordReader(what="pair of words", make=_pair, fields=Fields()).read(path)
 
 
 def correlate(encoder: Encoder, pairs: list[WordPair]) -> dict[str, float]:
@@ -154,7 +155,7 @@ def correlate(encoder: Encoder, pairs: list[WordPair]) -> dict[str, float]:
     return correlations
 
 
-def _pair(record: Any, where: str) -> WordPair:
+def _pair(record: Any, where: str, notes: list[Note]) -> WordPair:
     if not isinstance(record, Mapping) or not isinstance(record.get("score"), (int, float)):
         raise ValueError(f"{where}: expected two contexts with their words and a score, got {shorten(record)}")
     (first, one), (second, two) = (_context(record, which, where) for which in "12")
