@@ -15,7 +15,7 @@ from boustro.tasks.answers import InputAnswer, InputPart, Label
 from boustro.tasks.base import Task
 from boustro.tasks.beside import Thresholds, temperature_of
 from boustro.tasks.config import RelationConfig
-from boustro.tasks.data.relations import OFFSETS, PLACES, RELATIONS, MarkedText, mark_text
+from boustro.tasks.data.relations import OFFSETS, PLACES, MarkedText, mark_text, read_relations
 from boustro.tasks.plan import Companion
 from boustro.tasks.render import as_html, as_terminal, in_brackets
 from boustro.text.rows import parse_record
@@ -53,7 +53,7 @@ class RelationClassifier(Task[GivenPair, Label]):
     """
 
     name = "relation"
-    collect, offsets = staticmethod(RELATIONS.read), OFFSETS
+    collect, offsets = staticmethod(read_relations), OFFSETS
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
 

@@ -128,4 +128,4 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
 
 
 OFFSETS = Offsets((RELATION_KEYS[:1],), tuple((0, (key,)) for key in PLACES), TUPLES)
-RELATIONS = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS)
+read_relations = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS).read
