@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -128,12 +127,6 @@ def test_the_task_is_guessed_from_several_records(file):
     assert guess_task(file("c.jsonl", '{"text": "Ada left.", "label": [[0, 3, "PER"]]}\n')) == "tag"
 
 
-def write(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
-
 NOTED = [
     ("a.csv", "text,label\nGrüße für 5 €,a\nplain,b\n", "cp1252", 1),
     ("a.csv.gz", "text,label\nGrüße für 5 €,a\n„zwei“,b\n", "cp1252", 2),
@@ -147,9 +140,9 @@ NOTED = [
 
 
 @pytest.mark.parametrize(("name", "content", "encoding", "noted"), NOTED, ids=range(len(NOTED)))
-def test_windows_1252_is_read_with_a_note(tmp_path, name, content, encoding, noted):
+def test_windows_1252_is_read_with_a_note(file, name, content, encoding, noted):
     coded = content.encode(encoding)
-    path = write(tmp_path / name, gzip.compress(coded) if name.endswith("gz") else coded)
+    path = file(name, gzip.compress(coded) if name.endswith("gz") else coded)
     notes = []
     try:
         rows = [row for row in read_rows([str(path)], notes=notes) if row is not None]
@@ -264,14 +257,10 @@ def test_a_stream_is_not_read_twice(tmp_path, capsys):
     assert "is a stream, and --train-tokenizer reads the corpus twice" in capsys.readouterr().err
 
 
-def test_what_is_no_text_is_named_by_commands(tmp_path, capsys):
-    (path := tmp_path / "train.csv").write_bytes(b"%PDF-1.7\n")
-    with pytest.raises(ValueError, match=r"train.csv: this is .*PDF"):
-        list(read_rows([str(path)]))
-    for words in ([], ["--task", "classify"], ["--task", "qa"]):
-        assert main(["check", str(path), *words]) == 1 and "this is a PDF" in capsys.readouterr().out
-    assert main(["fit", "--train", str(path), "--out", str(tmp_path / "out")]) == 1
-    assert "this is a PDF" in capsys.readouterr().err
+@pytest.mark.parametrize("task", ["classify", "qa"])
+def test_what_is_no_text_is_named_by_check_of_every_task(task, file, capsys):
+    assert main(["check", str(file("train.csv", b"%PDF-1.7\n")), "--task", task]) == 1
+    assert "this is a PDF" in capsys.readouterr().out
 
 
 def test_numbers_of_a_row_keep_their_spelling(tagger_folder, file, capsys):
@@ -340,8 +329,6 @@ def test_json_is_read_as_what_it_is_and_columns_are_no_texts(command, file):
     columns = b"Ada B-PER\nleft O\n"
     words = [file("a.conll", columns), file("a.iob2.gz", gzip.compress(columns)), file("b.txt", columns)]
     for path in words:
-        if command == "predict":  # it reads the words
-            assert [row.value.words for row in read_rows([str(path)]) if row] == [("Ada", "left")]
-        else:
+        if command != "predict":  # which reads the words
             with pytest.raises(ValueError, match=r"words in columns|CoNLL columns|not a JSON"):
                 TEXTS_OF[command](path)
