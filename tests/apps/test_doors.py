@@ -19,7 +19,7 @@ from boustro.apps.label.texts import read_to_label, read_whole
 from boustro.apps.serve.models import Served
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
 from boustro.text.files import DataFile
-from by_heart import NamesByHeart, tagger_folder
+from by_heart import stand_in
 from labelled import rows
 from test_serve import ask, client_of
 from toy_tagger import ToyTagger
@@ -64,14 +64,10 @@ NO_STREAMS = ("western.csv", "a.json", "a.xlsx", "a.parquet", "a.arrow", *OF_WOR
 def model(tmp_path, monkeypatch):
     """The tagger, which commands open in the folder `model`."""
     monkeypatch.chdir(tmp_path)
-    made = NamesByHeart()
-    tagger_folder(tmp_path / "model")
     Path("in").mkdir()
     Path("names.tsv").write_text("Ada\tPER\n")
-    for opens in ("apps.batch.models.load", "apps.runtime.load"):
-        monkeypatch.setattr(f"boustro.{opens}", lambda *_, **__: made)
     monkeypatch.setattr("boustro.apps.live.structured.open_tagger", lambda *_: ToyTagger())
-    return made
+    return stand_in(tmp_path / "model", monkeypatch)
 
 
 def piped(name: str, *words: str) -> tuple[int, str, str]:
