@@ -173,13 +173,8 @@ def test_any_chunks_give_the_same_text(cuts):
 
 
 def test_texts_of_a_stream_are_apart_and_its_names_come_back():
-    letters = [
-        chunk({name: letter}, index=i)
-        for i, (name, text) in enumerate(
-            [("content", "[PER_1] and Ada"), ("reasoning_content", "Ada asks"), ("refusal", "Not Okonkwo")]
-        )
-        for letter in text
-    ]
+    texts = {"content": "[PER_1] and Ada", "reasoning_content": "Ada asks", "refusal": "Not Okonkwo"}
+    letters = [chunk({name: letter}, index=i) for i, (name, text) in enumerate(texts.items()) for letter in text]
     made = stream(chunk({"role": "assistant", "content": ""}), *letters, *(chunk({}, "stop", i) for i in range(3)),
                   asked=user("Okonkwo?"))  # fmt: skip
     assert said(made) == "Okonkwo and [PER_2]" and said(made, "refusal") == "Not Okonkwo"
@@ -241,7 +236,6 @@ def test_counts_of_tokens_come_last_and_unknown_fields_go():
     talk = conversation()
     made = ChatStream(talk)
     made.take(chunk({"content": "Ada", "provider": SECRET}, "stop"))
-    assert made.take({"id": "c-1", "usage": {"total_tokens": 3}, "by": SECRET}) == [
-        {"id": "c-1", "usage": {"total_tokens": 3}, "choices": []}
-    ]
+    (told,) = made.take({"id": "c-1", "usage": {"total_tokens": 3}, "by": SECRET})
+    assert told == {"id": "c-1", "usage": {"total_tokens": 3}, "choices": []}
     assert talk.left_out == {"provider", "by"} and made.end() == []
