@@ -122,6 +122,7 @@ def test_every_form_has_the_same_answers_at_every_door(name, model):
         assert [text.text for text in read_whole(source, "auto")] == TEXTS
 
 
+NAMED = "{} (found: id, my body); name the column, such as {} 'my body'"
 FAULTS: dict[str, tuple[str, bytes | None, str]] = {
     "no file": ("a.csv", None, "a.csv: no such file"),
     "empty lines": ("a.txt", b"", "there is no text in this file"),
@@ -131,7 +132,7 @@ FAULTS: dict[str, tuple[str, bytes | None, str]] = {
     "broken list": ("a.json", b'[{"text": "Ada"},\n{"text": ]', "a.json:2: not a JSON list of records (Expecting"),
     "broken row": ("a.csv", b"text,label\nAda,x\nLi,y,z\n", "a.csv:3: more cells than columns (text, label)"),
     "open quote": ("a.csv", b'text,label\nAda,x\n"Li,y\n', "a.csv:3: this line opens a quote that is never closed"),
-    "other column": ("a.csv", b"id,body\n1,Ada\n", "no column 'text' (found: id, body); name the column, such as"),
+    "other column": ("a.csv", b"id,my body\n1,Ada\n", NAMED.format("no column 'text'", "--text-column")),
     "other key": ("a.jsonl", b'{"body": "Ada"}\n', "a.jsonl:1: no text"),
     "key twice": ("a.jsonl", b'{"text": "Ada", "text": "Li"}\n', "a.jsonl:1: not a JSON object (the key 'text' comes"),
     "column twice": ("a.csv", b"text,text\nAda,Li\n", "a.csv:1: several columns are named 'text'; give each column"),
@@ -174,9 +175,9 @@ OTHERWISE = {
     **{(fault, "weak"): "no entity was found" for fault in FAULTS if "empty" in fault},
     **{(fault, "tokenize"): "the corpus holds no text" for fault in FAULTS if "empty" in fault},
     ("empty table", "predict"): "no column 'text' (found: nothing)",
-    ("other column", "predict in"): "no text under 'text' (found: id, body)",
-    **{("other column", door): "a table with the columns id, body, and no words with tags" for door in LABELLED},
-    **{("other column", door): "no text under the key 'text' (found: id, body)" for door in CORPUS},
+    ("other column", "predict in"): "no text under 'text' (found: id, my body)",
+    **{("other column", door): "a table with the columns id, my body, and no words with tags" for door in LABELLED},
+    **{("other column", door): "(found: id, my body); name it with --text-key 'my body'" for door in CORPUS},
     **{("other key", door): "no words and no text" for door in LABELLED},
     **{("other key", door): "no column 'text' (found: body)" for door in VECTORS},
     ("workbook", "predict -"): "this is a zip archive",

@@ -151,14 +151,8 @@ def test_what_does_not_go_together_is_refused(study, more, said, tmp_path, capsy
 @pytest.mark.parametrize("change", [{"encoders": ()}, {"seeds": 0}, {"budget": 0}, {"train": []}])
 def test_a_study_of_nothing_is_refused(change):
     sentences = [Sentence(("Ada",), ("B-PER",), where="f:1")]
-    given = {
-        "encoders": ("starter",),
-        "shots": (1,),
-        "seeds": 1,
-        "heads": (AUTO,),
-        "train": sentences,
-        "dev": sentences,
-    }
+    given = {"encoders": ("starter",), "shots": (1,), "seeds": 1, "heads": (AUTO,)}
+    given |= {"train": sentences, "dev": sentences}
     if "train" in change:
         change = {"train": [Sentence(("a",), ("O",), where="f:1")]}
     with pytest.raises(ValueError, match=r"nothing to compare|so none can be drawn"):
