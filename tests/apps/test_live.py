@@ -222,9 +222,7 @@ def test_memory_does_not_grow(make):
     assert late - early < 100_000  # five texts that stay are 210,000
 
 
-@pytest.mark.parametrize(
-    ("kind", "delay"), [("pair", 0), ("pair", 3), ("forward only", 3), ("block", 3), ("without a CRF", 3)]
-)
+@pytest.mark.parametrize(("kind", "delay"), [("pair", 0), ("forward only", 3), ("block", 3), ("without a CRF", 3)])
 def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
     monkeypatch.setattr("boustro.apps.live.engine.SENTENCE_WORDS", 20)
     tagger = deepcopy(make(kind))
