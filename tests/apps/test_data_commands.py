@@ -33,47 +33,48 @@ GUESSED = {"embed": "similarity"}
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_task_is_found_in_the_data(name, tmp_path):
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS[name]))
-    assert guess_task(path) == GUESSED.get(name, name)
-
-
-@pytest.mark.parametrize(
-    ("record", "holds"),
-    [
-        ({"text": "a", "label": 0}, True),
-        ({"text": "a", "labels": ["x"]}, True),
-        ({"text": "a", "labels": [[0, 1, "PER"]]}, False),
-        ({"text": "a", "labels": []}, False),
-        ({"text": "a", "tokens": ["a"], "labels": ["O"]}, False),
-        ({"words": ["a"], "tags": ["O"]}, False),
-    ],
-)
-def test_the_columns_say_whether_a_file_holds_texts(record, holds, tmp_path):
-    (tmp_path / "a.jsonl").write_text(json.dumps(record))
-    assert (guess_task(tmp_path / "a.jsonl") == "classify") is holds
+def test_the_task_is_found_in_the_data(name, file):
+    assert guess_task(file("train.jsonl", rows(*RECORDS[name]))) == GUESSED.get(name, name)
 
 
 WORDS = "Sentence #,Word,Tag\n1,Ada,B-PER\n1,left,O\n"
+TASK_OF = [
+    ("a.csv", 'text,label\n"Ada said ""no"", twice.",x\nMira left.,y\n', "classify"),
+    ("a.tsv", "sentence\tlabel\nAda left.\tx\n", "classify"),
+    ("a.csv", "text,score\nAda left.,1.5\nIt rained.,-2\n", "regress"),
+    ("a.csv", 'sentence1,sentence2,score\nAda left.,"Ada went, too.",4.5\n', "similarity"),
+    ("a.csv", WORDS, "tag"),
+    ("a.tsv", WORDS.replace(",", "\t"), "tag"),
+    ("a.csv", "word,tag\nM\xfcller,B-per\nleft,O\n\nVellmar,B-geo\n", "tag"),
+    ("a.csv", "text;label\nHi there;x\n", "classify"),
+    ("a.csv", 'sep=^\ntext^label\n"Hi;\nthere"^x\n', "classify"),
+    ("a.csv", "sentence,word,label\nIt rained.,It,x\nWe won.,We,y\n", "classify"),
+    ("a.jsonl", [{"text": "a", "label": 0}], "classify"),
+    ("a.jsonl", [{"text": "a", "labels": ["x"]}], "classify"),
+    ("a.jsonl", [{"text": "a", "labels": [[0, 1, "PER"]]}], "tag"),
+    ("a.jsonl", [{"text": "a", "labels": []}], "tag"),
+    ("a.jsonl", [{"text": "a", "tokens": ["a"], "labels": ["O"]}], "tag"),
+    ("a.jsonl", [{"words": ["a"], "tags": ["O"]}], "tag"),
+    ("a.jsonl", [{"text": "Ada left.", "label": [[0, 3, "PER"]]}], "tag"),
+    ("a.jsonl", [{"text": "Rain fell.", "label": label} for label in ("", None, "weather")], "classify"),
+    ("a.jsonl", [{"text": "It is late.", "label": []}, {"text": "It broke.", "label": ["a", "b"]}], "classify"),
+    ("e.json", [task(region(9, 19, "PER")), task()], "tag"),
+    ("e.json", [record(ner=[span(9, 19, "PER")])], "tag"),
+    ("e.json", [task() | {"annotations": []}, task(region(9, 19, "PER"))], "tag"),  # the first one is not annotated
+    (
+        "e.json",
+        [task({**region(9, 19, "PER"), "type": "hypertextlabels", "value": {"hypertextlabels": ["PER"]}})],
+        "tag",
+    ),
+    ("e.json", [task(choice("news"))], "classify"),
+    ("e.json", [record(topic="news")], "classify"),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "task"),
-    [
-        ("a.csv", 'text,label\n"Ada said ""no"", twice.",x\nMira left.,y\n', "classify"),
-        ("a.tsv", "sentence\tlabel\nAda left.\tx\n", "classify"),
-        ("a.csv", "text,score\nAda left.,1.5\nIt rained.,-2\n", "regress"),
-        ("a.csv", 'sentence1,sentence2,score\nAda left.,"Ada went, too.",4.5\n', "similarity"),
-        ("a.csv", WORDS, "tag"),
-        ("a.tsv", WORDS.replace(",", "\t"), "tag"),
-        ("a.csv", "word,tag\nM\xfcller,B-per\nleft,O\n\nVellmar,B-geo\n", "tag"),
-        ("a.csv", "text;label\nHi there;x\n", "classify"),
-        ("a.csv", 'sep=^\ntext^label\n"Hi;\nthere"^x\n', "classify"),
-        ("a.csv", "sentence,word,label\nIt rained.,It,x\nWe won.,We,y\n", "classify"),
-    ],
-)
-def test_the_task_is_found_in_tables(name, content, task, file):
+@pytest.mark.parametrize(("name", "content", "task"), TASK_OF)
+def test_the_task_is_found_in_tables_records_and_exports(name, content, task, file):
+    if not isinstance(content, str):
+        content = json.dumps(content) if name == "e.json" else rows(*content)
     assert guess_task(file(name, content)) == task
 
 
@@ -117,14 +118,6 @@ def test_labelled_data_are_looked_at_once_and_read_once(name, content, file, mon
     monkeypatch.setattr(documents, "open_binary", lambda path: opened.append(path) or open_binary(path))
     assert main(["check", str(file(name, content))]) == 0
     assert len(opened) <= 2
-
-
-def test_the_task_is_guessed_from_several_records(file):
-    named = ({"text": "Rain fell.", "label": label} for label in ("", None, "weather"))
-    assert guess_task(file("a.jsonl", "".join(f"{json.dumps(record)}\n" for record in named))) == "classify"
-    topics = '{"text": "It is late.", "label": []}\n{"text": "It broke.", "label": ["delivery", "quality"]}\n'
-    assert guess_task(file("b.jsonl", topics)) == "classify"
-    assert guess_task(file("c.jsonl", '{"text": "Ada left.", "label": [[0, 3, "PER"]]}\n')) == "tag"
 
 
 NOTED = [
@@ -272,21 +265,6 @@ def test_numbers_of_a_row_keep_their_spelling(tagger_folder, file, capsys):
 def test_the_task_is_found_in_named_columns(file):
     assert guess_task(file("a.csv", "message,topic\nAda left.,news\n"), ["message"], "topic") == "classify"
     assert guess_task(file("b.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n"), ["left", "right"], "how") == "pair"
-
-
-@pytest.mark.parametrize(
-    ("records", "wanted"),
-    [
-        ([task(region(9, 19, "PER")), task()], "tag"),
-        ([record(ner=[span(9, 19, "PER")])], "tag"),
-        ([task() | {"annotations": []}, task(region(9, 19, "PER"))], "tag"),  # the first one is not annotated
-        ([task({**region(9, 19, "PER"), "type": "hypertextlabels", "value": {"hypertextlabels": ["PER"]}})], "tag"),
-        ([task(choice("news"))], "classify"),
-        ([record(topic="news")], "classify"),
-    ],
-)
-def test_the_task_is_found_in_exports(records, wanted, file):
-    assert guess_task(file("e.json", json.dumps(records))) == wanted
 
 
 def test_check_counts_what_an_export_has_without_a_label(file):
