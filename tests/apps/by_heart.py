@@ -31,14 +31,12 @@ class NamesByHeart(Tagger):
 
     def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
         found = ([NAMES.get(word, "") for word in example.words] for example in examples)
-        return [
-            Answer(
-                tuple(f"B-{label}" if label else "O" for label in labels),
-                (0.9,) * len(labels),
-                tuple(Entity(label, n, n + 1, score=0.9) for n, label in enumerate(labels) if label),
-            )
-            for labels in found
-        ]
+        return [_answer(labels) for labels in found]
+
+
+def _answer(labels: Sequence[str]) -> Answer:
+    entities = (Entity(label, n, n + 1, score=0.9) for n, label in enumerate(labels) if label)
+    return Answer(tuple(f"B-{label}" if label else "O" for label in labels), (0.9,) * len(labels), tuple(entities))
 
 
 def stand_in(path: Path, patch: pytest.MonkeyPatch) -> NamesByHeart:

@@ -42,10 +42,8 @@ def folder(tmp_path_factory, tiny_pair):
     (folder / "train.conll").write_text(format_conll(DATA), "utf-8")
     (folder / "dev.conll").write_text(format_conll(DATA[:2]), "utf-8")
     data = ["--train", folder / "train.conll", "--dev", folder / "dev.conll", "--out", folder / "ner"]
-    assert (
-        ran("fit", "--encoder", tiny_pair, *data, *"--epochs 40 --lr 0.01 --dropout 0 --hidden 32 --no-crf".split())
-        == 0
-    )
+    small = "--epochs 40 --lr 0.01 --dropout 0 --hidden 32 --no-crf".split()
+    assert ran("fit", "--encoder", tiny_pair, *data, *small) == 0
     return folder
 
 
@@ -333,10 +331,8 @@ def test_a_line_of_standard_input_is_answered_in_utf_8_before_the_next_one_is_wr
 def test_standard_error_holds_no_word_when_quiet(folder, capsys, tmp_path):
     (tmp_path / "long").write_text("Ada said " * 2000)
     (tmp_path / "dev").write_text("Ada\tB-PER\nleft\tO\nThe\tB-BOAT\nLisse\tB-BOAT\n")
-    notes = {
-        "long": "overlapping windows",
-        "dev": "2 gold labels that the head does not know, so they are never right: BOAT",
-    }
+    unknown = "2 gold labels that the head does not know, so they are never right: BOAT"
+    notes = {"long": "overlapping windows", "dev": unknown}
     for command, data in (("predict", "long"), ("evaluate", "dev")):
         assert ran(command, folder / "ner", tmp_path / data) == 0
         loud = capsys.readouterr()

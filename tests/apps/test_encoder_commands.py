@@ -1,6 +1,5 @@
 """The cache, costs and encoders, as the command line shows and makes them."""
 
-import json
 import re
 from pathlib import Path
 
