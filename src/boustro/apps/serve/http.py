@@ -196,9 +196,11 @@ def make_app(
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
 
-    # FastAPI's pages of documentation load scripts from another address
-    app = FastAPI(title=title, docs_url=None, redoc_url=None, **options)
+    # FastAPI's pages of documentation load scripts from another address; its redirect of `/v1/predict/`, and a server
+    # at the root in OpenAPI, would lead out of the path that a proxy gives this server
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, redirect_slashes=False, servers=[{"url": "."}], **options)
     app.router.route_class = _strict_route()
+    tokens = read_tokens(http.token_file)
 
     async def refused(_: Any, error: Any) -> "Response":
         return error.response()
@@ -222,7 +224,8 @@ def make_app(
     app.add_exception_handler(Exception, broken)
     app.add_middleware(Heads)
     behind_guard(app)
-    app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)
+    app.add_middleware(Guard, http=http, tokens=tokens, open_paths=open_paths)
+    app.openapi = _with_token(app.openapi, open_paths, bool(tokens))
     if http.allow_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -231,6 +234,22 @@ def make_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     return app
+
+
+def _with_token(
+    described: Callable[[], dict[str, Any]], open_paths: Collection[str], is_needed: bool
+) -> Callable[[], dict[str, Any]]:
+    """The description of an app (OpenAPI) with the token of its guard: of each path but the open ones."""
+
+    def describe() -> dict[str, Any]:
+        made = described()
+        made.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path in made["paths"].keys() - open_paths:
+            for operation in made["paths"][path].values():
+                operation["security"] = [{"token": []}, *([] if is_needed else [{}])]
+        return made
+
+    return describe
 
 
 class Heads:
