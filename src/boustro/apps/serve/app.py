@@ -13,7 +13,6 @@ the classes here.
 import asyncio
 import json
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files as package_files
@@ -26,7 +25,7 @@ from prometheus_client import generate_latest
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
+from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app, start_beside
 from boustro.apps.serve.live import LiveStreams, read_delays
 from boustro.apps.serve.middleware import PLAIN_TEXT, Bounds, RequestMonitor, ServiceMetrics, other_media
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
@@ -213,8 +212,7 @@ class Service:
                 self.failure = error
                 failed()
 
-        # the server says /livez while models load
-        threading.Thread(target=work, daemon=True, name="open models").start()
+        start_beside(work, "open models")  # the server says /livez while models load
 
     def stop(self) -> None:
         """Take nothing more; what was taken is finished."""

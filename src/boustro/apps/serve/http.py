@@ -21,6 +21,8 @@ import hmac
 import json
 import socket
 import sys
+import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -412,6 +414,22 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+_BESIDE: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+
+
+def start_beside(work: Callable[[], None], name: str) -> threading.Thread:
+    """Start a thread that computes while a server answers; nothing waits for it at the end (`computes_beside`)."""
+    thread = threading.Thread(target=work, daemon=True, name=name)
+    _BESIDE.add(thread)
+    thread.start()
+    return thread
+
+
+def computes_beside() -> bool:
+    """Whether such a thread runs. Python's own end would stop it inside torch, which then aborts the process."""
+    return any(thread.is_alive() for thread in _BESIDE)
+
+
 def run_app(
     app: Any,
     http: HttpOptions,
@@ -426,6 +444,11 @@ def run_app(
     import uvicorn
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)  # who reads the address may stop the server by a signal: it is ready for one
+            if self.started:
+                print(f"{address or address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
+
         def handle_exit(self, sig: int, frame: Any) -> None:  # uvicorn's own would end the program by the signal
             if stopping is not None:
                 stopping()
@@ -433,7 +456,6 @@ def run_app(
             self.should_exit = True
 
     with listener or listen(http) as bound:
-        print(f"{address or address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
         grace = None if http.grace_seconds == 0 else max(1, round(http.grace_seconds))
         config = uvicorn.Config(
             app,
