@@ -215,7 +215,8 @@ def said_by(process, *expressions: str) -> list[re.Match]:
     assert process.stderr
     said = ""
     while not all(found := [re.search(expression, said) for expression in expressions]):
-        assert (line := process.stderr.readline()), said
+        line = process.stderr.readline()
+        assert line, said
         said += line
     return found
 
