@@ -1,7 +1,7 @@
 """One writer at a time for a path: its lock, its staging names, and the cleaning up after writers that were killed.
 
     with lock("ner"): ...          # .ner.lock beside it; other threads and programs wait
-    with reserve("ner"): ...       # other programs wait; the threads of this one take turns
+    with lock_for_run("ner"): ...  # other programs wait; the threads of this one take turns
     staging_path(Path("ner"))      # .ner.1f3a9c20.staging, a new name for each writer
     retired_path(Path("ner"))      # .ner.retired, the older folder between two renames
 
@@ -85,7 +85,7 @@ _RESERVED: dict[Path, _Reserved] = {}
 
 
 @contextlib.contextmanager
-def reserve(path: str | Path) -> Iterator[None]:
+def lock_for_run(path: str | Path) -> Iterator[None]:
     """Keep other programs from writing `path`; each thread of this one may take its lock, one at a time.
 
     Raises as `lock` without `wait`, and `BlockingIOError` where another thread of this program has reserved it.

@@ -56,7 +56,7 @@ def float_type(compute: torch.dtype) -> torch.dtype:
     return torch.float32 if compute == INT8 else compute
 
 
-def refuse_not_finite(states: torch.Tensor, name: str, computed: torch.dtype) -> None:
+def refuse_overflow(states: torch.Tensor, name: str, computed: torch.dtype) -> None:
     """`ValueError` for states of an LM that computes in this type, and has values that are no numbers."""
     if states.isfinite().all():
         return

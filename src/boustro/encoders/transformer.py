@@ -26,7 +26,7 @@ from boustro.encoders.loading import (
     weights_fingerprint,
 )
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
-from boustro.encoders.precision import compute_type, float_type, refuse_not_finite
+from boustro.encoders.precision import compute_type, float_type, refuse_overflow
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread
 from boustro.models.blocks import find_blocks
@@ -154,7 +154,7 @@ class StateEncoder(PieceEncoder):
         narrow, limit = x.to(dtype), torch.finfo(dtype).max
         if narrow.sum(dtype=torch.float32).isfinite():  # ten times as fast as a look at each
             return narrow
-        refuse_not_finite(x, self.spec, self._compute)
+        refuse_overflow(x, self.spec, self._compute)
         self.counts[BEYOND] += int(narrow.isinf().sum())
         return narrow.clamp_(-limit, limit)
 

@@ -198,11 +198,9 @@ def make_app(
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
 
-    # FastAPI's pages of documentation load scripts from another address; its redirect of `/v1/predict/`, and a server
-    # at the root in OpenAPI, would lead out of the path that a proxy gives this server
+    # FastAPI's pages load scripts from elsewhere; a redirect of `/x/` leads out of the path that a proxy gives
     app = FastAPI(title=title, docs_url=None, redoc_url=None, redirect_slashes=False, servers=[{"url": "."}], **options)
     app.router.route_class = _strict_route()
-    tokens = read_tokens(http.token_file)
 
     async def refused(_: Any, error: Any) -> "Response":
         return error.response()
@@ -226,8 +224,8 @@ def make_app(
     app.add_exception_handler(Exception, broken)
     app.add_middleware(Heads)
     behind_guard(app)
-    app.add_middleware(Guard, http=http, tokens=tokens, open_paths=open_paths)
-    app.openapi = _with_token(app.openapi, open_paths, bool(tokens))
+    app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)
+    app.openapi = _with_token(app.openapi, open_paths, http.token_file is not None)
     if http.allow_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -27,7 +27,7 @@ UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
 # from one text on a GPU to many long ones on a CPU
 SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-PLAIN_TEXT, JSON = "text/plain", "application/json"
+PLAIN_TEXT, JSON_TYPE = "text/plain", "application/json"
 INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
 
 
@@ -131,7 +131,7 @@ class Bounds:
 
     async def _admit(self, path: str, headers: dict[bytes, bytes], receive: Any) -> Any:
         """The `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
-        if other := other_media(headers, JSON, "not_json"):
+        if other := other_media(headers, JSON_TYPE, "not_json"):
             await drain(receive)
             raise other
         most = 1024 * self.limits.body_kb
