@@ -44,7 +44,7 @@ from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
 LENGTH_HEAD_FILE = "length_head.safetensors"
-TRIED = "The ferry leaves at eight."
+PROBE = "The ferry leaves at eight."
 
 
 class LengthHead(nn.Module):
@@ -184,7 +184,7 @@ class CausalLM(OpenedLM):
 def refuse_narrow(lm: Any, tokenizer: Any, before: Sequence[int], name: str) -> None:
     """`ValueError` for an LM that computes in float16, whose range its states pass: tried on a few words."""
     if lm.dtype == torch.float16:
-        ids = [*before, *tokenizer(TRIED, add_special_tokens=False)["input_ids"]]
+        ids = [*before, *tokenizer(PROBE, add_special_tokens=False)["input_ids"]]
         refuse_overflow(lm(input_ids=torch.tensor([ids], device=lm.device)).logits, name, lm.dtype)
 
 
