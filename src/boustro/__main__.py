@@ -25,6 +25,11 @@ def main() -> int:
     from boustro.apps.cli.main import main as run
 
     code = run()
+    http = sys.modules.get("boustro.apps.serve.http")
+    if http and http.computes_beside():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     gc.freeze()  # else Python looks through all objects at its end, for half a second
     return code
 

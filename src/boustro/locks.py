@@ -1,6 +1,7 @@
 """One writer at a time for a path: its lock, its staging names, and the cleaning up after writers that were killed.
 
     with lock("ner"): ...          # .ner.lock beside it; other threads and programs wait
+    with lock_for_run("ner"): ...  # other programs wait; the threads of this one take turns
     staging_path(Path("ner"))      # .ner.1f3a9c20.staging, a new name for each writer
     retired_path(Path("ner"))      # .ner.retired, the older folder between two renames
 
@@ -14,9 +15,11 @@ import os
 import re
 import shutil
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 DISK_ERRORS = DISK_FULL | {
@@ -34,9 +37,17 @@ def lock(path: str | Path, wait: bool = True) -> Iterator[None]:
     A thread that holds the lock can take it again. Raises `BlockingIOError` when another writer holds it and `wait`
     is false, and `OSError` with the path where writing is not possible.
     """
+    path = real_path(path)
+    if reserved := _RESERVED.get(path.absolute()):
+        if not reserved.turns.acquire(blocking=wait):
+            raise _is_held(path)
+        try:
+            yield
+        finally:
+            reserved.turns.release()
+        return
     from filelock import FileLock, Timeout  # what only reads does not need it
 
-    path = real_path(path)
     file = path.with_name(f".{path.name}.lock")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,8 +57,7 @@ def lock(path: str | Path, wait: bool = True) -> Iterator[None]:
             held.acquire(timeout=PATIENCE if wait else 0)
         except Timeout as error:
             if not wait:
-                message = "another run is writing here; wait until it ends, or choose another path"
-                raise BlockingIOError(errno.EAGAIN, message, str(path)) from error
+                raise _is_held(path) from error
             print(f"{path}: waiting for another run that writes here", file=sys.stderr)
             held.acquire()
     try:
@@ -57,6 +67,41 @@ def lock(path: str | Path, wait: bool = True) -> Iterator[None]:
             with contextlib.suppress(OSError):  # waiting programs notice that it is gone and create it again
                 file.unlink()
         held.release()
+
+
+def _is_held(path: Path) -> BlockingIOError:
+    message = "another run is writing here; wait until it ends, or choose another path"
+    return BlockingIOError(errno.EAGAIN, message, str(path))
+
+
+class _Reserved(NamedTuple):
+    """Of a path that this program has reserved: the thread that did, and the lock by which its threads take turns."""
+
+    thread: int
+    turns: threading.RLock
+
+
+_RESERVED: dict[Path, _Reserved] = {}
+
+
+@contextlib.contextmanager
+def lock_for_run(path: str | Path) -> Iterator[None]:
+    """Keep other programs from writing `path`; each thread of this one may take its lock, one at a time.
+
+    Raises as `lock` without `wait`, and `BlockingIOError` where another thread of this program has reserved it.
+    """
+    key, mine = real_path(path).absolute(), _Reserved(threading.get_ident(), threading.RLock())
+    if _RESERVED.get(key, mine).thread != mine.thread:
+        raise _is_held(real_path(path))
+    with lock(path, wait=False):
+        if _RESERVED.setdefault(key, mine) is not mine:  # by this thread, further out
+            yield
+            return
+        try:
+            yield
+        finally:
+            with mine.turns:  # a thread that still writes
+                del _RESERVED[key]
 
 
 def real_path(path: str | Path) -> Path:

@@ -24,7 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from boustro.errors import lacks_memory, reason
-from boustro.locks import disk_errors, lock, real_path, restore_older, retired_path, staging_path, sweep, sync
+from boustro.locks import (
+    disk_errors,
+    lock,
+    lock_for_run,
+    real_path,
+    restore_older,
+    retired_path,
+    staging_path,
+    sweep,
+    sync,
+)
 
 MANIFEST = "manifest.json"
 POINTER = b"version https://git-lfs"  # how a file of a few lines begins that stands for a large one
@@ -117,7 +127,7 @@ def claim(path: str | Path, kind: str, overwrite: bool = False) -> Iterator[None
     Raises `FileExistsError` for what must not be replaced, including a complete folder unless `overwrite`;
     `BlockingIOError` when another run has reserved it; `OSError` where writing is not possible.
     """
-    with lock(path, wait=False):
+    with lock_for_run(path):
         restore_older(real_path(path))
         refuse_foreign(Path(path), kind)
         if not overwrite and (real_path(path) / MANIFEST).is_file():

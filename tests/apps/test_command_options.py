@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -66,13 +67,14 @@ def test_the_command_line_names_the_option_before_anything_is_loaded(command, op
 def test_next_commands_are_of_their_command_and_quoted(name):
     """What a command says next, with the names of its own line, is read by the command that it names."""
     line = Line.read(COMMANDS[name].function(), [], name)
-    paths = {word: f"it's {word} 1" for word in ("out", "folder", "lm", "shards")}
-    values = {**paths, "data": ("it's data 1",), "corpus": ("it's corpus 1",)}
+    values = {word: Path(f"it's {word} 1") for word in ("out", "folder", "lm")}
+    values |= {word: (Path(f"it's {word} 1"), Path("second")) for word in ("data", "corpus", "shards")}
     words = shlex.split(next_command(COMMANDS[name].next, values))
     words = words[words[1] == "lab" :]
     assert words[0] in ("boustro", "lab") and words[1] in COMMANDS
     given = re.findall(r"{(\w+)", COMMANDS[name].next)
     assert given and all(any(f"it's {word} 1" in other for other in words) for word in given)
+    assert not any("Path(" in word for word in words)
     assert line is not None and Line.read(COMMANDS[words[1]].function(), words[2:], words[1])
 
 

@@ -10,6 +10,7 @@ from boustro.apps.label import app as app_module
 from boustro.apps.label.app import LabellingApp, _around
 from boustro.apps.label.background import Background, SessionSource
 from boustro.apps.serve.http import HttpOptions
+from boustro.store import Artefact, claim, write_folder
 from boustro.types import Entity, Sentence
 from labelling import answer, right, session_at
 
@@ -97,11 +98,24 @@ def test_files_of_others_beside_the_answers_are_kept(client, tmp_path):
         assert f"{tmp_path / 'answers-tagger-2'} (best)" in client.post("tagger").json()["message"]
 
 
+def test_the_page_saves_where_its_own_session_writes_at_the_end(tmp_path):
+    out = tmp_path / "ner"
+    with session_at(tmp_path / "answers.jsonl") as session, claim(out, "tagger"):
+        page = Client(session, out)
+        page.work.best_tagger = lambda: (Saved(), "best")
+        for _ in range(2):
+            answer = page.post("tagger")
+            assert answer.status_code == 200 and f"{out} (best)" in answer.json()["message"]
+        Saved().save_pretrained(out)  # the end of the session
+    Artefact(out).check("tagger")
+
+
 class Saved:
     """A tagger that can be saved."""
 
     def save_pretrained(self, folder):
-        folder.mkdir(exist_ok=True)
+        with write_folder(folder, "tagger"):
+            pass
 
 
 def test_who_may_ask(client):

@@ -136,7 +136,10 @@ def test_a_threshold_answers_unlikely_words_as_predict_does(client, folders):
         (b"\xff\xfe", (400, "not_json")),
         (b"[" * 100_000, (400, "not_json")),
         ({"inputs": []}, 200),
-        ({"inputs": "Ada"}, (422, "not_valid")),
+        ({"inputs": 7}, (422, "not_valid")),
+        ({"inputs": None}, (422, "not_valid")),
+        ({"inputs": {"txt": "Ada"}}, (422, "not_valid")),
+        ({"inputs": "a" * 100_001}, (413, "input_too_large")),
         ({"inputs": ["Ada"], "modle": "tag"}, (422, "not_valid")),
         ({"inputs": [7]}, (422, "not_valid")),
         ({"inputs": [["Ada", 7]]}, (422, "not_valid")),
@@ -177,6 +180,7 @@ JSON = {"content-type": "application/json"}
         (b'{"model": "tag",\n "inputs": [}', "the body is not JSON: expecting value (line 2, column 13)"),
         (b'{"inputs": ["Ada"], "inputs": ["x"]}', "the body is not JSON: the key 'inputs' comes twice"),
         (b'{"inputs": ["\xfc"]}', "the body is not JSON: byte 14 is not UTF-8"),
+        (b'{"inputs": 7}', "inputs: give a list of inputs, or one input as a text or an object"),
         (b"", "the body is empty; send a JSON object"),
     ],
 )
@@ -189,10 +193,35 @@ def test_messages_say_where_and_what_to_do(client):
     assert message == "input 2, word 2 is 7, which is not a string"
     assert "did you mean 'tag'" in ask(client, "Ada", model="tagg").json()["error"]["message"]
     assert "gives no vectors" in ask(client, "Ada", model="tag", path="/v1/embed").json()["error"]["message"]
-    plain = client.post("/v1/predict", content=b"inputs=x", headers={"content-type": "text/plain"})
-    assert error(plain) == (415, "not_json")
     assert error(client.get("/v1/predict")) == (405, "method_not_allowed")
     assert error(client.get("/v2")) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("predict", "application/json"), ("embed", "application/json"), ("live", "text/plain")]
+)
+def test_a_body_of_another_kind_or_of_none_is_refused(path, kind, client):
+    for headers, said in (({}, "Content-Type, which is missing"), ({"content-type": "text/csv"}, "not as text/csv")):
+        answer = client.post(f"/v1/{path}?model=tag", content=b'{"inputs": ["Ada"]}', headers=headers)
+        assert error(answer)[0] == 415
+        assert answer.json()["error"]["message"].startswith(f"send the body as {kind}, ")
+        assert answer.json()["error"]["message"].endswith(said)
+
+
+@pytest.mark.parametrize("name", [name for name, given in JSON_INPUTS.items() if not isinstance(given, list)])
+def test_one_input_by_itself_has_one_output(name, client):
+    """As `predict` of one input has one answer; a list is one of inputs, whatever is in it."""
+    given = JSON_INPUTS[name]
+    several, alone = (client.post("/v1/predict", json={"inputs": i, "model": name}) for i in ([given], given))
+    assert alone.json() == {"model": name, "task": name, "output": several.json()["outputs"][0]}
+
+
+def test_one_text_by_itself_has_one_vector(client):
+    several, alone = (client.post("/v1/embed", json={"inputs": i, "model": "embed"}).json() for i in (["Ada"], "Ada"))
+    assert alone == {"model": "embed", "width": several["width"], "vector": several["vectors"][0]}
+    options = {"model": "embed", "normalize": True}
+    unit = client.post("/v1/embed", json={"inputs": "Ada left.", **options}).json()["vector"]
+    np.testing.assert_allclose(np.linalg.norm(unit), 1, atol=1e-6)
 
 
 def test_a_request_keeps_its_id(client):
@@ -325,6 +354,28 @@ def test_pages_need_nothing_from_elsewhere(client):
     assert client.get("/docs").status_code == 404
 
 
+@pytest.mark.parametrize("token", [True, False])
+def test_what_is_described_is_what_is_asked_for(token, tmp_path):
+    """The token, the answer to a request without it, that of a service that starts, and the text of a stream."""
+    (tmp_path / "token").write_text("sesame")
+    http = HttpOptions(token_file=tmp_path / "token" if token else None)
+    with client_of({"puppet": Puppet()}, http) as client:
+        described = client.get("/openapi.json").json()
+        (scheme,) = described["components"]["securitySchemes"]
+        assert described["components"]["securitySchemes"][scheme] == {"type": "http", "scheme": "bearer"}
+        asked = {(path, how): said for path, item in described["paths"].items() for how, said in item.items()}
+        for (path, how), said in asked.items():
+            locked = client.request(how, path).status_code == 401
+            assert locked == (token and "security" in said)
+            assert ("401" in said["responses"]) == ("security" in said) == (path not in ("/livez", "/readyz"))
+            assert said.get("security", [{scheme: []}])[0] == {scheme: []}
+            assert ({} in said.get("security", [])) == ("security" in said and not token)
+            assert ("503" in said["responses"]) == (path not in ("/livez", "/metrics"))
+        live = asked["/v1/live", "post"]
+        assert live["requestBody"] == {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}
+        assert "text/event-stream" in live["responses"]["200"]["content"]
+
+
 def test_an_output_says_what_decided_it(client, folders):
     tasks = [model for model in client.get("/v1/models").json()["models"] if "layers" in model]
     assert {model["task"] for model in tasks} == {*TASKS}
@@ -442,7 +493,8 @@ def test_no_body_is_too_odd(client, path, body, model, cut):
         error(answer)
     else:
         outputs = answer.json().get("outputs", answer.json().get("vectors"))
-        assert len(outputs) == len(body["inputs"])
+        one = not isinstance(body["inputs"], list)
+        assert "output" in answer.json() or "vector" in answer.json() if one else len(outputs) == len(body["inputs"])
 
 
 def test_a_recall_asked_for_gives_longer_lists(tiny_lm, tmp_path):

@@ -1,12 +1,15 @@
 """`boustro serve` in a process of its own: many clients, slow ones, broken ones, and signals."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -173,3 +176,72 @@ def test_sigterm_under_load_finishes_what_was_taken(tagger_folder, tmp_path, tag
     log = (tmp_path / "errors").read_text()
     statuses = [json.loads(line)["status"] for line in log.splitlines() if line.startswith("{")]
     assert statuses.count(200) == outcomes.count("right") and {*statuses} <= {200, 503}
+
+
+COMPUTING = """
+import sys
+import torch
+from boustro import __main__
+import {module} as module
+
+def compute(*_, **__):
+    print("computes", file=sys.stderr, flush=True)
+    while True:
+        torch.randn(200).sort()
+
+module.{name} = compute
+sys.argv = ["boustro", *sys.argv[1:]]
+sys.exit(__main__.main())
+"""
+"""A command whose work beside the server has no end, and is nearly always inside torch."""
+
+
+@contextlib.contextmanager
+def computing(place: str, *arguments: object):
+    """The process of such a command; `place` is the function that has no end."""
+    module, _, name = place.partition(":")
+    script = COMPUTING.format(module=module, name=name)
+    command = [sys.executable, "-c", script, *map(str, arguments), "--port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said_by(process, *expressions: str) -> list[re.Match]:
+    """What matches in lines of standard error, which are waited for, in any order."""
+    assert process.stderr
+    said = ""
+    while not all(found := [re.search(expression, said) for expression in expressions]):
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return found
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_models_load_ends_the_service_in_order(sig, tagger_folder):
+    for _ in range(3):
+        with computing("boustro.apps.serve.models:open_model", "serve", tagger_folder) as process:
+            said_by(process, "http://", "computes")
+            process.send_signal(sig)
+            assert process.wait(60) == 0, process.stderr.read()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_tagger_is_trained_ends_the_labelling_in_order(sig, tiny_pair, tmp_path):
+    (tmp_path / "texts.txt").write_text("Ada left Vellmar.\nNobody reads.\n")
+    given = ["label", tmp_path / "texts.txt", "--out", tmp_path / "a.jsonl", "--encoder", tiny_pair, "--no-browser"]
+    with computing("boustro.apps.label.background:finish_training", *given, "--labels", "PER") as process:
+        address, token = said_by(process, r"(http://\S+)/#(\S+)")[0].groups()
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=f"{address}/api", headers=headers, timeout=60) as page:
+            page.headers["X-Boustro-Key"] = page.post("claim", json={"page": "one"}).json()["key"]
+            while page.post("panel").json()["ready"] < 2:
+                time.sleep(0.1)
+            assert page.post("finish").status_code == 200
+        said_by(process, "computes")
+        process.send_signal(sig)
+        assert process.wait(60) == 0, process.stderr.read()

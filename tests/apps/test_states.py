@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from boustro import Tagger
-from boustro.apps.live.states import answer_states, from_states, read_states
+from boustro import Tagger, load_encoder
+from boustro.apps.live.states import answer_states, from_states, read_states, text_begin
 from boustro.encoders.outside import forward_lm
 from boustro.text.detokenise import SpelledPieces
 from conftest import SENTENCES
@@ -68,6 +68,27 @@ def test_any_number_of_start_pieces_may_stand_before_a_text(reading, more):
     found = from_states(tagger, ids, states)
     assert all(TEXT[e.start : e.end] == e.text for e in found)
     assert [(e.start, e.end) for e in from_states(tagger, ids, states, text=TEXT)] == [(e.start, e.end) for e in found]
+
+
+@pytest.mark.parametrize("start_piece", ["auto", "none"])
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_text_right_behind_start_pieces_is_refused_however_many(start_piece, chat, tiny_lm):
+    """Where the LM read a run-up in training: one start piece or several, which `none` does not make a chat."""
+    lm = load_encoder(str(tiny_lm("llama", sentinel=True)), prefix="Ada Brandt left Lisse:", start_piece=start_piece)
+    start, special = lm.tokenizer.eos_token_id, lm.tokenizer.add_special_tokens({"additional_special_tokens": ["<t>"]})
+    assert special and lm.before[len(lm.start) :]
+    turn = [lm.tokenizer.convert_tokens_to_ids("<t>")] * chat
+    text = lm.tokenizer("Ada left", add_special_tokens=False)["input_ids"]
+    for number in (1, 2, 3):
+        pieces = [*[start] * number, *turn, *text]
+        if chat:
+            assert text_begin(lm, pieces, "x") == number
+        else:
+            with pytest.raises(ValueError, match="x: the pieces do not begin with"):
+                text_begin(lm, pieces, "x")
+    for nothing in ([], [start], [start] * 2):
+        with pytest.raises(ValueError, match="do not begin with"):
+            text_begin(lm, nothing, "x")
 
 
 def test_the_lm_is_not_loaded_and_cannot_read(reading):

@@ -1,14 +1,19 @@
 """States out of float16's range: scaled where a model has them, counted where they still come."""
 
+import shutil
+
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+import boustro
 from architectures import at_last_pieces, plain, write_model
 from boustro import load_encoder
 from boustro.encoders import transformer
+from boustro.encoders.arriving import IncrementalReader
 from boustro.encoders.transformer import BEYOND, SCALE
 from boustro.features.reader import weights_of
+from labelled import DATA
 
 WORDS = ["Ada", "left", "Paris", "on", "Friday", "."]
 
@@ -55,3 +60,35 @@ def test_what_is_still_out_of_range_is_counted_and_becomes_the_largest(wide, poo
     (vectors,) = next(encoder.encode([WORDS]))
     saturated = np.abs(vectors) == np.finfo(np.float16).max
     assert encoder.counts[BEYOND] == saturated.sum() > 0 and np.isfinite(vectors).all()
+
+
+@pytest.mark.parametrize("pooling", ["exit", "mean", "exit+before"])
+def test_states_that_the_type_of_the_computation_cannot_hold_are_refused(wide, pooling):
+    for spec in (str(wide), f"unmasked:{wide}", f"repeated:{wide}"):
+        encoder = load_encoder(spec, pooling=pooling, dtype="float16")
+        with pytest.raises(ValueError, match=r"beyond the range of float16.*; give --dtype bfloat16 or float32$"):
+            encoder.encode_all([WORDS])
+    for dtype in ("bfloat16", "float32"):
+        (vectors,) = next(load_encoder(str(wide), pooling=pooling, dtype=dtype).encode([WORDS]))
+        assert np.isfinite(vectors).all()
+
+
+def test_a_fit_on_such_states_says_what_to_do(wide):
+    """Before a head is trained, whose loss would be no number."""
+    tagger = boustro.Tagger(str(wide), dtype="float16", cache=False)
+    with pytest.raises(ValueError, match="give --dtype bfloat16 or float32"):
+        tagger.fit(DATA)
+    reader = IncrementalReader(load_encoder(str(wide), dtype="float16"))
+    with pytest.raises(ValueError, match="give --dtype bfloat16 or float32"):
+        reader.begin()
+        reader.append(WORDS, [True] * len(WORDS))
+
+
+def test_states_that_are_no_numbers_are_refused_in_every_type(wide, tmp_path):
+    folder = shutil.copytree(wide, tmp_path / "damaged")
+    for file in folder.glob("*.safetensors"):
+        weights = load_file(file)
+        weights[min(weights)].fill_(float("nan"))
+        save_file(weights, file, {"format": "pt"})
+    with pytest.raises(ValueError, match="its states are no numbers, so its weights are damaged"):
+        load_encoder(str(folder), dtype="float32").encode_all([WORDS])

@@ -356,3 +356,10 @@ def test_the_folder_of_the_package_has_the_states_of_transformers_without_it(rea
     for own, other in zip(encoder.read(words), theirs.read(words), strict=True):
         for one, two in zip(own, other, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-5)
+
+
+def test_states_that_float16_cannot_hold_are_refused(folder):
+    encoder = load_encoder(str(folder), dtype="float16", reads="text")
+    encoder.body.last = lambda ids, mask: torch.full((*ids.shape, 32), torch.inf, dtype=torch.float16)
+    with pytest.raises(ValueError, match="give --dtype bfloat16 or float32"):
+        encoder.encode_all([["Ada", "left"]])

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -479,6 +480,28 @@ def test_what_is_claimed_is_checked_first(tmp_path):
         write(out, weights=b"new")
     with pytest.raises(FileExistsError, match="is not a model"), store.claim(out, "model", overwrite=True):
         pass
+
+
+def test_every_thread_of_a_run_writes_what_the_run_claimed(tmp_path):
+    """As a page does that saves what was learned; another run, here a thread that claims for itself, does not."""
+    out = tmp_path / "ner"
+
+    def claim_too():
+        with store.claim(out, "tagger", overwrite=True):
+            pass
+
+    with ThreadPoolExecutor(1) as pool:
+        with store.claim(out, "tagger"):
+            for number in range(3):
+                pool.submit(write, out, weights=bytes([number])).result()
+            with pytest.raises(BlockingIOError, match="another run is writing here"):
+                pool.submit(claim_too).result()
+            code = "import sys; from boustro import store\nwith store.write_folder(sys.argv[1], 'tagger'): pass"
+            assert "another run is writing here" in run_python(code, out).communicate(timeout=60)[1]
+            write(out, weights=b"last")
+        pool.submit(claim_too).result()
+    Artefact(out).check("tagger", verify=True)
+    assert names(tmp_path) == ["ner"]
 
 
 @pytest.mark.parametrize("path", ["/proc/out", "/dev/null/out"])

@@ -25,6 +25,7 @@ from boustro.given import as_sentences
 from boustro.lab.pretrain.run import read_embeddings
 from boustro.models.packed import BLOCK_VALUES, PACKED_FILE, StoredWeights, narrowed, pack_tensors
 from boustro.models.products import ENGINE, INT8, works
+from boustro.names import CHANNELS_FILE
 from boustro.store import write_manifest
 from boustro.text.alignment import guess_spaces
 from boustro.text.tokenizers import with_special_pieces
@@ -306,6 +307,42 @@ def sentence_folder(source: Path, folder: Path) -> Path:
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_mean_tokens": true}')
     (folder / "modules.json").write_text(json.dumps([{"path": p, "type": t} for p, t in MODULES]))
     return folder
+
+
+def test_an_lm_is_packed_into_the_same_bytes_each_time(lms, tmp_path):
+    """The metadata of safetensors have no order, so one try in two would differ."""
+    source = sentence_folder(lms("bert"), tmp_path / "source")
+    for number in range(4):
+        assert main(["pack", str(source), "--out", str(tmp_path / str(number))]) == 0
+    for name in ("packed.safetensors", CHANNELS_FILE, "config.json"):
+        assert len({(tmp_path / str(number) / name).read_bytes() for number in range(4)}) == 1
+
+
+def test_inner_values_beyond_float16_keep_their_channels_in_int8(lms, in_int8, tmp_path):
+    """Of the last product of each block, whose weights are as small as its inputs are large."""
+    source, made = shutil.copytree(lms("llama"), tmp_path / "source"), tmp_path / "made"
+    for file in source.glob("*.safetensors"):
+        weights = load_file(file)
+        for name in weights:
+            weights[name] *= 1e3 if "gate_proj" in name or "up_proj" in name else 1e-6 if "down_proj" in name else 1
+        save_file(weights, file, {"format": "pt"})
+    assert main(["pack", str(source), "--out", str(made)]) == 0
+    channels = load_file(made / CHANNELS_FILE)
+    assert all(rows.isfinite().all() for rows in channels.values())
+    wide = {name for name, rows in channels.items() if rows.max() > 1e5}
+    assert wide and all("down_proj" in name for name in wide)
+    assert {rows.dtype for name, rows in channels.items() if name not in wide} == {torch.float16}
+    near = states(made)
+
+    def in_int8_now():
+        return [s[0] for s in load_encoder(str(made), "all", pooling="exit", cache=False).encode(WORDS)]
+
+    for ours, theirs in zip(in_int8_now(), near, strict=True):
+        assert np.linalg.norm(ours - theirs) < 0.2 * np.linalg.norm(theirs)
+    save_file({name: rows.half() for name, rows in channels.items()}, made / CHANNELS_FILE)  # as they once were
+    write_manifest(made, "model")
+    for ours in in_int8_now():
+        assert np.isfinite(ours).all()
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])

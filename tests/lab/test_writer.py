@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 import boustro
@@ -266,3 +267,22 @@ def test_what_is_no_prompt_is_refused(prefix, given, message):
 def test_nothing_to_write_is_nothing_written(capsys, monkeypatch, prefix):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert boustro.Writer(prefix).write([]) == boustro.Writer(prefix).score([]) == []
+
+
+def test_an_lm_that_float16_cannot_hold_is_refused_before_it_writes(folders, tmp_path, capsys):
+    """It would write nothing, with the likelihood 1."""
+    for name in ("causal", "back", "prefix"):
+        for file in shutil.copytree(folders / name, tmp_path / name).glob("*.safetensors"):
+            weights = {key: part * (1e7 if "embed" in key else 1) for key, part in load_file(file).items()}
+            save_file(weights, file, {"format": "pt"})
+    said = r"beyond the range of float16.*give --dtype bfloat16 or float32"
+    for name in ("causal", "prefix"):
+        with pytest.raises(ValueError, match=said):
+            boustro.Writer(str(tmp_path / name), dtype="float16")
+        assert boustro.Writer(str(tmp_path / name), dtype="bfloat16")
+    with pytest.raises(ValueError, match=said):
+        boustro.Infiller(f"{tmp_path / 'causal'}+{tmp_path / 'back'}", dtype="float16")
+    (tmp_path / "prompts.txt").write_text("Ada\n")
+    command = ["lab", "generate", str(tmp_path / "prompts.txt"), "--model", str(tmp_path / "causal")]
+    assert main([*command, "--dtype", "float16"]) == 1
+    assert "give --dtype bfloat16 or float32" in capsys.readouterr().err

@@ -92,7 +92,7 @@ class FusionEncoder(StateEncoder):
         forward, backward = lms
         self.spec, self.device, self.dtype = spec, forward.device, forward.dtype
         self._fusion, self._weights, self._lms = fusion.to(self.device), weights, lms
-        self._towers = towers
+        self._towers, self._compute = towers, forward.body.dtype
         self.num_parameters = sum(p.numel() for p in fusion.parameters())
         self._set_reading(forward.tokenizer, reading)
         self._set_output((0,), 2 * fusion.width, tower_window(forward, backward))

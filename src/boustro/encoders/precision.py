@@ -56,6 +56,18 @@ def float_type(compute: torch.dtype) -> torch.dtype:
     return torch.float32 if compute == INT8 else compute
 
 
+def refuse_overflow(states: torch.Tensor, name: str, computed: torch.dtype) -> None:
+    """`ValueError` for states of an LM that computes in this type, and has values that are no numbers."""
+    if states.isfinite().all():
+        return
+    if computed == torch.float16:
+        raise ValueError(
+            f"{name}: its states go beyond the range of float16, in which it computes (up to 65,504); "
+            "give --dtype bfloat16 or float32"
+        )
+    raise ValueError(f"{name}: its states are no numbers, so its weights are damaged or of another model; name another")
+
+
 def fastest_type(device: torch.device, packed: bool) -> torch.dtype:
     """Return that of this machine, for a model whose products may be in int8 or not."""
     if packed and device.type == "cpu" and forced_bf16() is None:

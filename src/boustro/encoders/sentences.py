@@ -38,7 +38,7 @@ from boustro.encoders.loading import (
     weights_fingerprint,
 )
 from boustro.encoders.options import ReadingOptions, Reads, RecordedReading
-from boustro.encoders.precision import compute_type, float_type
+from boustro.encoders.precision import compute_type, float_type, refuse_overflow
 from boustro.encoders.reading import BATCH_PIECES, CHUNK_WORDS, batch_by_length, pad_rows
 from boustro.encoders.transformer import DEVICE_PIECES, padding_mask
 from boustro.errors import reason
@@ -392,6 +392,7 @@ class TextVectors(Encoder):
         states = states.double() if self._compute == INT8 else states.float()  # sums that do not depend on padding
         ends = torch.tensor(lengths, device=states.device)
         pooled = torch.cat([pool(states, ends, self._first, mode) for mode in self.folder.poolings], 1)
+        refuse_overflow(pooled, self.spec, self._compute)
         return self.layers(pooled.float().cpu()).numpy()
 
     @torch.inference_mode()

@@ -26,7 +26,7 @@ from boustro.encoders.loading import (
     weights_fingerprint,
 )
 from boustro.encoders.options import DEEP, SHALLOW, ReadingOptions
-from boustro.encoders.precision import compute_type, float_type
+from boustro.encoders.precision import compute_type, float_type, refuse_overflow
 from boustro.encoders.reading import PieceEncoder, pad_rows, select_at
 from boustro.hardware import find_device, is_spread
 from boustro.models.blocks import find_blocks
@@ -56,9 +56,10 @@ BEYOND = "values out of float16's range, stored as its largest; --dtype float32 
 
 
 class StateEncoder(PieceEncoder):
-    """A subclass sets `device` too, and computes the states (`_hidden_states`)."""
+    """A subclass sets `device` too, and the type that is computed in, and computes the states (`_hidden_states`)."""
 
     device: torch.device
+    _compute: torch.dtype
 
     @property
     def batch_pieces(self) -> int:
@@ -146,10 +147,14 @@ class StateEncoder(PieceEncoder):
         return self._fit(torch.from_numpy(values), self._type).numpy()
 
     def _fit(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        """Convert to another type; values out of its range are counted, and become its largest or smallest."""
+        """Convert to another type; values out of its range are counted, and become its largest or smallest.
+
+        Raises `ValueError` for those that the LM's own type could not hold.
+        """
         narrow, limit = x.to(dtype), torch.finfo(dtype).max
         if narrow.sum(dtype=torch.float32).isfinite():  # ten times as fast as a look at each
             return narrow
+        refuse_overflow(x, self.spec, self._compute)
         self.counts[BEYOND] += int(narrow.isinf().sum())
         return narrow.clamp_(-limit, limit)
 

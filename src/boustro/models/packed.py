@@ -53,7 +53,8 @@ def pack_tensors(
         else:
             tensors[name + CODES_ENDING], tensors[name + SCALES_ENDING] = encode_matrix(name, weight, bits)
             layout[name] = [bits, *weight.shape]
-    return tensors, {"format": "pt"} | ({LAYOUT: json.dumps(layout)} if layout else {})
+    # one of them alone: safetensors writes several in any order, and the same model would have other bytes each time
+    return tensors, {LAYOUT: json.dumps(layout)} if layout else {"format": "pt"}
 
 
 def narrowed(weight: Tensor) -> Tensor:

@@ -142,8 +142,8 @@ class ProductReader:
 
 
 def load_channels(folder: str | Path) -> dict[str, Tensor]:
-    """Return the tensors in `CHANNELS_FILE`."""
-    return load_file(Path(folder) / CHANNELS_FILE)
+    """Return the tensors in `CHANNELS_FILE`; the largest number of float16 for what an earlier `pack` had beyond it."""
+    return {name: rows.nan_to_num() for name, rows in load_file(Path(folder) / CHANNELS_FILE).items()}
 
 
 def attention(dtype: torch.dtype) -> Any:
@@ -189,8 +189,9 @@ class TypicalInputs:
         self._counts[name] += len(rows)
 
     def found(self) -> dict[str, Tensor]:
-        """Return what `CHANNELS_FILE` has."""
-        return {name: (total / self._counts[name]).sqrt().half() for name, total in self._squares.items()}
+        """Return what `CHANNELS_FILE` has: in float16, in float32 where that has no such numbers."""
+        exact = {name: (total / self._counts[name]).sqrt() for name, total in self._squares.items()}
+        return {name: r.half() if r.max() <= torch.finfo(torch.float16).max else r.float() for name, r in exact.items()}
 
 
 def typical_inputs(watched: Mapping[str, torch.nn.Module], first: int, run: Callable[[], Any]) -> dict[str, Tensor]:

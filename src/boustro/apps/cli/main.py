@@ -202,7 +202,10 @@ def next_command(said: str, values: dict[str, Any]) -> str:
     """The command that a `Known.next` says, with the values of the line before, and those of `CARRIED` where `fit`
     reads the same data."""
     carried = CARRIED if said.startswith("fit --train {data") else ()
-    words = (word.format_map(_Values(values)) for word in said.split())
+    words: list[str] = []
+    for word in said.split():
+        value = values.get(word[1:-1]) if word[:1] == "{" else None  # several folders are several words
+        words += map(str, value) if isinstance(value, tuple) else [word.format_map(_Values(values))]
     return command_line(*words, **{name: values.get(name) for name in carried})
 
 

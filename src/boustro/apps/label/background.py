@@ -37,6 +37,7 @@ from boustro.apps.label.taggers import (
 )
 from boustro.apps.label.texts import holds_documents
 from boustro.apps.label.vectors import VectorReader, WordVectors, reading_context, vector_source
+from boustro.apps.serve.http import start_beside
 from boustro.encoders.extended import load_names
 from boustro.encoders.options import Context, Reads
 from boustro.encoders.reading import group_numbers
@@ -136,19 +137,19 @@ class Background:
         self.finishing = self.problem = self.finish_problem = ""
         self._wake, self._stop = threading.Condition(), False
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="labelling", daemon=True)
-        self._trainer: threading.Thread | None = None
+        self._thread: threading.Thread | None = None
         self._named: list[str] = []
         self._texts: WordVectors | None = None
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread = start_beside(self._run, "labelling")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop = True
         self.answered()
-        self._thread.join(timeout=60)
+        if self._thread:
+            self._thread.join(timeout=60)
 
     @property
     def head(self) -> str:
@@ -172,8 +173,7 @@ class Background:
         if self.finishing:
             raise ValueError("a tagger is being trained already")
         self.finishing, self.finish_problem = "training", ""
-        self._trainer = threading.Thread(target=self._finish, name="finishing", daemon=True)
-        self._trainer.start()
+        start_beside(self._finish, "finishing")
 
     def live_tagger(self) -> Task[Any, Any]:
         """The live tagger as an ordinary one; `ValueError` where there is none yet.

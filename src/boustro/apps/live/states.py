@@ -29,6 +29,7 @@ from boustro.encoders.outside import PieceStates, forward_lm
 from boustro.errors import shorten
 from boustro.models.pretrained import final_norm
 from boustro.tasks.answers import Entities, InputAnswer
+from boustro.text.start import start_pieces
 from boustro.text.tokenizers import num_ids
 
 IDS, STACKED, LAYER = "token_ids", "hidden_states", "layer."
@@ -176,8 +177,8 @@ def text_begin(lm: LMEncoder, pieces: Sequence[int], name: str) -> int:
     """How many pieces stand before a text, as in training: the start piece and the run-up, which are no part of it.
 
     Any number of start pieces, or other special ones, may stand before the run-up: a template and a tokenizer may each
-    have put one there. `ValueError` where they are not there, unless a special piece is, such as those of a chat: the
-    first word of a text right behind the start piece would be read otherwise than in training.
+    have put one there. `ValueError` where they are not there, unless another special piece is, such as those of a chat:
+    the first word of a text right behind a start piece, or behind two, would be read otherwise than in training.
     """
     ids, start = [int(piece) for piece in pieces], lm.start
     run_up, apart = lm.before[len(start) :], {*start, *lm.tokenizer.all_special_ids}
@@ -186,8 +187,9 @@ def text_begin(lm: LMEncoder, pieces: Sequence[int], name: str) -> int:
         return first + len(run_up)
     if not run_up and ids[: len(start)] == start:
         return len(start)
-    begin = len(start) if ids[: len(start)] == start else 0
-    if ids[begin : begin + 1] and ids[begin] in lm.tokenizer.all_special_ids:
+    begun = {*start, *start_pieces(lm.tokenizer, lm.config)}  # what a tokenizer may have put there unasked
+    begin = next((n for n, piece in enumerate(ids) if piece not in begun), len(ids))
+    if begin < len(ids) and ids[begin] in lm.tokenizer.all_special_ids:
         return begin
     raise ValueError(
         f"{name}: the pieces do not begin with {lm.tokenizer.decode(lm.before)!r}, as all texts did in training, nor "

@@ -13,8 +13,7 @@ the classes here.
 import asyncio
 import json
 import sys
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files as package_files
 from typing import Annotated, Any
@@ -23,11 +22,12 @@ import numpy as np
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import generate_latest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
-from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app
-from boustro.apps.serve.live import LiveStreams, read_delays, refuse_other_media
-from boustro.apps.serve.middleware import Bounds, RequestMonitor, ServiceMetrics
+from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app, start_beside
+from boustro.apps.serve.live import LiveStreams, read_delays
+from boustro.apps.serve.middleware import PLAIN_TEXT, Bounds, RequestMonitor, ServiceMetrics, other_media
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
 from boustro.tasks import TASKS
 from boustro.version import __version__
@@ -37,18 +37,37 @@ OUTPUT = "; ".join(f"{name}: {entry.answer}" for name, entry in TASKS.items())
 ModelName = Annotated[str | None, Field(description="Name of the model; not needed where there is only one.")]
 Delay = Annotated[str | None, Field(description="Words after a word until its tag is final: 8, or `all` for the end.")]
 Wait = Annotated[str | None, Field(description="Words after an entity until it is told provisionally: 2.")]
+EVENTS = "text/event-stream"
 COMPUTING = ("/v1/predict", "/v1/embed")
 LEAST_NORM = 1e-12  # an empty text has the zero vector, which has no direction
 OPEN_PATHS = ("/", "/openapi.json", "/livez", "/readyz", "/health")
 
 
+def _one_or_several(value: Any) -> Any:
+    """Refuse what is neither, in one sentence: those of pydantic are one for each type of a union."""
+    if isinstance(value, (list, str, dict)):
+        return value
+    raise PydanticCustomError("inputs", "give a list of inputs, or one input as a text or an object")
+
+
 class Inputs(BaseModel):
-    """Inputs for a model."""
+    """Inputs for a model: a list, or one by itself."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    inputs: Annotated[list[Any], Field(description=INPUT, examples=[["Ada Brandt flew to Port Lisse."]])]
+    inputs: Annotated[
+        list[Any] | str | dict[str, Any],
+        BeforeValidator(_one_or_several),
+        Field(
+            description=f"A list of inputs, or one by itself if it is no list. An input is for {INPUT}.",
+            examples=[["Ada Brandt flew to Port Lisse."], "Ada Brandt flew to Port Lisse."],
+        ),
+    ]
     model: ModelName = None
+
+    def answered(self, name: str, values: list[Any]) -> dict[str, Any]:
+        """Return the field of an answer: `outputs` for a list of inputs, `output` for one by itself."""
+        return {f"{name}s": values} if isinstance(self.inputs, list) else {name: values[0]}
 
 
 class PredictRequest(Inputs):
@@ -77,30 +96,48 @@ class PredictRequest(Inputs):
 class EmbedRequest(Inputs):
     """Texts to embed."""
 
-    inputs: Annotated[list[Any], Field(description="Texts.", examples=[["Ada Brandt flew to Port Lisse."]])]
     normalize: Annotated[bool, Field(description="Divide each vector by its length.")] = False
 
 
+Output = Annotated[
+    dict[str, Any],
+    Field(
+        description=f"{OUTPUT}. start and end are half-open, in code points; in words for a list of words.",
+        examples=[{"entities": [{"label": "PER", "start": 0, "end": 10, "text": "Ada Brandt", "score": 0.98}]}],
+    ),
+]
+
+
 class PredictAnswer(BaseModel):
-    """An output for every input, in order."""
+    """An output for every input of a list, in order."""
 
     model: str
     task: str
-    outputs: Annotated[
-        list[dict[str, Any]],
-        Field(
-            description=f"{OUTPUT}. start and end are half-open, in code points; in words for a list of words.",
-            examples=[[{"entities": [{"label": "PER", "start": 0, "end": 10, "text": "Ada Brandt", "score": 0.98}]}]],
-        ),
-    ]
+    outputs: list[Output]
+
+
+class OneAnswer(BaseModel):
+    """The output for one input by itself."""
+
+    model: str
+    task: str
+    output: Output
 
 
 class EmbedAnswer(BaseModel):
-    """A vector for every text, in order."""
+    """A vector for every text of a list, in order."""
 
     model: str
     width: int
     vectors: list[list[float]]
+
+
+class OneVector(BaseModel):
+    """The vector of one text by itself."""
+
+    model: str
+    width: int
+    vector: list[float]
 
 
 class Problem(BaseModel):
@@ -134,6 +171,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         504: "not answered in time",
     }.items()
 }
+NOT_ASKED: dict[int | str, dict[str, Any]] = {status: ERRORS[status] for status in (401, 403)}
+"""The answers of the guard to requests that reach no model."""
 
 
 class LineResponse(StreamingResponse):
@@ -173,8 +212,7 @@ class Service:
                 self.failure = error
                 failed()
 
-        # the server says /livez while models load
-        threading.Thread(target=work, daemon=True, name="open models").start()
+        start_beside(work, "open models")  # the server says /livez while models load
 
     def stop(self) -> None:
         """Take nothing more; what was taken is finished."""
@@ -189,8 +227,10 @@ class Service:
         except ValueError as error:
             raise Refused(404 if name else 400, "unknown_model", str(error)) from None
 
-    async def answer(self, model: Served, values: Sequence[Any]) -> list[Any]:
-        """The model's answers to JSON values; `Refused` for what is no input, too large, or too much."""
+    async def answer(self, model: Served, inputs: Any) -> list[Any]:
+        """The model's answers to a list of JSON values, or to one; `Refused` for what is no input, too large, or too
+        much."""
+        values = inputs if isinstance(inputs, list) else [inputs]
         if len(values) > self.limits.inputs:
             message = f"{len(values):,} inputs; a request may have {self.limits.inputs:,}"
             raise Refused(413, "too_many_inputs", message)
@@ -247,19 +287,21 @@ def make_service(service: Service, http: HttpOptions, failed: Callable[[], None]
 
 
 def _add_predictions(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/predict", responses=ERRORS, response_model=PredictAnswer)
+    @app.post("/v1/predict", responses=ERRORS, response_model=PredictAnswer | OneAnswer)
     async def predict(request: Request, asked: PredictRequest) -> Any:
-        """Label inputs: an output for each, in order."""
+        """Label inputs: `outputs`, one for each, in order; for one input that is in no list its `output`."""
         model = service.find(asked.model)
         model = with_options(model, asked)
         outputs = await within(service, request, service.answer(model, asked.inputs))
         if (least := asked.min_score) is not None:
             outputs = [o | {"entities": [e for e in o["entities"] if e["score"] >= least]} for o in outputs]
-        return answered(request, {"model": model.name, "task": model.task, "outputs": outputs})
+        return answered(
+            request, len(outputs), {"model": model.name, "task": model.task, **asked.answered("output", outputs)}
+        )
 
-    @app.post("/v1/embed", responses=ERRORS, response_model=EmbedAnswer)
+    @app.post("/v1/embed", responses=ERRORS, response_model=EmbedAnswer | OneVector)
     async def embed(request: Request, asked: EmbedRequest) -> Any:
-        """Vectors of texts, one for each, in order."""
+        """Vectors of texts: `vectors`, one for each, in order; for one text that is in no list its `vector`."""
         model = service.find(asked.model)
         if model.width is None:
             raise Refused(
@@ -270,11 +312,21 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
         if asked.normalize and vectors:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = (np.array(vectors) / np.maximum(lengths, LEAST_NORM)).tolist()
-        return answered(request, {"model": model.name, "width": model.width, "vectors": vectors})
+        return answered(
+            request, len(vectors), {"model": model.name, "width": model.width, **asked.answered("vector", vectors)}
+        )
 
 
 def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
-    @app.post("/v1/live", responses=ERRORS, response_class=StreamingResponse)
+    body = {"required": True, "content": {PLAIN_TEXT: {"schema": {"type": "string"}}}}
+    events = {"description": "The events.", "content": {EVENTS: {"schema": {"type": "string"}}}}
+
+    @app.post(
+        "/v1/live",
+        responses={200: events, **ERRORS},
+        response_class=StreamingResponse,
+        openapi_extra={"requestBody": body},
+    )
     async def live(request: Request, model: ModelName = None, delay: Delay = None, wait: Wait = None) -> Any:
         """Tag a text while it is being sent, as text/plain: server-sent events provisional, revised, final, safe, end.
 
@@ -282,11 +334,12 @@ def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
         words follow it, by default 2. With a WebSocket at the same address every text
         message is a part of the text, an empty one its end, and each is answered by the events.
         """
-        refuse_other_media(request)
+        if other := other_media(dict(request.scope["headers"]), PLAIN_TEXT, "not_text"):
+            raise other
         streams.find(model)
         read_delays(request.query_params)
         streams.check()
-        return LineResponse(streams.answer_post(request), media_type="text/event-stream")
+        return LineResponse(streams.answer_post(request), media_type=EVENTS)
 
     @app.websocket("/v1/live")
     async def live_socket(socket: WebSocket) -> None:
@@ -294,24 +347,24 @@ def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
-    @app.get("/v1/models")
+    @app.get("/v1/models", responses=NOT_ASKED | {503: ERRORS[503]})
     async def models() -> Any:
         """Answer with the models that are served: names, tasks, labels, an example."""
         service.find(next(iter(service.models), None))
         return {"models": [model.to_dict() for model in service.models.values()], "version": __version__}
 
-    @app.get("/livez")
+    @app.get("/livez", responses={403: ERRORS[403]})
     async def livez() -> Any:
         """Whether the program runs."""
         return {"status": "alive"}
 
-    @app.get("/readyz")
+    @app.get("/readyz", responses={403: ERRORS[403], 503: {"description": ERRORS[503]["description"]}})
     @app.get("/health", include_in_schema=False)
     async def readyz() -> Any:
         """Whether it answers: 200 when all models are loaded, 503 before and while it stops."""
         return JSONResponse({"status": service.state}, 200 if service.state == "ready" else 503)
 
-    @app.get("/metrics", response_class=PlainTextResponse)
+    @app.get("/metrics", responses=NOT_ASKED, response_class=PlainTextResponse)
     async def metrics() -> Any:
         """Figures for Prometheus."""
         return PlainTextResponse(generate_latest(service.figures.registry), media_type="text/plain; version=0.0.4")
@@ -353,7 +406,7 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def answered(request: Request, body: dict[str, Any]) -> JSONResponse:
-    """The answer; the log learns the model and the number of outputs."""
-    request.state.notes |= {"model": body["model"], "inputs": len(body.get("outputs", body.get("vectors", ())))}
+def answered(request: Request, inputs: int, body: dict[str, Any]) -> JSONResponse:
+    """The answer; the log learns the model and the number of inputs."""
+    request.state.notes |= {"model": body["model"], "inputs": inputs}
     return JSONResponse(body)

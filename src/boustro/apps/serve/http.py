@@ -21,6 +21,8 @@ import hmac
 import json
 import socket
 import sys
+import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,8 +198,8 @@ def make_app(
     from starlette.exceptions import HTTPException
     from starlette.middleware.cors import CORSMiddleware
 
-    # FastAPI's pages of documentation load scripts from another address
-    app = FastAPI(title=title, docs_url=None, redoc_url=None, **options)
+    # FastAPI's pages load scripts from elsewhere; a redirect of `/x/` leads out of the path that a proxy gives
+    app = FastAPI(title=title, docs_url=None, redoc_url=None, redirect_slashes=False, servers=[{"url": "."}], **options)
     app.router.route_class = _strict_route()
 
     async def refused(_: Any, error: Any) -> "Response":
@@ -223,6 +225,7 @@ def make_app(
     app.add_middleware(Heads)
     behind_guard(app)
     app.add_middleware(Guard, http=http, tokens=read_tokens(http.token_file), open_paths=open_paths)
+    app.openapi = _with_token(app.openapi, open_paths, http.token_file is not None)
     if http.allow_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -231,6 +234,22 @@ def make_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     return app
+
+
+def _with_token(
+    described: Callable[[], dict[str, Any]], open_paths: Collection[str], is_needed: bool
+) -> Callable[[], dict[str, Any]]:
+    """The description of an app (OpenAPI) with the token of its guard: of each path but the open ones."""
+
+    def describe() -> dict[str, Any]:
+        made = described()
+        made.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path in made["paths"].keys() - open_paths:
+            for operation in made["paths"][path].values():
+                operation["security"] = [{"token": []}, *([] if is_needed else [{}])]
+        return made
+
+    return describe
 
 
 class Heads:
@@ -393,6 +412,22 @@ def address_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+_BESIDE: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+
+
+def start_beside(work: Callable[[], None], name: str) -> threading.Thread:
+    """Start a thread that computes while a server answers; nothing waits for it at the end (`computes_beside`)."""
+    thread = threading.Thread(target=work, daemon=True, name=name)
+    _BESIDE.add(thread)
+    thread.start()
+    return thread
+
+
+def computes_beside() -> bool:
+    """Whether such a thread runs. Python's own end would stop it inside torch, which then aborts the process."""
+    return any(thread.is_alive() for thread in _BESIDE)
+
+
 def run_app(
     app: Any,
     http: HttpOptions,
@@ -407,6 +442,11 @@ def run_app(
     import uvicorn
 
     class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)  # who reads the address may stop the server by a signal: it is ready for one
+            if self.started:
+                print(f"{address or address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
+
         def handle_exit(self, sig: int, frame: Any) -> None:  # uvicorn's own would end the program by the signal
             if stopping is not None:
                 stopping()
@@ -414,7 +454,6 @@ def run_app(
             self.should_exit = True
 
     with listener or listen(http) as bound:
-        print(f"{address or address_of(bound)} (Ctrl+C stops)", file=sys.stderr, flush=True)
         grace = None if http.grace_seconds == 0 else max(1, round(http.grace_seconds))
         config = uvicorn.Config(
             app,

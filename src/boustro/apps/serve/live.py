@@ -21,7 +21,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from typing import TYPE_CHECKING, Any
 
 from boustro.apps.serve.http import Refused, as_refused, in_time
-from boustro.apps.serve.middleware import PLAIN_TEXT, error_facts, media_type
+from boustro.apps.serve.middleware import error_facts
 from boustro.apps.serve.models import Served
 from boustro.output import as_json
 
@@ -157,13 +157,6 @@ def read_delays(given: Mapping[str, str]) -> tuple[int | None, int]:
     except ValueError:
         message = "give delay and wait as numbers of words, or the delay all to wait for the end"
         raise Refused(422, "not_valid", message) from None
-
-
-def refuse_other_media(request: "Request") -> None:
-    """`Refused` for a body that is not said to be text."""
-    kind = media_type(dict(request.scope["headers"]))
-    if kind != PLAIN_TEXT:
-        raise Refused(415, "not_text", f"send the text as {PLAIN_TEXT}, not as {kind or 'nothing'}")
 
 
 def sent(kind: str, value: Any) -> bytes:

@@ -27,7 +27,7 @@ UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
 # from one text on a GPU to many long ones on a CPU
 SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-PLAIN_TEXT = "text/plain"
+PLAIN_TEXT, JSON_TYPE = "text/plain", "application/json"
 INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
 
 
@@ -106,7 +106,7 @@ class Bounds:
         self.open = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or scope["path"] not in self.paths:
+        if scope["type"] != "http" or scope["path"] not in self.paths or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
         if self.open >= self.limits.requests:
@@ -131,10 +131,9 @@ class Bounds:
 
     async def _admit(self, path: str, headers: dict[bytes, bytes], receive: Any) -> Any:
         """The `receive` for the app; `Refused` for a body that is too large or too slow, or no JSON."""
-        kind = media_type(headers)
-        if kind not in ("", "application/json"):
+        if other := other_media(headers, JSON_TYPE, "not_json"):
             await drain(receive)
-            raise Refused(415, "not_json", f"send the body as application/json, not as {kind}")
+            raise other
         most = 1024 * self.limits.body_kb
         announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced) > most:
@@ -159,9 +158,11 @@ class Bounds:
         return again
 
 
-def media_type(headers: Mapping[bytes, bytes]) -> str:
-    """Return the media type of a body, without its charset; empty where none is given."""
-    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+def other_media(headers: Mapping[bytes, bytes], wanted: str, code: str) -> Refused | None:
+    """Why a body that is not said to be of a media type is refused; `None` for one that is."""
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+    given = f"not as {kind}" if kind else "with the header Content-Type, which is missing"
+    return None if kind == wanted else Refused(415, code, f"send the body as {wanted}, {given}")
 
 
 class Gone(Exception):

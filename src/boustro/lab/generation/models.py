@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForMaskedLM
 
 from boustro.encoders.loading import load_config
+from boustro.encoders.precision import refuse_overflow
 from boustro.encoders.spec import locate
 from boustro.hardware import find_device
 from boustro.lab.masked import prediction_head
@@ -43,6 +44,7 @@ from boustro.text.start import AUTO, frame_of, start_pieces
 from boustro.text.tokenizers import end_of_text_id, load_tokenizer, refuse_ids_beyond
 
 LENGTH_HEAD_FILE = "length_head.safetensors"
+PROBE = "The ferry leaves at eight."
 
 
 class LengthHead(nn.Module):
@@ -178,6 +180,14 @@ class CausalLM(OpenedLM):
     """A forward causal LM."""
 
 
+@torch.inference_mode()
+def refuse_narrow(lm: Any, tokenizer: Any, before: Sequence[int], name: str) -> None:
+    """`ValueError` for an LM that computes in float16, whose range its states pass: tried on a few words."""
+    if lm.dtype == torch.float16:
+        ids = [*before, *tokenizer(PROBE, add_special_tokens=False)["input_ids"]]
+        refuse_overflow(lm(input_ids=torch.tensor([ids], device=lm.device)).logits, name, lm.dtype)
+
+
 def open_lm(
     spec: str, device: str | None = None, dtype: str = "float32", start_piece: str = AUTO
 ) -> MaskedLM | CausalLM:
@@ -211,11 +221,14 @@ def open_lm(
     common: Any = {"name": spec, "lm": lm, "tokenizer": tokenizer, "writable": writable, "window": window}
     common["prompt_end"] = prompt_end
     if kind == "causal":
-        return CausalLM(**common, before=tuple(start_pieces(tokenizer, config, start_piece)), after=())
+        before = tuple(start_pieces(tokenizer, config, start_piece))
+        refuse_narrow(lm, tokenizer, before, spec)
+        return CausalLM(**common, before=before, after=())
     if tokenizer.mask_token_id is None:
         raise ValueError(f"{spec}: its tokenizer has no mask piece, so it cannot hide what is to be written")
     prediction_head(lm)  # raises now for an unknown head
     before, after = map(tuple, frame_of(tokenizer, tokenizer.mask_token))
+    refuse_narrow(lm, tokenizer, before, spec)
     head = LengthHead.load(path.path)
     head = head if head is None else head.to(target)
     return MaskedLM(**common, mask_id=tokenizer.mask_token_id, before=before, after=after, length_head=head)

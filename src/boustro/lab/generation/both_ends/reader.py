@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from boustro.encoders.lm import LMEncoder
+from boustro.lab.generation.models import refuse_narrow
 from boustro.models.loss import find_finish
 from boustro.text.tokenizers import end_of_text_id
 
@@ -31,6 +32,7 @@ class EndReader:
 
     def __init__(self, encoder: LMEncoder) -> None:
         self.lm = encoder.language_model()
+        refuse_narrow(self.lm, encoder.tokenizer, encoder.start, encoder.spec)
         head = self.lm.get_output_embeddings()
         assert head is not None, "a causal LM has a head"
         self.finish, self.head = find_finish(self.lm), head
