@@ -34,14 +34,14 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
     answers = tagger.answer_inputs(["Ada Brandt left Vellmar.", "Okonkwo sold boats."])
     found = by_stream(tagger, answers)
     examples = [part.example for answer in answers for part, _ in answer.parts]
-    whole = tagger.inputs(examples)
+    whole = tagger.fitted.inputs(examples)
     for kept, (name, own) in enumerate(found):
         assert name == tagger.encoder().streams[kept].name and [a.input for a in own] == [a.input for a in answers]
         streams = [
-            x if i == kept else np.broadcast_to(tagger.head.mixes[i].mean.numpy(), x.shape)
+            x if i == kept else np.broadcast_to(tagger.fitted.head.mixes[i].mean.numpy(), x.shape)
             for i, x in enumerate(whole.streams)
         ]
-        wanted = tagger.read_answers(predict_inputs(tagger.head, HeadInputs(streams, whole.lengths)), examples)
+        wanted = tagger.fitted.answers(predict_inputs(tagger.fitted.head, HeadInputs(streams, whole.lengths)), examples)
         for got, expected in zip((answer for a in own for _, answer in a.parts), wanted, strict=True):
             assert got.tags == expected.tags
             np.testing.assert_allclose(got.scores, expected.scores, atol=2e-3)
@@ -51,7 +51,7 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
 def test_an_lm_alone_has_its_pooled_mentions_with_it(pair):
     tagged = [{**record, "document": "d"} for record in TAGGED]
     tagger = boustro.Tagger(pair, "mlp", pool_mentions=True, epochs=1, cache=False).fit(tagged, seed=1)
-    assert len(tagger.head.widths) == 4
+    assert len(tagger.fitted.head.widths) == 4
     names = [name for name, _ in by_stream(tagger, tagger.answer_inputs(["Ada left Vellmar. Vellmar won."]))]
     assert len(names) == 2 and not any("pooled" in name for name in names)
 

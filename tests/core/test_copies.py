@@ -53,13 +53,13 @@ def test_a_copy_of_a_trained_tagger_answers_the_same(tiny_pair, tmp_path, head):
 def test_a_copy_holds_no_lm_and_opens_its_own_when_it_is_asked(tagger):
     tagger.predict(TEXT)
     given = pickle.dumps(tagger)
-    assert len(given) < 4 * sum(p.numel() * 4 for p in tagger.head.parameters())
-    assert not pickle.loads(given).reader.is_open and tagger.reader.is_open
+    assert len(given) < 4 * sum(p.numel() * 4 for p in tagger.fitted.head.parameters())
+    assert not pickle.loads(given).plan.reader.is_open and tagger.plan.reader.is_open
 
 
 def test_a_tagger_that_is_not_trained_is_copied_too(tiny_pair):
     other = pickled(boustro.Tagger(tiny_pair, "mlp", **FAST))
-    assert other.head_kind == "mlp" and other.fit(DATA).predict(TEXT) is not None
+    assert other.plan.head_kind == "mlp" and other.fit(DATA).predict(TEXT) is not None
 
 
 def test_a_copy_is_used_in_another_folder(tmp_path, tiny_lm, monkeypatch):

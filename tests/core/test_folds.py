@@ -238,14 +238,14 @@ def test_nothing_is_chosen_or_promised_by_dev_texts_that_were_learned(tiny_pair)
         known.predict("Ada left.", recall=0.5)
     sets = [{"text": text, "labels": ["ab"[n % 2], "c"]} for n, text in enumerate(texts)]
     told, alone = (boustro.Classifier(**how).fit(sets[:12], dev=dev) for dev in (sets[6:], sets[12:]))
-    assert told.labelling.threshold == pytest.approx(alone.labelling.threshold, rel=1e-5) != 0.5
+    assert told.fitted.labelling.threshold == pytest.approx(alone.fitted.labelling.threshold, rel=1e-5) != 0.5
 
 
 def test_what_lda_chooses_by_has_no_copy_of_what_it_learned(tiny_pair):
     rng = np.random.default_rng(0)
     texts, labels = numbered(rng, 20) * 3, ["abc"[n] for n in rng.integers(0, 3, 20)] * 3
     model = boustro.Classifier(tiny_pair, "lda-pool", cache=False).fit(texts, labels)
-    tried = model.trained_head().tried
+    tried = model.fitted.head.tried
     assert len(tried) > 3 and not any({n % 20 for n in kept} & {n % 20 for n in left} for kept, left, _ in tried)
     sure = model.predict_proba(numbered(rng, 40)).max(1).mean()
     assert sure < 0.55  # of three labels that nothing says
@@ -323,7 +323,7 @@ def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
     plan = boustro.Tagger(tiny_pair, **how).plan
     fit_head(plan, Examples(train=data if documents else data[:-1]), 1, [lambda _, own, __: told.append(own) or {}])
     others = boustro.Tagger(tiny_pair, **how).fit(data[:6], seed=1)
-    wanted = others.reader.read(data[6:]).streams
+    wanted = others.plan.reader.read(data[6:]).streams
     (own,) = told
     for inputs, same in ((own.learning(np.arange(6)).inputs, True), (own.inputs, False)):
         pairs = [(a[-8:], b[:8]) for a, b in zip(inputs.streams, wanted, strict=True)]
@@ -456,12 +456,12 @@ def test_a_second_training_chooses_anew(tiny_lm, tmp_path, monkeypatch):
     assert "of 2 by cross-validation" in own.record[CHOICE]
     own.save_pretrained(tmp_path / "made")
     made = boustro.Tagger.from_pretrained(tmp_path / "made")
-    assert (own.head_kind, own.record[CHOICE]) == (made.head_kind, made.record[CHOICE])
+    assert (own.plan.head_kind, own.record[CHOICE]) == (made.plan.head_kind, made.record[CHOICE])
     assert own.predict(TEXTS) == made.predict(TEXTS)
-    assert own.fit(TEXTS[:4], NAMES[:4]).head_kind == "ridge" and CHOICE not in own.record
+    assert own.fit(TEXTS[:4], NAMES[:4]).plan.head_kind == "ridge" and CHOICE not in own.record
     for asked in ({"head": "ridge"}, {"epochs": 1}):
         kept = boustro.Tagger(lm, **asked).fit(TEXTS, NAMES)
-        assert CHOICE not in kept.record and kept.head_kind == asked.get("head", "mlp")
+        assert CHOICE not in kept.record and kept.plan.head_kind == asked.get("head", "mlp")
 
 
 def test_copies_are_no_further_examples(tiny_lm):
@@ -470,7 +470,7 @@ def test_copies_are_no_further_examples(tiny_lm):
     copies = [*texts, *(f"{text.upper()}!" for text in texts), *texts]
     assert num_different(sentences(*copies), itself) == 40 and num_different(sentences(*copies), itself, 7) == 7
     few = boustro.Classifier(lm, cache=False).fit(copies, labels * 3)
-    assert few.head_kind == "lda-pool" and few.config.words
+    assert few.plan.head_kind == "lda-pool" and few.config.words
     assert not boustro.Classifier(lm, cache=False).fit(copies[:12] * 3, labels[:12] * 3).config.words
     made = boustro.Tagger(lm, cache=False).fit(TEXTS[:5] * 3, NAMES[:5] * 3, cross_validate=60)
     assert CHOICE not in made.record and "has 5" in made.record[KEY]["why_not"]

@@ -50,7 +50,7 @@ def test_a_pair_regressor_answers_in_the_units_of_its_training_data(lm, tmp_path
 
 def test_a_text_of_several_pairs_is_encoded_once(lm):
     task = boustro.PairClassifier(lm, hidden=8, epochs=1).fit(LABELLED, seed=1)
-    inputs = task.inputs(PAIRS["pair"].read(LABELLED))
+    inputs = task.fitted.inputs(PAIRS["pair"].read(LABELLED))
     assert len(inputs) == len(LABELLED) and len(inputs.lengths) == len({t for a, b, _ in LABELLED for t in (a, b)})
 
 
@@ -91,7 +91,7 @@ def test_marks_in_another_unit_are_converted_where_they_are_answered():
     record = {"sentence1": "🚀 Ada left", "start1": 6, "end1": 10, "sentence2": "She left", "start2": 4, "end2": 8}
     moved = {**record, "start1": 7, "end1": 11}
     read = boustro.PairClassifier.as_input
-    assert read(moved, "here").pair == read(record, "here").pair and read(moved, "here").record == moved
+    assert read(moved, "here").example == read(record, "here").example and read(moved, "here").record == moved
 
 
 def test_side_features_say_what_the_other_text_has():

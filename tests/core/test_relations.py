@@ -204,7 +204,7 @@ def test_pairs_in_one_text_have_their_own_answers(classifier):
 def test_a_text_is_encoded_once_whatever_its_pairs(classifier, monkeypatch):
     """And it never sees its own copies: alone it has the same vectors."""
     examples = RELATIONS.read(PAIRS)
-    inputs, alone = classifier.inputs(examples), classifier.inputs(examples[2:3])
+    inputs, alone = classifier.fitted.inputs(examples), classifier.fitted.inputs(examples[2:3])
     assert len(inputs) == 4 and len(inputs.lengths) == 1 and inputs.sizes.tolist() == [len(examples[0])] * 4
     for together, own in zip(inputs.streams, alone.streams, strict=True):
         np.testing.assert_array_equal(together, own)

@@ -74,16 +74,17 @@ def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tup
 
     Empty for an encoder of one LM, and for a head whose vectors are not standardised, or beside others'.
     """
-    head = model.trained_head()
+    fitted = model.fitted
+    head = fitted.head
     if len(head.widths) < 2 or not head.options.standardise:
         return []
     examples = [part.example for answer in answers for part, _ in answer.parts]
-    inputs = model.inputs(examples)
+    inputs = fitted.inputs(examples)
     mixed, streams = mix_all(head, inputs.streams), []
     encoder = model.encoder()
     for numbers in encoder.streams_by_lm if len(encoder.streams_by_lm) > 1 else ():
         masked = [x if i in numbers else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
-        own_answers = iter(model.read_answers(predict_mixed(head, torch.cat(masked, dim=1), inputs), examples))
+        own_answers = iter(fitted.answers(predict_mixed(head, torch.cat(masked, dim=1), inputs), examples))
         streams.append((encoder.streams[numbers[0]].name, [_answered_by(answer, own_answers) for answer in answers]))
     return streams
 

@@ -6,47 +6,49 @@
     task.predict("Jane Villanueva of United Airlines spoke.")
     task.save_pretrained("ner"); Tagger.from_pretrained("ner")
 
-The LMs stay frozen: features are computed once and cached, and only the head is trained and saved. What a task says
-for itself is in `tasks.contract`; here is what is common to all.
+The LMs stay frozen: features are computed once and cached, and only the head is trained and saved.
+
+An *example* is what the head learns from, such as a `Sentence`; an *input* is what `predict` is given, such as a
+running text, which may become several examples. What the head learns from examples is the labelling's
+(`tasks.labellings`), which the kind of head chooses.
 """
 
-import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 import numpy as np
 
-from boustro.choose import suggestion
 from boustro.errors import require_torch
-from boustro.given import (
-    DEV,
-    TRAIN,
-    are_inputs,
-    is_by_text,
-    is_frame,
-    is_of_columns,
-    is_of_splits,
-    part_of,
-    plain_labels,
-    with_labels,
-)
-from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
+from boustro.features.reader import within_memory
+from boustro.given import as_text, iterate
+from boustro.options import PositiveOrZero, Seed, Share, check_options
+from boustro.output import as_json
 from boustro.store import ModelPlace
-from boustro.tasks import TEXT_KEYS, WORD_KEYS
-from boustro.tasks.answers import Input
-from boustro.tasks.contract import Result
-from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, named_in, named_of
-from boustro.tasks.model import PlannedModel
+from boustro.tasks import TEXT_KEYS
+from boustro.tasks.answering import checked_inputs
+from boustro.tasks.answers import Answer, GivenRecord, Input, InputAnswer, InputPart, Label, Labels
+from boustro.tasks.data import data_name
+from boustro.tasks.data.named import RecordReader
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
+from boustro.tasks.data.units import Offsets
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
+from boustro.tasks.render import Shown, in_form
+from boustro.tasks.sets import judged_set, keep_columns, training_sets
+from boustro.text.rows import parse_record
+from boustro.text.words import RULE, word_rule
+from boustro.types import Sentence
 
 if TYPE_CHECKING:
+    from boustro.encoders.base import Encoder
     from boustro.metrics.score import Score
 
+Result = TypeVar("Result")
 SHOWN = (
     "classes_",
     "config",
@@ -62,13 +64,161 @@ SHOWN = (
     "types",
 )
 """What completion offers of every task; what extends a task, or serves the package, is in the documentation."""
+PREDICT_INPUTS = 1024  # full batches for the encoder, and answers long before the end of a stream
+READ_TEXTS = ("read", "collect", "as_input", "parse_line", "parse_value", "split")
+"""Functions of a task's class that split texts into words."""
 
 
-class Task(PlannedModel[Input, Result]):
-    """An encoder and a trained head."""
+class Task(ABC, Generic[Input, Result]):
+    """An encoder and a trained head.
 
+    What stands before `__init__` is a task's own; what has no default must be given.
+
+    Attributes:
+        name: As in `TASKS`.
+        estimator_type: What scikit-learn calls it: a classifier or a regressor.
+        formats: How `boustro predict` can print its answers.
+        columns: What a table says of an answer, see `cells`.
+        texts: The keys of an input's texts, which columns of a table may be named for.
+        text_keys: All keys that they may have, each time together.
+        in_documents: Whether its examples are sentences, read in the documents that they stand in.
+        records: How its labelled records become examples, unless `collect` says it.
+        offsets: Where its inputs have places in characters, which may be given in another unit.
+        given: What an input is, for messages.
+        example: An input as JSON has it, see `parse_value`.
+        lenient: Options of `read` for a training set, which may have what `is_labelled` says is only context.
+        untrained: Makes a model from a folder that no training wrote, by its kind.
+        plan: What a training was told, with what it left to the examples; before `fit`, what it will be told.
+    """
+
+    name: ClassVar[str]
     estimator_type: ClassVar[str | None] = None
-    """What scikit-learn calls it: a classifier or a regressor."""
+    formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
+    columns: "ClassVar[tuple[str, ...]] | property" = ("label", "score", "probabilities")
+    texts: ClassVar[tuple[str, ...]] = TEXT_KEYS[:1]
+    text_keys: ClassVar[tuple[tuple[str, ...], ...]] = tuple((key,) for key in TEXT_KEYS)
+    in_documents: ClassVar[bool] = False
+    records: ClassVar[RecordReader[Any]]
+    offsets: ClassVar[Offsets | None] = None
+    given: ClassVar[str] = "a text"
+    example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
+    lenient: ClassVar[Mapping[str, Any]] = {}
+    untrained: ClassVar[Mapping[str, Callable[..., Fitted]]] = {}
+
+    @classmethod
+    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
+        """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
+
+        Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
+        data of this task do not have.
+        """
+        return cls.records.read(data, notes, options)
+
+    @classmethod
+    def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
+        """Read labelled data, with the columns of a table by their names; a warning counts what was changed or left
+        out."""
+        return cls.read_by(data, named_columns(text_column, label_column))
+
+    @classmethod
+    def read_by(cls, data: Any, options: DataOptions) -> list[Any]:
+        """Read labelled data by options; warns as `read`."""
+        notes: list[Note] = []
+        examples = cls.collect(data, options, notes)
+        warn_of(notes, data_name(examples))
+        return examples
+
+    @staticmethod
+    def is_labelled(example: Any) -> bool:
+        """Whether the head learns from this example of a training set. By default it does."""
+        return True
+
+    @staticmethod
+    def parts(example: Any) -> tuple[Sentence, ...]:
+        """The sentences of an example, which are encoded; as many as its heads have `parts`."""
+        return (example,)
+
+    @classmethod
+    def shared(cls, example: Any) -> tuple[Sentence, ...]:
+        """The sentences that tell of its answer what other examples of them have: those stay together where parts are
+        left out, or drawn (`tasks.folds`). By default all its parts."""
+        return cls.parts(example)
+
+    @staticmethod
+    def without_each(example: Any) -> Iterator[Any] | None:
+        """For each of the words of an example the example without it, or `None` for one that is never left out.
+
+        `None` for all of it where an example has more answers than one, so that no word has an effect on the whole.
+        """
+        return None
+
+    @staticmethod
+    def as_examples(given: Iterable[Any]) -> list[Any]:
+        """Examples that are answered, checked; `ValueError`, with the place, for what is none."""
+        return list(given)
+
+    @staticmethod
+    def as_input(given: Any, place: str) -> Any:
+        """An input as the task needs it; `ValueError`, with the place, for anything else."""
+        return as_text(given, place)
+
+    @staticmethod
+    def is_input(given: Any) -> bool:
+        """Whether this is a single input, and not several."""
+        return isinstance(given, str)
+
+    @staticmethod
+    def labelled(given: Any, label: Any, place: str) -> Any:
+        """An input and its label, given from Python, as `read` takes them; `ValueError` with the place.
+
+        By default a tuple of both; a pair of texts becomes the first two of three.
+        """
+        return (*given, label) if isinstance(given, tuple) else (given, label)
+
+    @staticmethod
+    def parse_line(line: str, place: str) -> Any:
+        """The input on a line of a file; `ValueError`, with the place, where there is none."""
+        return line
+
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> Any:
+        """The input that a JSON value stands for: a text, or an object with a `text`; `ValueError` for others."""
+        return cls.as_input(text_in(value, place), place)
+
+    @staticmethod
+    @abstractmethod
+    def split(given: Any, name: str) -> Iterable[InputPart]:
+        """The examples of an input, each with the places of its words."""
+
+    def result(self, answer: InputAnswer[Input]) -> Result:
+        """Return the result of `predict` for an input; by default what the labelling makes of its only example."""
+        ((_, own),) = answer.parts
+        return self.fitted.labelling.result(own)
+
+    def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
+        """Return the answer, without the input, as JSON can hold it."""
+        result: Any = self.result(answer)
+        return result.to_dict() if isinstance(result, Label) else {self.columns[0]: result}  # type: ignore[not-subscriptable]
+
+    def empty_answer(self) -> dict[str, Any] | None:
+        """Return the record of an input without a text, which the model is not asked for; `None` where it is."""
+        return dict.fromkeys(self.columns)  # type: ignore[arg-type]
+
+    @abstractmethod
+    def shown(self, answer: InputAnswer[Input]) -> Shown:
+        """Return what forms show of an answer besides its record."""
+
+    def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
+        """Return the answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
+        shown = self.shown(answer)
+        return {**shown.given, **self.to_record(answer)} if form == "jsonl" else in_form(shown, form, colour)
+
+    def cells(self, answer: InputAnswer[Input]) -> list[Any]:
+        """Return the cells of the answer in a table, one for each of `columns`; what is no text and no number is
+        JSON."""
+        record: Any = self.to_record(answer)
+        values = [record[name] for name in self.columns]  # type: ignore[union-attr]
+        return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
 
     def __init__(
         self,
@@ -80,27 +230,92 @@ class Task(PlannedModel[Input, Result]):
         device: str | None = None,
         **options: Any,
     ) -> None:
-        """Nothing is loaded yet.
-
-        Args:
-            encoder: Spec of the encoder, see `boustro.load_encoder`. By default `starter`, the pair of the package;
-                for a tagger `starter-large`, unless the options read otherwise than its memory of words was made; for a
-                classifier of texts `starter-texts`.
-            head: Kind of head; by default the task's own, or of few examples the one that cross-validation finds best.
-            preset: Name of a set of options.
-            cache: Keep the features of training and development data on disk (a folder says where).
-            device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
-            options: Fields of the task's config and options of its head, over the preset's.
+        """Nothing is loaded yet; the arguments are those of the task's class.
 
         Raises `ValueError` for an unknown head, preset or option, for an option of another head, and for a value
         outside its range.
         """
         check_options(Task.__init__, locals())
         require_torch()
-        self._params = {"encoder": encoder, "head": head, "preset": preset, "cache": cache, "device": device, **options}
-        self._asked = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
-        self.plan = self._asked
-        self._fitted: Fitted | None = None
+        how = {"preset": preset, "cache": cache, "device": device, **options}
+        self._start(make_plan(type(self), encoder, head, **how), encoder=encoder, head=head, **how)
+
+    @classmethod
+    def of(cls, plan: Plan, **asked: Any) -> Self:
+        """Make a model by a plan; `asked` are arguments of `Task.__init__` that left to the plan what it has."""
+        made, how = cls.__new__(cls), {"cache": plan.reader.cache, "device": plan.reader.device}
+        given = {"encoder": plan.reader.spec, "head": plan.head_kind, "preset": "default", **how}
+        made._start(plan, **{**given, **plan.settings(), **asked})
+        return made
+
+    def _start(self, plan: Plan, **params: Any) -> None:
+        self._params, self._fitted, self._foreign = params, None, None
+        self.plan = self._asked = plan  # the latter stays as it is when examples change a plan
+        _read_by_rule(self)
+
+    def sharing(self, **changed: Any) -> Self:
+        """Return a model with all that this one has but some attributes."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), **changed)
+        return made
+
+    @property
+    def fitted(self) -> Fitted:
+        """Outcome of training; `ValueError` before `fit`."""
+        if self._fitted is None:
+            name = type(self).__name__
+            raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
+        return self._fitted
+
+    @fitted.setter
+    def fitted(self, fitted: Fitted) -> None:
+        self._fitted, self.plan, self._foreign = fitted, fitted.plan, fitted.foreign_texts()
+        _read_by_rule(self)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a head that answers."""
+        return self._fitted is not None
+
+    @property
+    def config(self) -> Any:
+        """The options, a `TaskConfig`."""
+        return self.plan.config
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Record of the training: data, scores on the development set, losses, seconds, notices."""
+        return self._fitted.record if self._fitted else {}
+
+    @property
+    def types(self) -> list[str]:
+        """The labels that the trained head can answer, in alphabetical order; empty before `fit`."""
+        return list(self._fitted.labelling.types) if self._fitted else []
+
+    def encoder(self, cached: bool = False) -> "Encoder":
+        """The encoder, loaded on first use; `cached` puts the feature cache before it.
+
+        Raises `ValueError` where the LMs are not those that the head was trained on.
+        """
+        return self.plan.reader.encoder(cached)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything except the encoders, which a copy opens again when it needs them."""
+        if self._fitted is None:
+            return dict(vars(self))
+        packed = self._fitted.packed()
+        return {**vars(self), "plan": packed.plan, "_fitted": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.plan, self._asked = self.plan.on_device(), self._asked.on_device()
+        if self._fitted is not None:
+            self._fitted = replace(self._fitted, plan=self.plan)
+            self._fitted.head.to(self.plan.device)
+
+    def __repr__(self) -> str:
+        state = f"types={self.types}" if self.is_trained else "trained=False"
+        return f"{type(self).__name__}(encoder={self.plan.reader.spec!r}, head={self.plan.head_kind!r}, {state})"
 
     def __dir__(self) -> list[str]:
         """List the attributes that a user of a model needs: `SHOWN`, and what its own task adds."""
@@ -141,30 +356,16 @@ class Task(PlannedModel[Input, Result]):
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
-        self.refuse_exported("is not trained again")
+        if self._fitted is not None:
+            self._fitted.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
-        self._check_reading(reading)
-        if weak_weight is not None and weak is None:
-            raise OptionError("weak_weight is not read without weak examples; remove it")
-        if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
-            raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
-        if y is not None and not are_inputs(X, y, self.in_documents):
-            if dev is not None:
-                raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")
-            y, dev = None, y
-        if is_of_splits(X):
-            dev = part_of(X, DEV, None) if dev is None else dev
-            X = part_of(X, TRAIN)
-        outside = OUTSIDE_TEXTS if getattr(self.config, "none", 0) else {}
-        judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, outside | reading)
-        examples = Examples(
-            train=self.read(self._joined(X, y), **reading, **self.lenient),
-            dev=judges,
-            weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
-            weight=weak_weight,
-        )
-        self.learn(examples, seed, cross_validate, self._asked_for(examples.train))
-        self.keep_columns(named_of(reading) or named_in(X))
+        examples = training_sets(self, X, y, dev, weak, weak_weight, reading)
+        plan, note = self._asked.for_languages_of(examples.train, named=self._params["encoder"] is not None)
+        if note:
+            warnings.warn(note, stacklevel=2)
+        self.learn(examples, seed, cross_validate, plan)
+        if columns := named_of(reading) or named_in(X):
+            self.fitted = keep_columns(self.fitted, columns)
         return self
 
     def learn(self, given: Examples, seed: int = 1, seconds: float = 0.0, plan: Plan[Any] | None = None) -> Self:
@@ -175,81 +376,102 @@ class Task(PlannedModel[Input, Result]):
         self.fitted = fit_best(plan or self._asked, self._params["head"], given, seed, seconds)
         return self
 
-    def _asked_for(self, train: Sequence[Any]) -> Plan:
-        """The plan for the languages of these examples, of which it warns."""
-        named = self._params["encoder"] is not None
-        asked, note = self._asked.for_languages_of(self.running_texts(train), named)
-        if note:
-            warnings.warn(note, stacklevel=3)
-        return asked
-
-    def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
-        """Examples of a set beside the training set, whose columns may have other names; `(texts, labels)` too, which
-        two examples as a tuple are only where the training set has no `y`."""
-        two = isinstance(given, tuple) and len(given) == 2
-        as_examples = two and y is None and all(isinstance(one, tuple) and len(one) == 2 for one in given)
-        if two and not as_examples and are_inputs(given[0], given[1], self.in_documents):
-            given = self._joined(given[0], given[1])
-        else:
-            given = self._joined(given, None)
-        columns = {name: value for name, value in reading.items() if name in COLUMN_OPTIONS}
-        others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
-        return self.read(given, **others, **kept_for(given, columns))
-
-    def keep_columns(self, named: Mapping[str, Any]) -> None:
-        """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
-        if named:
-            self.fitted = replace(self.fitted, record=self.record | {KEPT: named})
-
-    def kept_reading(self, data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of `read` that are given, and those of the training set whose columns this data has."""
-        kept = {n: v for n, v in self.record.get(KEPT, {}).items() if n in signature(self.read).parameters}
-        return kept_for(data, kept, given) | dict(given)
-
-    def _check_reading(self, reading: Iterable[str]) -> None:
-        """`OptionError` for what is no option of `read`."""
-        known = signature(type(self).read).parameters
-        for name in (name for name in reading if name not in known):
-            made = f"; options of the model are given when it is made: {type(self).__name__}({name}=…)"
-            raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
-
-    def _joined(self, given: Any, labels: Any) -> Any:
-        """Texts with their labels, also of a dict of both, as examples; a dict of columns as rows."""
-        if labels is None and is_of_columns(given, (*TEXT_KEYS, *WORD_KEYS, *self.texts)):
-            given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
-        if labels is None and is_by_text(given):
-            given, labels = list(given), list(given.values())
-        if labels is None:
-            return given
-        return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), self.labelled)
-
     def evaluate(self, X: Any, y: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
 
         `X` and `y` are what `fit` takes. Gold labels that the head does not know are a warning.
         """
-        self._check_reading(reading)
-        if is_of_splits(X):
-            raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
-        data = self._joined(X, y)
-        outside = OUTSIDE_TEXTS if self.is_trained and self.fitted.labelling.gives_none else {}
-        examples = self.read(data, **outside | self.kept_reading(data, reading))
-        for what, count in self.unknown_labels(examples).items():
+        examples = judged_set(self, X, y, reading)
+        for what, count in self.fitted.labelling.unknown(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
-        return self.score_answers(examples, self.answer(examples, cached=True))
+        return self.fitted.score(examples, self.answer(examples, cached=True))
 
     def score(self, X: Any, y: Any = None, **reading: Any) -> float:
         """Return the value of `evaluate` from 0 to 1, for scikit-learn."""
         return self.evaluate(X, y, **reading).value / 100
 
+    def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
+        """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
+
+        Raises `ValueError`, with the place, for a word that is not a string.
+        """
+        return self._answer(self.as_examples(examples), cached)
+
+    def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
+        """Return answers for examples that are checked."""
+        return self.fitted.answer(examples, cached)
+
+    def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
+        """Answer inputs, each a document of its own; the number of the first, for messages, is `first`.
+
+        Raises `ValueError` for what is none, with its number.
+        """
+        assert self.fitted  # is there, before any LM is loaded
+        return self.answer_checked(checked_inputs(self, inputs, first))
+
+    def answer_checked(self, inputs: Sequence[Any]) -> list[InputAnswer[Input]]:
+        """Return the answers for inputs that `as_input` has checked, each a document of its own."""
+        what = self.given.partition(" ")[2]
+        split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(inputs)]
+        examples = [part.example for parts in split for part in parts]
+        if self._foreign is not None:
+            self._foreign.add(self.plan.running_texts(examples))
+        chunks = within_memory(examples, self.parts, self.encoder().bytes_per_word)
+        answers = chain.from_iterable(map(self._answer, chunks))
+        pairs = zip(inputs, split, strict=True)
+        return [InputAnswer(item, tuple(zip(parts, answers, strict=False))) for item, parts in pairs]
+
+    def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:
+        """Yield the results of `predict`, input by input; only `batch` inputs are in memory at once. Warn, once, of
+        texts in another language."""
+        rest, number = iterate(inputs, f"{self.given} or several"), 0
+        while some := list(islice(rest, batch)):
+            answers = self.answer_inputs(some, number + 1)
+            number += len(some)
+            if note := self.language_note():  # before the first answer, behind which `predict` does not go on
+                warnings.warn(note, stacklevel=3)
+            yield from map(self.result, answers)
+
+    def language_note(self, texts: Iterable[str] = ()) -> str:
+        """Return, once, what to say of the languages of the inputs, and of texts that something else reads."""
+        if self._foreign is None:
+            return ""
+        self._foreign.add(texts)
+        return self._foreign.say()
+
+    def take_languages(self) -> dict[str, int]:
+        """The languages of the inputs so far, see `ForeignTexts.take`; for work that several processes share."""
+        return {} if self._foreign is None else self._foreign.take()
+
+    @overload
+    def predict(self, given: Input) -> Result: ...
+    @overload
+    def predict(self, given: Iterable[Input]) -> list[Result]: ...
+    def predict(self, given: Any) -> Result | list[Result]:
+        """The answer for an input, or the answers for several.
+
+        Args:
+            given: An input, or any iterable of inputs: a list, a generator, a column of a data frame.
+
+        Raises `ValueError`, with the place, for what is no input.
+        """
+        if self.is_input(given):
+            return next(self.stream([given]))
+        found: list[Any] = list(self.stream(given))
+        return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
+
+    def notices(self, cached: bool = False) -> dict[str, int]:
+        """Count what happened to the words that this encoder read: cut, not aligned, …; and foreign texts, if many."""
+        return dict(+self.encoder(cached).counts) | ({} if self._foreign is None else self._foreign.notices)
+
     @property
     def classes_(self) -> np.ndarray:
         """The labels in order, as `fit` was given them; `AttributeError` before, as scikit-learn's tools expect."""
-        if self.is_trained and not self.types:
-            raise AttributeError(f"a {type(self).__name__} has no classes_: it gives no labels")
-        if not self.is_trained:
+        if not self.types:
+            why = "not trained yet, so it has no classes_; call fit first"
+            name = type(self).__name__
             raise AttributeError(
-                f"this {type(self).__name__} is not trained yet, so it has no classes_; call fit first"
+                f"a {name} has no classes_: it gives no labels" if self.is_trained else f"this {name} is {why}"
             )
         values = self.fitted.labelling.values
         return np.unique([values.get(label, label) for label in self.types])
@@ -267,25 +489,15 @@ class Task(PlannedModel[Input, Result]):
         return self.is_trained
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags that scikit-learn asks of an estimator: texts are its input, and labels or numbers are
-        needed."""
-        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
-
-        kind = self.estimator_type
-        return Tags(
-            estimator_type=kind,
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags() if kind == "classifier" else None,
-            regressor_tags=RegressorTags() if kind == "regressor" else None,
-            input_tags=InputTags(two_d_array=False, string=True),
-        )
+        """Return the tags that scikit-learn asks of an estimator."""
+        return _tags_of(self.estimator_type)
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
         check_options(Task.save_pretrained, locals())
-        self.refuse_exported("is not saved again")
         from boustro.tasks.folder import save_fitted
 
+        self.fitted.refuse_exported("is not saved again")
         save_fitted(self.fitted, path)
 
     def save(self, path: str | Path) -> None:
@@ -296,13 +508,9 @@ class Task(PlannedModel[Input, Result]):
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
     ) -> str:
         """Save and upload, see `tasks.hub.upload`; returns the address of the commit."""
-        from boustro.tasks.hub import upload, write_card
+        from boustro.tasks.hub import upload_saved
 
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / repo_id.rpartition("/")[2]
-            self.save_pretrained(path)
-            write_card(path, repo_id)
-            return upload(path, repo_id, private=private, revision=revision, token=token)
+        return upload_saved(self.save_pretrained, repo_id, private=private, revision=revision, token=token)
 
     @classmethod
     def from_pretrained(
@@ -333,8 +541,84 @@ class Task(PlannedModel[Input, Result]):
         from boustro.tasks.folder import load_fitted
         from boustro.tasks.hub import download
 
-        where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
-        fitted = load_fitted(cls, download(path, revision), given_states=given_states, **where)
+        how: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device, "given_states": given_states}
+        fitted = load_fitted(cls, download(path, revision), **how)
         made = cls.of(fitted.plan)
         made.fitted = fitted
         return made
+
+
+def text_in(value: Any, place: str) -> Any:
+    """Return the text of an object with a `text`, and any other value as it is; `ValueError` for an object without."""
+    if not isinstance(value, Mapping):
+        return value
+    key = next((key for key in TEXT_KEYS if key in value), None)
+    if key is None:
+        raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
+    return value[key]
+
+
+class RecordTask(Task[Any, Result]):
+    """Base class of tasks whose input is an object, or a tuple of its values.
+
+    Attributes:
+        keys: Of the values of a tuple; none where no tuple is taken.
+        makes: What `as_input` makes, which is an input too.
+    """
+
+    keys: ClassVar[tuple[str, ...]] = ()
+    makes: ClassVar[type] = GivenRecord
+
+    @classmethod
+    def is_input(cls, given: Any) -> bool:
+        is_tuple = isinstance(given, tuple) and len(given) == len(cls.keys) > 0 and isinstance(given[0], str)
+        return is_tuple or isinstance(given, (Mapping, cls.makes))
+
+    @classmethod
+    def asked(cls, given: Any, place: str, make: Callable[[Any, str], Any]) -> GivenRecord:
+        """Return an input with the example that `make` makes of it, whose places are in characters then."""
+        if isinstance(given, GivenRecord):
+            return given
+        offsets = cls.offsets
+        example = make(given if offsets is None else offsets.convert(given, offsets.unit([given]), place, []), place)
+        return GivenRecord(given if isinstance(given, Mapping) else dict(zip(cls.keys, given, strict=False)), example)
+
+    @classmethod
+    def parse_value(cls, value: Any, place: str) -> Any:
+        return cls.as_input(value, place)
+
+    @classmethod
+    def parse_line(cls, line: str, place: str) -> Any:
+        """A JSON object."""
+        return cls.parse_value(parse_record(line, place), place)
+
+    @staticmethod
+    def split(given: GivenRecord, name: str) -> Iterable[InputPart]:
+        """The whole input as one example."""
+        return [InputPart(given.example, getattr(given.example, "places", ()))]
+
+
+def _by_rule(rule: int, read: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    with word_rule(rule):
+        return read(*given, **options)
+
+
+def _read_by_rule(task: Task[Any, Any]) -> None:
+    """Let all that reads texts split them by the rule of words of the plan, where this is not the present one."""
+    for name in READ_TEXTS:
+        vars(task).pop(name, None)
+        if task.plan.words != RULE:
+            vars(task)[name] = partial(_by_rule, task.plan.words, getattr(type(task), name))
+
+
+def _tags_of(kind: str | None) -> Any:
+    """Return scikit-learn's tags: texts are the input, and labels or numbers are needed."""
+    from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+
+    return Tags(
+        estimator_type=kind,
+        target_tags=TargetTags(required=True),
+        classifier_tags=ClassifierTags() if kind == "classifier" else None,
+        regressor_tags=RegressorTags() if kind == "regressor" else None,
+        input_tags=InputTags(two_d_array=False, string=True),
+    )

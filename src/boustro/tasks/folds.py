@@ -34,7 +34,7 @@ EVEN = 1 / 3
 UNLEARNED = 1 / 2
 """Of the examples, the share that may have a text which stands in several groups."""
 Shared = Callable[[Any], Sequence[Sentence]]
-"""The sentences of an example that no example on the other side may have, see `Contract.shared`."""
+"""The sentences of an example that no example on the other side may have, see `Task.shared`."""
 
 
 class TooFew(ValueError):
@@ -64,7 +64,7 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
             words[home] += text
         return number_alike(words, threshold)[homes]
 
-    def whole(threshold: float) -> np.ndarray:
+    def as_mark(threshold: float) -> np.ndarray:
         return number_alike(wholes, threshold)
 
     inside = "sentences of one document"
@@ -81,7 +81,7 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
         if may:
             return apart
     for threshold in (NEARLY, EQUAL):
-        if _largest(groups := whole(threshold)) <= most:
+        if _largest(groups := as_mark(threshold)) <= most:
             return Kinship(groups, divided="texts that several examples have")
     return Kinship(np.arange(len(examples)), divided="equal texts")
 

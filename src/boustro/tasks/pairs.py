@@ -6,28 +6,20 @@
 Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
 from boustro.tasks import PAIR_KEYS
-from boustro.tasks.answers import InputAnswer, InputPart, Label
-from boustro.tasks.base import Task
+from boustro.tasks.answers import GivenRecord, InputAnswer, Label
+from boustro.tasks.base import RecordTask, Task
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.pairs import OFFSETS, PAIRS, TextPair, make_pair
-from boustro.text.rows import parse_record
+from boustro.tasks.render import Shown
 from boustro.types import Sentence
 
 Result = TypeVar("Result")
-Texts = tuple[str, str]
-
-
-class AskedPair(NamedTuple):
-    """A pair as it was given, with all its keys, and as an example."""
-
-    record: Mapping[str, Any]
-    pair: TextPair
 
 
 def _as_tuple(given: Any) -> Any:
@@ -35,14 +27,15 @@ def _as_tuple(given: Any) -> Any:
     return tuple(given.tolist()) if isinstance(given, np.ndarray) else given
 
 
-class PairTask(Task[Texts, Result]):
+class PairTask(RecordTask[Result]):
     """Base class of both tasks. An input is a tuple of two texts, or a dict as in the training data."""
 
     given = "a pair of texts"
     offsets = OFFSETS
     example = ("Ada Brandt flew.", "She took a plane.")
     formats = ("text", "jsonl")
-    texts, text_keys = PAIR_KEYS[0], PAIR_KEYS
+    texts = keys = PAIR_KEYS[0]
+    text_keys = PAIR_KEYS
 
     @staticmethod
     def parts(example: TextPair) -> tuple[Sentence, ...]:
@@ -52,47 +45,23 @@ class PairTask(Task[Texts, Result]):
     def without_each(example: TextPair) -> Iterator[Any]:
         return example.without_each()
 
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        texts = isinstance(given, tuple) and [type(t) for t in given] == [str, str]
-        return texts or isinstance(given, (Mapping, AskedPair))
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> AskedPair:
-        if isinstance(given, AskedPair):
-            return given
-        given = _as_tuple(given)
-        pair = make_pair(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
-        return AskedPair(given if isinstance(given, Mapping) else dict(zip(PAIR_KEYS[0], given, strict=True)), pair)
+    @classmethod
+    def as_input(cls, given: Any, place: str) -> GivenRecord:
+        return cls.asked(_as_tuple(given), place, make_pair)
 
     @staticmethod
     def labelled(given: Any, label: Any, place: str) -> Any:
         return Task.labelled(_as_tuple(given), label, place)
 
     @classmethod
-    def parse_value(cls, value: Any, place: str) -> AskedPair:
-        return cls.as_input(value, place)
-
-    @classmethod
-    def parse_line(cls, line: str, place: str) -> AskedPair:
+    def parse_line(cls, line: str, place: str) -> GivenRecord:
         """A JSON object with two texts, or two texts with a tab between them."""
-        return cls.as_input(
-            parse_record(line, place) if line.lstrip().startswith("{") else tuple(line.split("\t")), place
-        )
+        is_object = line.lstrip().startswith("{")
+        return super().parse_line(line, place) if is_object else cls.as_input(tuple(line.split("\t")), place)
 
-    @staticmethod
-    def split(given: AskedPair, name: str) -> Iterable[InputPart]:
-        return [InputPart(given.pair)]
-
-    def to_record(self, answer: InputAnswer[Any]) -> dict[str, Any]:
-        result = self.result(answer)
-        return result.to_dict() if isinstance(result, Label) else {"score": result}
-
-    def show(self, answer: InputAnswer[Any], form: str, colour: bool = False) -> Any:
-        shown, given = self.to_record(answer), answer.input
-        if form == "jsonl":
-            return dict(given.record) | shown
-        return "\t".join([*(str(value) for value in shown.values() if not isinstance(value, dict)), *given.pair.texts])
+    def shown(self, answer: InputAnswer[Any]) -> Shown:
+        said = (str(value) for value in self.to_record(answer).values() if not isinstance(value, dict))
+        return Shown(answer.input.record, cells=(*said, *answer.input.example.texts))
 
 
 class PairClassifier(PairTask[Label]):
@@ -118,10 +87,6 @@ class PairClassifier(PairTask[Label]):
     records = PAIRS["pair"]
     predict_proba = Classifier.predict_proba
 
-    def result(self, answer: InputAnswer[Texts]) -> Label:
-        """The most probable label."""
-        return Label.of(answer.parts[0][1])
-
 
 class PairRegressor(PairTask[float]):
     """Score of two texts, such as their similarity; scored by Pearson's and Spearman's correlation.
@@ -137,7 +102,3 @@ class PairRegressor(PairTask[float]):
     estimator_type = "regressor"
     records = PAIRS["similarity"]
     columns = ("score",)
-
-    def result(self, answer: InputAnswer[Texts]) -> float:
-        """The score."""
-        return round(float(answer.parts[0][1].value or 0.0), 4)

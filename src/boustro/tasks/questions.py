@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from boustro.tasks.answers import InputAnswer, InputPart
-from boustro.tasks.base import Task
-from boustro.tasks.data.questions import Question, QuestionData, as_question, parse_question, read_questions
+from boustro.tasks.base import RecordTask
+from boustro.tasks.data.questions import Question, QuestionData, as_question, read_questions
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.render import as_html, as_terminal
+from boustro.tasks.render import Shown
 from boustro.types import NO_ANSWER, Entity, Sentence
 
 GivenQuestion = tuple[str, str] | Mapping[str, Any] | Question
@@ -38,7 +38,7 @@ class SpanAnswer:
         return {"answer": self.text, "start": self.start, "end": self.end, "score": round(self.score, 4)}
 
 
-class QuestionAnswerer(Task[Question, SpanAnswer]):
+class QuestionAnswerer(RecordTask[SpanAnswer]):
     """A frozen encoder and a trained head that finds the answer to a question in a context.
 
     Args:
@@ -60,7 +60,8 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     name = "qa"
     given = "a question and its context"
     columns = ("answer", "start", "end", "score", "best")
-    texts, text_keys = ("question", "context"), (("question", "context"),)
+    texts = keys = ("question", "context")
+    text_keys, makes = (texts,), Question
     example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
 
     @classmethod
@@ -79,16 +80,6 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         return (example.context,)
 
     as_input = staticmethod(as_question)
-    parse_line = staticmethod(parse_question)
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> Question:
-        return cls.as_input(value, place)
-
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        pair = isinstance(given, tuple) and [type(part) for part in given] == [str, str]
-        return pair or isinstance(given, (Question, Mapping))
 
     @staticmethod
     def split(given: Question, name: str) -> Iterable[InputPart]:
@@ -125,14 +116,10 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         result = self.result(answer)
         return {**result.to_dict(), "best": [span.to_dict() for span in result.best]}
 
-    def show(self, answer: InputAnswer[Question], form: str, colour: bool = False) -> Any:
+    def shown(self, answer: InputAnswer[Question]) -> Shown:
         result, asked = self.result(answer), answer.input
-        question = "".join(" " * s + w for w, s in zip(asked.question.words, asked.question.spaces or (), strict=False))
-        if form == "jsonl":
-            return {"question": question.strip(), **self.to_record(answer)}
-        marked = [Entity("answer", result.start, result.end, result.text, result.score)] if result.text else []
-        if form == "html":
-            return f"<p><b>{as_html(question.strip(), [])}</b><br>{as_html(asked.text, marked)}</p>"
-        if colour:
-            return as_terminal(asked.text, marked)
-        return f"{result.text or NO_ANSWER}\t{result.score:.2f}\t{question.strip()}"
+        words = zip(asked.question.words, asked.question.spaces or (), strict=False)
+        question = "".join(" " * space + word for word, space in words).strip()
+        marks = [Entity("answer", result.start, result.end, result.text, result.score)] if result.text else []
+        cells = (result.text or NO_ANSWER, f"{result.score:.2f}")
+        return Shown({"question": question}, asked.text, marks, title=question, cells=cells)

@@ -7,32 +7,18 @@
 The text is encoded once, without its marks, however many pairs of places are asked about; the head reads the places.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 from boustro.tasks import RELATION_KEYS
-from boustro.tasks.answers import InputAnswer, InputPart, Label
-from boustro.tasks.base import Task
-from boustro.tasks.beside import Thresholds, temperature_of
-from boustro.tasks.config import RelationConfig
+from boustro.tasks.answers import GivenRecord, InputAnswer, Label
+from boustro.tasks.base import RecordTask
 from boustro.tasks.data.relations import OFFSETS, PLACES, RELATIONS, MarkedText, mark_text
-from boustro.tasks.plan import Companion
-from boustro.tasks.render import as_html, as_terminal, in_brackets
-from boustro.text.rows import parse_record
+from boustro.tasks.render import Shown, as_mark
 from boustro.types import Entity, Sentence
 
-GivenPair = tuple[str, tuple[int, int], tuple[int, int]] | Mapping[str, Any]
-"""(text, head, tail), or a dict with these keys."""
 
-
-class AskedPlaces(NamedTuple):
-    """A text with two places as it was given, with all its keys, and as an example."""
-
-    record: Mapping[str, Any]
-    example: MarkedText
-
-
-class RelationClassifier(Task[GivenPair, Label]):
+class RelationClassifier(RecordTask[Label]):
     """A frozen encoder and a trained head that names the relation between two marked places of a text.
 
     Args:
@@ -53,7 +39,7 @@ class RelationClassifier(Task[GivenPair, Label]):
     """
 
     name = "relation"
-    records, offsets = RELATIONS, OFFSETS
+    records, offsets, keys = RELATIONS, OFFSETS, RELATION_KEYS
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
 
@@ -62,57 +48,16 @@ class RelationClassifier(Task[GivenPair, Label]):
         return (example.sentence,)
 
     @staticmethod
-    def companions(config: RelationConfig) -> tuple[Companion, ...]:
-        return (*temperature_of(config), Thresholds())
-
-    @staticmethod
     def without_each(example: MarkedText) -> Iterator[Any]:
         return example.without_each()
 
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        text = isinstance(given, tuple) and len(given) == len(RELATION_KEYS) and isinstance(given[0], str)
-        return text or isinstance(given, (Mapping, AskedPlaces))
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> AskedPlaces:
-        if isinstance(given, AskedPlaces):
-            return given
-        example = mark_text(OFFSETS.convert(given, OFFSETS.unit([given]), place, []), place)
-        return AskedPlaces(
-            given if isinstance(given, Mapping) else dict(zip(RELATION_KEYS, given, strict=False)), example
-        )
-
     @classmethod
-    def parse_value(cls, value: Any, place: str) -> AskedPlaces:
-        return cls.as_input(value, place)
+    def as_input(cls, given: Any, place: str) -> GivenRecord:
+        return cls.asked(given, place, mark_text)
 
-    @classmethod
-    def parse_line(cls, line: str, place: str) -> AskedPlaces:
-        """A JSON object with text, head and tail."""
-        return cls.as_input(parse_record(line, place), place)
-
-    @staticmethod
-    def split(given: AskedPlaces, name: str) -> Iterable[InputPart]:
-        """The whole text as one example."""
-        return [InputPart(given.example, given.example.places)]
-
-    def result(self, answer: InputAnswer[Any]) -> Label:
-        """The most probable relation."""
-        return Label.of(answer.parts[0][1])
-
-    def to_record(self, answer: InputAnswer[Any]) -> dict[str, Any]:
-        return self.result(answer).to_dict()
-
-    def show(self, answer: InputAnswer[Any], form: str, colour: bool = False) -> Any:
+    def shown(self, answer: InputAnswer[Any]) -> Shown:
         relation, (record, example) = self.result(answer), answer.input
-        if form == "jsonl":
-            return dict(record) | self.to_record(answer)
         ends = [(example.places[start][0], example.places[end - 1][1]) for start, end in example.marks]
-        marked = [Entity(name, start, end) for name, (start, end) in zip(PLACES, ends, strict=True)]
-        if form == "html":
-            label = as_html(relation.label, [Entity(relation.label, 0, len(relation.label), score=relation.score)])
-            return f"<p dir=auto>{label} {as_html(example.text, marked)}</p>"
-        if colour:
-            return as_terminal(example.text, marked).append(f"  {relation.label}", style="bold")
-        return f"{relation.label}\t{relation.score:.2f}\t{in_brackets(example.text, marked)}"
+        marks = [Entity(name, start, end) for name, (start, end) in zip(PLACES, ends, strict=True)]
+        label, cells = as_mark(relation.label, relation.score), (relation.label, f"{relation.score:.2f}")
+        return Shown(record, example.text, marks, label, cells=cells)

@@ -28,6 +28,7 @@ from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.data import read_data
 from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.sets import kept_reading
 from boustro.text.words import join_words
 
 LabelPlace = tuple[str, int, int]
@@ -83,7 +84,7 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
     Raises `ValueError` where there is none.
     """
     examples = (
-        list(task.read(data, **task.kept_reading(data, {}), **task.lenient))
+        list(task.read(data, **kept_reading(task, data, {}), **task.lenient))
         if data
         else _known(task) or list(_sample(task, number))
     )
@@ -96,7 +97,7 @@ def _known(task: Task[Any, Any]) -> list[Any]:
     """The examples of training; none where their file is gone, or is another one that cannot be read."""
     file = Path((task.record.get("train") or {}).get("name") or "")
     try:
-        return list(task.read(file, **task.kept_reading(file, {}))) if file.is_file() else []
+        return list(task.read(file, **kept_reading(task, file, {}))) if file.is_file() else []
     except (ValueError, OSError):
         return []
 

@@ -185,7 +185,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     tagger = Tagger(spec, "linear", **options)
     labelling = TagLabelling("bio", factored_tags(live.labels))
     streams = [stream.shape for stream in reader.encoder.streams]
-    head = make_head("linear", tagger.head_options, streams, labelling.labels)
+    head = make_head("linear", tagger.plan.head_options, streams, labelling.labels)
     assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
     with torch.no_grad():
         for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
@@ -195,7 +195,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
                 mix.weights[:first] = NEVER
     head.body.fill(*live.linear())
     head.crf.load_state_dict(live.make_crf().state_dict())
-    head.to(tagger.device)
+    head.to(tagger.plan.device)
     tagger.fitted = Fitted(tagger.plan, labelling, head, _record(tagger.plan, reader.encoder, head, train))
     return tagger
 
@@ -213,7 +213,7 @@ def make_classifier(live: LiveTopics, model: Task[Any, Any], train: Sequence[Sen
     order = [live.labels.index(label) for label in labelling.labels]
     weight, constant = (torch.from_numpy(part[order]) for part in live.linear())
     head.fill(weight, constant)
-    head.to(model.device)
+    head.to(plan.device)
     model.fitted = Fitted(plan, labelling, head, _record(plan, encoder, head, train))
     return model
 

@@ -144,7 +144,7 @@ def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
     train = [example for example in given.train if fitted.plan.task.is_labelled(example)]
     if num_different(train, fitted.plan.task.parts, FEW_EXAMPLES) >= FEW_EXAMPLES:
         return fitted
-    if (known := fitted.plan.task.known_by_names(fitted)) is None:
+    if (known := fitted.labelling.known_by_names(fitted)) is None:
         return fitted
     units = fitted.labelling.units
     by_names = round(units.score(train, known.answers(known.outputs(train, cached=False), train)), 1)

@@ -3,7 +3,7 @@
     fit(plan, Examples(train=…, dev=…), seed)      →  Fitted
     fit_many(plan, [Examples(train=…), …], seeds)  →  a Fitted for each, many times as fast for small heads
 
-Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`, and of `plan.companions`.
+Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.base`, and of `plan.companions`.
 
     stage 1   gold + weak examples, the loss of a weak one times `weight`     only where there are weak ones
     stage 2   gold, from the weights of stage 1                               always; it chooses the epoch
@@ -155,7 +155,7 @@ def fit_many(
 
 def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     """The plan with what its options leave to the examples."""
-    return plan.task.resolve_options(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
+    return plan.config.settled(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
 
 
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
@@ -194,8 +194,8 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
     """The labelling of examples, and of the labels that the options name."""
-    named = plan.task.named_examples(plan.config)
-    return make_labelling(plan.head_kind, [*examples, *named], plan.head_options).for_config(plan.config)
+    types = getattr(plan.config, "types", ())
+    return make_labelling(plan.head_kind, examples, plan.head_options, types).for_config(plan.config)
 
 
 def _record(
@@ -230,7 +230,7 @@ def learned_languages(plan: Plan[Any], examples: Sequence[Any]) -> dict[str, lis
     """Return the languages that a model of the package has learned, of which no note warns any more."""
     seen = ForeignTexts()
     if is_shipped(plan.reader.spec):
-        seen.add(plan.task.running_texts(examples))
+        seen.add(plan.running_texts(examples))
     return {"languages": seen.languages} if seen.languages else {}
 
 
@@ -257,7 +257,7 @@ def _read_training(
 
     def alike(some: np.ndarray | None = None) -> Kinship:
         if some is None or len(some) == len(train):
-            return whole()
+            return as_mark()
         return kin([train[n] for n in some], plan.task.shared)
 
     named, unnamed = read_names(taught.reader, plan, labelling, train, unread)

@@ -65,9 +65,11 @@ def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labellin
     return _class(LEARNED[learned]).suiting(examples)
 
 
-def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions) -> Labelling:
-    """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
+def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions, types: Sequence[str] = ()) -> Labelling:
+    """The labelling that a kind of head learns from the training data and from the `types` that options name;
+    `ValueError` for data that do not suit it."""
     learned = labelling_class(head_kind(kind).labelling, examples)
+    examples = [*examples, *learned.named(types)]
     if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
         raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
     labelling = learned.learn(examples, options)

@@ -62,6 +62,11 @@ class Labelling(ABC):
     def learn(cls, examples: Sequence[Any], options: HeadOptions) -> "Labelling":
         """The labels of the training set; `ValueError` for data without any."""
 
+    @classmethod
+    def named(cls, types: Sequence[str]) -> list[Any]:
+        """Return examples without words of the labels that options name, so that these stay labels."""
+        return []
+
     @property
     def types(self) -> tuple[str, ...]:
         """The labels that an answer can have, in alphabetical order."""
@@ -95,6 +100,11 @@ class Labelling(ABC):
         unknown = [label for label in self.gold_labels(examples) if label not in known]
         return {f"{UNKNOWN_LABELS}: {', '.join(sorted(set(unknown)))}": len(unknown)} if unknown else {}
 
+    def known_by_names(self, fitted: Any) -> Any:
+        """Return what knows the labels of a trained model by their names, without learning; `None` where nothing
+        does, or where the model begins there."""
+        return None
+
     def unpredictable(self, train: Sequence[Any], dev: Sequence[Any], max_span: int) -> dict[str, int]:
         """Count, by reason, what of the reference the head can never answer."""
         return {}
@@ -126,6 +136,10 @@ class Labelling(ABC):
     @abstractmethod
     def read(self, output: Any, example: Any) -> Answer:
         """The head's output for one example, as an answer."""
+
+    def result(self, answer: Answer) -> Any:
+        """Return what `predict` gives for an input with one example, by its answer."""
+        raise NotImplementedError
 
     @abstractmethod
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> "Score":

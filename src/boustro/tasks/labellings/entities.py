@@ -31,6 +31,10 @@ class EntityLabelling(Labelling):
         super().__init__(scheme, labels)
         self.live = live
 
+    @classmethod
+    def named(cls, types: Sequence[str]) -> list[Sentence]:
+        return [Sentence((label, label), (f"B-{label}", f"I-{label}")) for label in types]
+
     def for_config(self, config: Any) -> Self:
         """With `live`, the head is told how far each word was read on."""
         twin = copy(self)

@@ -68,6 +68,10 @@ class ScoreLabelling(Labelling):
     def read(self, output: float, example: Any) -> Answer:
         return Answer(value=output * self.deviation + self.mean)
 
+    def result(self, answer: Answer) -> float:
+        """The score."""
+        return round(float(answer.value or 0.0), 4)
+
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> CorrelationScore:
         predicted = [a.value for a in answers if a.value is not None]
         return score_correlation(_scores(examples).tolist(), predicted, signature)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boustro.choose import lazy
 from boustro.heads.factored import aliases
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, TagOptions
@@ -44,6 +45,9 @@ class TagLabelling(EntityLabelling):
         types = {e.label for s in sentences for e in extract_spans(s.tags or ())}
         tags = {tag for own in types for n in (1, 3) for tag in encode_tags([Entity(own, 0, n)], n, options.tag_scheme)}
         return cls(options.tag_scheme, ["O", *sorted(tags - {"O"})])
+
+    def known_by_names(self, fitted: Any) -> Any:
+        return lazy("boustro.tasks.label_types:known_by_names")(fitted)
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ import numpy as np
 from boustro.heads.inputs import Targets
 from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
-from boustro.tasks.answers import Answer
+from boustro.tasks.answers import Answer, Label, LabelSet
 from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS_TEXTS
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.units import LabelSetUnits, LabelUnits
 from boustro.text.languages import language_of_words
-from boustro.types import NO_LABEL, Entity, label_set
+from boustro.types import NO_LABEL, Entity, Sentence, label_set
 
 UNSEEN_TEXTS = "dev texts with a label that the training data never show"
 
@@ -73,6 +73,10 @@ class TextLabelling(Labelling):
         if isinstance(options, ClassOptions) and options.class_weights:
             learned.weights = learned._balanced(examples)
         return learned
+
+    @classmethod
+    def named(cls, types: Sequence[str]) -> list[Any]:
+        return [Sentence((), label=label) for label in types]
 
     def of_part(self, examples: Sequence[Any]) -> Self:
         part = copy.copy(self)
@@ -143,6 +147,10 @@ class TextLabelling(Labelling):
         given = [(e, *each) for e, a in pairs for each in zip(a.tags, a.scores, strict=True) if each[0]]
         right = [label in self.gold_labels([example]) for example, label, _ in given]
         return [score for *_, score in given], right
+
+    def result(self, answer: Answer) -> Label:
+        """The most probable label."""
+        return Label.of(answer)
 
     def score(
         self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]
@@ -224,6 +232,10 @@ class LabelSetLabelling(TextLabelling):
         pairs = zip(chosen, scores, strict=True) if len(example) else ()
         entities = tuple(Entity(label, 0, len(example), score=score) for label, score in pairs)
         return Answer(chosen, scores, entities, probabilities)
+
+    def result(self, answer: Answer) -> LabelSet:
+        """All labels of the text."""
+        return LabelSet.of(answer)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
         how = {"threshold": f"{self.threshold:.4f}"}

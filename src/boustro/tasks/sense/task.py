@@ -14,12 +14,12 @@ from typing import Any
 
 from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
-from boustro.tasks.base import Task
+from boustro.tasks.base import RecordTask
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.labellings.senses import How, SenseAnswer
+from boustro.tasks.render import Shown
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
-from boustro.text.rows import parse_record
 from boustro.types import Sentence
 
 
@@ -50,7 +50,7 @@ class Sense:
         return {**named, **place, "key": self.key, "how": self.how, "ranked": self.ranked}
 
 
-class SenseTagger(Task[SenseSentence, list[Sense]]):
+class SenseTagger(RecordTask[list[Sense]]):
     """An encoder, and centroids of senses.
 
     Args:
@@ -67,7 +67,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
     name = "sense"
     formats = ("text", "jsonl")
     columns = ("senses",)
-    text_keys = ()
+    text_keys, makes = (), SenseSentence
     given = "a sentence with the words that are asked for"
     example = {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}  # noqa: RUF012 (never changed)
 
@@ -93,10 +93,6 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         return example.parts
 
     @staticmethod
-    def is_input(given: Any) -> bool:
-        return isinstance(given, (SenseSentence, Mapping))
-
-    @staticmethod
     def as_input(given: Any, place: str) -> SenseSentence:
         sentence = sense_sentence(given, place)
         if not sentence.targets:
@@ -108,10 +104,6 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         if not isinstance(value, Mapping):
             raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
         return cls.as_input(value, place)
-
-    @classmethod
-    def parse_line(cls, line: str, place: str) -> SenseSentence:
-        return cls.parse_value(parse_record(line, place), place)
 
     @staticmethod
     def split(given: SenseSentence, name: str) -> Iterable[InputPart]:
@@ -125,9 +117,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
     def to_record(self, answer: InputAnswer[SenseSentence]) -> dict[str, Any]:
         return {"senses": [sense.to_dict() for sense in self.result(answer)]}
 
-    def show(self, answer: InputAnswer[SenseSentence], form: str, colour: bool = False) -> Any:
-        """Show the answer; as text a line for each word: its id, or its position in the sentence, and its key."""
-        if form == "jsonl":
-            return {"words": list(answer.input.sentence.words)} | self.to_record(answer)
+    def shown(self, answer: InputAnswer[SenseSentence]) -> Shown:
+        """Return a line for each word: its id, or its position in the sentence, and its key."""
         lines = (f"{s.target.name or s.target.word} {s.key or '(no sense)'}" for s in self.result(answer))
-        return "\n".join(lines)
+        return Shown({"words": list(answer.input.sentence.words)}, cells=("\n".join(lines),))
