@@ -64,7 +64,7 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
             words[home] += text
         return number_alike(words, threshold)[homes]
 
-    def as_mark(threshold: float) -> np.ndarray:
+    def whole(threshold: float) -> np.ndarray:
         return number_alike(wholes, threshold)
 
     inside = "sentences of one document"
@@ -81,7 +81,7 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
         if may:
             return apart
     for threshold in (NEARLY, EQUAL):
-        if _largest(groups := as_mark(threshold)) <= most:
+        if _largest(groups := whole(threshold)) <= most:
             return Kinship(groups, divided="texts that several examples have")
     return Kinship(np.arange(len(examples)), divided="equal texts")
 

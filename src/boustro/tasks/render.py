@@ -1,4 +1,4 @@
-"""Answers shown, in every form but JSON lines and tables (`in_form`), and entities in text: in a terminal, in plain text
+"""Answers shown: in every form but JSON lines and tables (`in_form`), and entities in text in a terminal, in plain text
 and in HTML.
 
 A label has a fixed colour; on a page, a label whose colour is taken gets the next free one (`page_colours`). Entities

@@ -89,7 +89,7 @@ def _within(data: TrainingSet, some: np.ndarray) -> TrainingSet:
     gold, whole = [data.gold[n] for n in some], cache(partial(data.kin, some))
 
     def alike(inner: np.ndarray | None = None) -> Kinship:
-        return as_mark() if inner is None else data.kin(some[inner])
+        return whole() if inner is None else data.kin(some[inner])
 
     return replace(data, gold=gold, inputs=data.inputs.keep(some), kin=alike, weak=(), reread=further)
 

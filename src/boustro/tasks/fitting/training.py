@@ -257,7 +257,7 @@ def _read_training(
 
     def alike(some: np.ndarray | None = None) -> Kinship:
         if some is None or len(some) == len(train):
-            return as_mark()
+            return whole()
         return kin([train[n] for n in some], plan.task.shared)
 
     named, unnamed = read_names(taught.reader, plan, labelling, train, unread)
