@@ -70,7 +70,7 @@ def test_every_word_of_a_text_has_its_effect(name, tiny_lm):
     (answer,) = model.answer_inputs([INPUTS[name]])
     (why,) = explain(model, [answer])
     ((part, _),) = answer.parts
-    words = [word for one in model.parts(part.example) for word in one.words]
+    words = [word for one in part.example.parts for word in one.words]
     assert [word["text"] for word in why["words"]] == words
     if name in ("pair", "similarity"):
         assert [word["sentence"] for word in why["words"]] == [1] * len(part.example.first) + [2] * len(

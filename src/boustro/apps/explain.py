@@ -132,7 +132,7 @@ def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
 
 def _placed(model: Task[Any, Any], part: InputPart, by_word: Sequence[float]) -> list[dict[str, Any]]:
     """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
-    example, texts = part.example, model.parts(part.example)
+    example, texts = part.example, part.example.parts
     pairs = zip(by_word, model.without_each(example) or (), strict=True)
     rounded = [None if shorter is None else round(effect, 4) for effect, shorter in pairs]
     if len(texts) > 1:

@@ -42,7 +42,6 @@ from boustro.tasks.render import Shown, in_form
 from boustro.tasks.sets import judged_set, keep_columns, training_sets
 from boustro.text.rows import parse_record
 from boustro.text.words import RULE, word_rule
-from boustro.types import Sentence
 
 if TYPE_CHECKING:
     from boustro.encoders.base import Encoder
@@ -86,7 +85,7 @@ class Task(ABC, Generic[Input, Result]):
         offsets: Where its inputs have places in characters, which may be given in another unit.
         given: What an input is, for messages.
         example: An input as JSON has it, see `parse_value`.
-        lenient: Options of `read` for a training set, which may have what `is_labelled` says is only context.
+        lenient: Options of `read` for a training set, which may have examples without labels, for context.
         untrained: Makes a model from a folder that no training wrote, by its kind.
         plan: What a training was told, with what it left to the examples; before `fit`, what it will be told.
     """
@@ -127,22 +126,6 @@ class Task(ABC, Generic[Input, Result]):
         examples = cls.collect(data, options, notes)
         warn_of(notes, data_name(examples))
         return examples
-
-    @staticmethod
-    def is_labelled(example: Any) -> bool:
-        """Whether the head learns from this example of a training set. By default it does."""
-        return True
-
-    @staticmethod
-    def parts(example: Any) -> tuple[Sentence, ...]:
-        """The sentences of an example, which are encoded; as many as its heads have `parts`."""
-        return (example,)
-
-    @classmethod
-    def shared(cls, example: Any) -> tuple[Sentence, ...]:
-        """The sentences that tell of its answer what other examples of them have: those stay together where parts are
-        left out, or drawn (`tasks.folds`). By default all its parts."""
-        return cls.parts(example)
 
     @staticmethod
     def without_each(example: Any) -> Iterator[Any] | None:
@@ -416,7 +399,7 @@ class Task(ABC, Generic[Input, Result]):
         examples = [part.example for parts in split for part in parts]
         if self._foreign is not None:
             self._foreign.add(self.plan.running_texts(examples))
-        chunks = within_memory(examples, self.parts, self.encoder().bytes_per_word)
+        chunks = within_memory(examples, self.encoder().bytes_per_word)
         answers = chain.from_iterable(map(self._answer, chunks))
         pairs = zip(inputs, split, strict=True)
         return [InputAnswer(item, tuple(zip(parts, answers, strict=False))) for item, parts in pairs]

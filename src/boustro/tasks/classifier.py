@@ -24,7 +24,6 @@ import numpy as np
 
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
-from boustro.features.reader import itself
 from boustro.given import as_sentences
 from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
@@ -95,10 +94,6 @@ class Classifier(Task[str, Label]):
     ) -> list[Any]:
         """Read labelled texts; with `unlabelled`, a text may have an empty cell, or null, for its label."""
         return cls.read_by(data, named_columns(text_column, label_column, unlabelled))
-
-    @staticmethod
-    def is_labelled(example: Sentence) -> bool:
-        return example.is_labelled
 
     @staticmethod
     def without_each(example: Sentence) -> Iterator[Sentence]:
@@ -222,14 +217,14 @@ def settled(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool)
         chosen = {name for name, value in vars(type(options)()).items() if value != getattr(options, name)}
         only_mlp = None in counts or weak or config.calibrate or chosen - {*head_kind("lda-pool").option_names()}
         most = MOST_FEW * len(counts)
-        few = not only_mlp and num_different(train, itself, most + 1) <= most
+        few = not only_mlp and num_different(train, most + 1) <= most
         kind = "lda-pool" if few else "mlp-pool"
         made = head_kind(kind)
         options = made.options(**{name: getattr(options, name) for name in made.option_names()})
     words = config.words
     if words is None:
         found = not head_class(kind).alone and not weak and not config.calibrate and not config.none
-        found = found and num_different(train, itself, FEWEST_FOR_WORDS) == FEWEST_FOR_WORDS
+        found = found and num_different(train, FEWEST_FOR_WORDS) == FEWEST_FOR_WORDS
         # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
         few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
         words = found and not few_vectors
@@ -358,7 +353,7 @@ class NoLabel(Companion):
 
 def _different(texts: Sequence[Sentence], outputs: Sequence[np.ndarray]) -> np.ndarray:
     """The best score of each text that is no copy: copies would be a larger share of those that fit no label."""
-    return np.stack([outputs[n] for n in firsts(texts, itself)]).max(1)
+    return np.stack([outputs[n] for n in firsts(texts)]).max(1)
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -388,7 +383,7 @@ def _judged(fitted: Fitted, data: TrainingSet, held: DevSet | None) -> Iterator[
         outputs = held.ask_unlearned(fitted.head)
         yield everything, [judges[n] for n in usable], [outputs[n] for n in usable]
     else:
-        few, options = num_different(data.gold, itself, FEW_TEXTS) < FEW_TEXTS, fitted.plan.head_options
+        few, options = num_different(data.gold, FEW_TEXTS) < FEW_TEXTS, fitted.plan.head_options
         if not few and isinstance(options, HiddenOptions):
             half = math.ceil(options.passes(len(data.gold)) / 2)
             options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))

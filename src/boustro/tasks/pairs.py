@@ -17,7 +17,6 @@ from boustro.tasks.base import RecordTask, Task
 from boustro.tasks.classifier import Classifier
 from boustro.tasks.data.pairs import OFFSETS, PAIRS, TextPair, make_pair
 from boustro.tasks.render import Shown
-from boustro.types import Sentence
 
 Result = TypeVar("Result")
 
@@ -36,10 +35,6 @@ class PairTask(RecordTask[Result]):
     formats = ("text", "jsonl")
     texts = keys = PAIR_KEYS[0]
     text_keys = PAIR_KEYS
-
-    @staticmethod
-    def parts(example: TextPair) -> tuple[Sentence, ...]:
-        return example.parts
 
     @staticmethod
     def without_each(example: TextPair) -> Iterator[Any]:

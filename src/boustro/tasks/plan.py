@@ -85,15 +85,15 @@ class Plan(Generic[Config]):
         """The texts of examples, each with all its parts; sentences of one document that follow each other are one."""
 
         def document(numbered: tuple[int, Any]) -> str | int:
-            return next((part.document for part in self.task.parts(numbered[1]) if part.document), numbered[0])
+            return next((part.document for part in numbered[1].parts if part.document), numbered[0])
 
         for _, group in groupby(enumerate(examples), document):
-            yield " ".join(join_words(part.words) for _, example in group for part in self.task.parts(example))
+            yield " ".join(join_words(part.words) for _, example in group for part in example.parts)
 
     def suited_to(self, train: Sequence[Any]) -> "Plan[Config]":
         """Reading single sentences where the training set has no documents: later the head reads what it was trained
         on."""
-        named = any(part.document for example in train for part in self.task.parts(example))
+        named = any(part.document for example in train for part in example.parts)
         return self if named else self.reading_alone()
 
     def for_languages_of(self, examples: Sequence[Any], named: bool) -> tuple["Plan[Config]", str]:
@@ -152,7 +152,6 @@ def plan_of(
     reader = Reader(
         spec,
         config.reading_of(spec),
-        parts=task.parts,
         widening=config.widening(),
         reads=head_kind(kind).reads or config.reads,
         cache=cache,

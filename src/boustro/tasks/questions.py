@@ -17,7 +17,7 @@ from boustro.tasks.base import RecordTask
 from boustro.tasks.data.questions import Question, QuestionData, as_question, read_questions
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.render import Shown
-from boustro.types import NO_ANSWER, Entity, Sentence
+from boustro.types import NO_ANSWER, Entity
 
 GivenQuestion = tuple[str, str] | Mapping[str, Any] | Question
 """(question, context), a dict with these keys, or a `Question`."""
@@ -69,15 +69,6 @@ class QuestionAnswerer(RecordTask[SpanAnswer]):
         questions, noted = read_questions(data, options)
         notes += noted
         return questions
-
-    @staticmethod
-    def parts(example: Question) -> tuple[Sentence, ...]:
-        return example.question, example.context
-
-    @classmethod
-    def shared(cls, example: Question) -> tuple[Sentence, ...]:
-        """Its context, which other questions may have too."""
-        return (example.context,)
 
     as_input = staticmethod(as_question)
 

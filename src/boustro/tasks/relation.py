@@ -15,7 +15,7 @@ from boustro.tasks.answers import GivenRecord, InputAnswer, Label
 from boustro.tasks.base import RecordTask
 from boustro.tasks.data.relations import OFFSETS, PLACES, RELATIONS, MarkedText, mark_text
 from boustro.tasks.render import Shown, as_mark
-from boustro.types import Entity, Sentence
+from boustro.types import Entity
 
 
 class RelationClassifier(RecordTask[Label]):
@@ -42,10 +42,6 @@ class RelationClassifier(RecordTask[Label]):
     records, offsets, keys = RELATIONS, OFFSETS, RELATION_KEYS
     given = "a text with head and tail"
     example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
-
-    @staticmethod
-    def parts(example: MarkedText) -> tuple[Sentence, ...]:
-        return (example.sentence,)
 
     @staticmethod
     def without_each(example: MarkedText) -> Iterator[Any]:

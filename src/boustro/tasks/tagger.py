@@ -66,10 +66,6 @@ class Tagger(Task[str, Entities]):
 
     read = staticmethod(read_data)  # type: ignore[assignment]  # with options of its own
 
-    @staticmethod
-    def is_labelled(example: Sentence) -> bool:
-        return example.is_labelled
-
     @classmethod
     def collect(cls, data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
         loaded = load_data(data, options)

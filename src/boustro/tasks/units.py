@@ -75,7 +75,7 @@ class Units(ABC):
     def spaces(self, example: Any) -> list[bool]:
         """Whether a space stands before each of the words, as the text was given where that is known."""
         words = example.words or ("",)
-        given = [getattr(part, "spaces", None) for part in getattr(example, "parts", (example,))]
+        given = [part.spaces for part in example.parts]
         known = [spaces for spaces in given if spaces is not None]
         if len(known) < len(given):
             return apart(words)

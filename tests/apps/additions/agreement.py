@@ -11,7 +11,7 @@ from boustro.tasks.config import TextConfig
 from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.render import Shown, as_mark
-from boustro.types import Sentence
+from boustro.types import Example, Sentence
 
 KEYS = "text", "first", "second"
 FIELDS = Fields(has=KEYS, gold={"agree": bool})
@@ -23,11 +23,15 @@ class AgreementConfig(TextConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedWords:
+class MarkedWords(Example):
     record: Mapping[str, Any]
     sentence: Sentence
     label: str | None = None
     where: str = ""
+
+    @property
+    def parts(self) -> tuple[Sentence]:
+        return (self.sentence,)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -54,10 +58,6 @@ class Agreement(RecordTask[Label]):
     given = "a text with two words"
     example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)
     records = RecordReader(what="text", make=mark_words, fields=FIELDS)
-
-    @staticmethod
-    def parts(example: MarkedWords) -> tuple[Sentence, ...]:
-        return (example.sentence,)
 
     @classmethod
     def as_input(cls, given: Any, place: str) -> GivenRecord:

@@ -148,7 +148,7 @@ def _compare(report: DataReport, examples: Sequence[Any], known: Earlier, texts:
     earlier: Counter[str] = Counter()
     shared: Counter[str] = Counter()
     for example in examples:
-        words = tuple(part.words for part in getattr(example, "parts", (example,)))
+        words = tuple(part.words for part in example.parts)
         report.num_words += sum(map(len, words))
         if not all(words):
             report.empty.append(f"{example.where}: a text without a word")

@@ -96,7 +96,7 @@ def fit(
         # What is wrong with the data is said before torch is imported.
         columns = named_of(vars(reading)) or named_in(train)
         given = _read_sets(kind, train, dev, reading, training)
-        labelled = [example for example in given.train if kind.is_labelled(example)]
+        labelled = [example for example in given.train if example.is_labelled]
         make_labelling(chosen, labelled, of_head, getattr(training, "types", ()))
         plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
         model = kind.of(_plan_for(plan, given, named=encoder is not None), head=head)

@@ -125,7 +125,7 @@ def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
     """`ValueError` for a model that answers an example otherwise, with its document alone, than among all."""
     documents: dict[Any, list[Any]] = {}
     for number, example in enumerate(examples[:ALONE_EXAMPLES]):
-        named = (part.document for part in model.parts(example) if part.document)
+        named = (part.document for part in example.parts if part.document)
         documents.setdefault(next(named, number), []).append(example)
     alone = [answer for document in documents.values() for answer in model.answer(document)]
     together = model.answer([example for document in documents.values() for example in document])

@@ -25,7 +25,6 @@ from boustro.apps.label.vectors import VectorReader
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
-from boustro.features.reader import itself
 from boustro.heads.base import LayerMix
 from boustro.heads.bodies import PerWord
 from boustro.heads.centroid_pool import CentroidPool
@@ -104,7 +103,7 @@ class TrainingAnswers:
             first.setdefault(number, place)
         numbers, places = (np.array([*some], np.int64) for some in (first, first.values()))
         parts = []
-        for learned, left in left_out(kin([example for example, _ in asked], itself), FINISH_FOLDS, seed):
+        for learned, left in left_out(kin([example for example, _ in asked]), FINISH_FOLDS, seed):
             answered, unlearned = numbers[np.isin(places, left)], numbers[~np.isin(places, learned)]
             parts += [(answered.tolist(), unlearned.tolist())] if len(answered) else []
         return parts
@@ -263,7 +262,7 @@ def finish_training(
     Raises `ValueError` where there are too few answers.
     """
     labelled = [answer.sentence for answer in answers.values() if answer.entities]
-    if num_different(labelled, itself) < FEWEST_TO_FINISH:
+    if num_different(labelled) < FEWEST_TO_FINISH:
         raise ValueError(f"finish training when answers to at least {FEWEST_TO_FINISH} different texts have a label")
     model.learn(Examples(train=given.examples), seed, seconds)
     facts = model.record[KEY]

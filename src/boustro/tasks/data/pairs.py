@@ -20,13 +20,13 @@ from boustro.tasks.data.named import RecordReader, as_dict, texts_under
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.texts import SCORE_KEY, as_score, is_label, tidy_label, whole_text
 from boustro.tasks.data.units import Offsets, Span
-from boustro.types import Sentence, TypedLabel
+from boustro.types import Example, Sentence, TypedLabel
 
 Marks = tuple[frozenset[int], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class TextPair:
+class TextPair(Example):
     """Two texts, split into words and as given, and the pair's label or score where it is known.
 
     `marks` are the numbers of the marked words of each text.

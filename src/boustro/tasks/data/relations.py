@@ -22,7 +22,7 @@ from boustro.tasks.data.reading import Note, document_of
 from boustro.tasks.data.texts import is_label, tidy_label, whole_text_once
 from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
 from boustro.text.words import Placed
-from boustro.types import Sentence
+from boustro.types import Example, Sentence
 
 PLACES = RELATION_KEYS[1:]
 TUPLES = RELATION_KEYS, TASKS["relation"].suits.parts
@@ -31,7 +31,7 @@ WordBounds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedText:
+class MarkedText(Example):
     """A text with two marked places, and the relation between them where it is known.
 
     Attributes:

@@ -100,7 +100,7 @@ def train_student(
     )
     trained, held = replace(fitted, head=head), None
     if dev_inputs:
-        held = DevSet(dev, dev_inputs, unlearned(taught, dev, plan.task.shared))
+        held = DevSet(dev, dev_inputs, unlearned(taught, dev))
     for other in plan.companions:
         if not other.learns_left_out:
             trained, _ = other.train(trained, None, held)

@@ -36,11 +36,6 @@ class Alone(TextPair):
     """A text without another one."""
 
     @property
-    def parts(self) -> tuple[Sentence]:
-        """The text."""
-        return (self.first,)
-
-    @property
     def words(self) -> tuple[str, ...]:
         """The words of the text."""
         return self.first.words

@@ -32,7 +32,6 @@ from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
 from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
 from boustro.tasks.render import Shown
-from boustro.types import Sentence
 
 ANY_TEXTS = ("a", "b")
 """What statistics are taken of that depend on no text."""
@@ -65,10 +64,6 @@ class SentenceEncoder(Task[str, np.ndarray]):
     @classmethod
     def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[TextPair]:
         return read_vectors(data, notes, options)
-
-    @staticmethod
-    def parts(example: TextPair) -> tuple[Sentence, ...]:
-        return example.first, example.second
 
     @staticmethod
     def split(given: str, name: str) -> Iterable[InputPart]:

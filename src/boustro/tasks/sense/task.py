@@ -20,7 +20,6 @@ from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.render import Shown
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
-from boustro.types import Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +82,6 @@ class SenseTagger(RecordTask[list[Sense]]):
         read = read_senses(data, options=options)
         notes += [Note(what, str(data)) for what in read.notices.elements()]
         return read.occurrences()
-
-    @staticmethod
-    def is_labelled(example: Occurrence) -> bool:
-        return example.is_labelled
-
-    @staticmethod
-    def parts(example: Occurrence) -> tuple[Sentence, ...]:
-        return example.parts
 
     @staticmethod
     def as_input(given: Any, place: str) -> SenseSentence:

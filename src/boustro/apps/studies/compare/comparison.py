@@ -241,7 +241,7 @@ class Comparison(Grid):
         sample = [s for s in self.train if self.units.gold(s) or not self.units.has_positions][:PROBE_SENTENCES]
         model = self._make(missing[0].system, cache=False)
         model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
-        words = sum(num_words(filter(self.task.is_labelled, self.taught(c.system.shots, c.number))) for c in missing)
+        words = sum(num_words(e for e in self.taught(c.system.shots, c.number) if e.is_labelled) for c in missing)
         return model.record["train_seconds"] * words / num_words(sample), "a probe"
 
     def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:

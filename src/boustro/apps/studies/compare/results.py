@@ -112,7 +112,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     at = {(s["line"], s["shots"]): i for i, s in enumerate(systems)}
     bases = [at.get((systems[base]["line"], s["shots"]), i) for i, s in enumerate(systems)]
     bases = bests if grid.reference is None else bases
-    draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data, grid.task.shared)
+    draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data)
     drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws, groups=alike)
     pairs = {"to_best": list(enumerate(bests)), "to_reference": [(reference, i) for i, reference in enumerate(bases)]}
     for key, sides in pairs.items():
