@@ -57,7 +57,7 @@ class Entity:
 
 
 class Example:
-    """What a head learns from and answers: of a tagger a `Sentence`, of other tasks what these read."""
+    """Unit that a head learns from and answers: of a tagger a `Sentence`, of other tasks what these read."""
 
     __slots__ = ()
 

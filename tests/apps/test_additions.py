@@ -138,11 +138,11 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
     model = task_class(task).from_pretrained(folder)
     model.save_pretrained(tmp_path / "again")
     again = task_class(task).from_pretrained(tmp_path / "again")
-    inputs = [model.parse_value(record, "input") for record in DATA[kind]]
+    inputs = [model.inputs.parse_value(record, "input") for record in DATA[kind]]
     assert again.predict(inputs) == model.predict(inputs)
     assert [found.label for found in model.predict(inputs)] == [*map(label_of, answers)]
     if kind in MOVED:
-        moved = model.parse_value({**DATA[kind][0], **MOVED[kind]}, "input")
+        moved = model.inputs.parse_value({**DATA[kind][0], **MOVED[kind]}, "input")
         assert model.predict(moved).probabilities != model.predict(inputs[0]).probabilities
 
     study = ["--train", data, "--dev", data, "--encoders", encoder, "--json", scores]

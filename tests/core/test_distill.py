@@ -86,7 +86,7 @@ def test_a_student_reads_the_mentions_that_its_teacher_read(tiny_pair, tiny_lm):
 
 def test_a_student_of_a_tagger_learns_its_probabilities_at_its_temperature(teacher):
     """The mean expected tag of a CRF, and the tags of single words."""
-    examples = [part.example for text in TEXTS[:6] for part in teacher.split(text, "text")]
+    examples = [part.example for text in TEXTS[:6] for part in teacher.inputs.split(text, "text")]
     try:
         teacher.fitted.head.temperature = 4.0
         found = _soft_targets(teacher, examples)(np.arange(len(examples)), torch.arange(0))

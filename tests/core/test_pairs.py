@@ -90,7 +90,7 @@ def test_marks_in_another_unit_are_converted_where_they_are_answered():
     """🚀 is one character, two UTF-16 units: 'left' is at [6, 10), in UTF-16 units at [7, 11)."""
     record = {"sentence1": "🚀 Ada left", "start1": 6, "end1": 10, "sentence2": "She left", "start2": 4, "end2": 8}
     moved = {**record, "start1": 7, "end1": 11}
-    read = boustro.PairClassifier.as_input
+    read = boustro.PairClassifier.inputs.as_input
     assert read(moved, "here").example == read(record, "here").example and read(moved, "here").record == moved
 
 

@@ -78,7 +78,7 @@ def test_a_folder_keeps_the_rule_of_words_that_it_was_trained_by(tagger_folder, 
     copied = pickle.loads(pickle.dumps(opened))
     opened.save(tmp_path / "again")
     for model in (opened, copied, boustro.Tagger.from_pretrained(tmp_path / "again")):
-        (part,) = model.split(text, "text")
+        (part,) = model.inputs.split(text, "text")
         assert part.example.words == ("Ada", "Brandt,Vellmar", "said", "boats", "cost", ".")
         assert {e.end for e in model.predict(text)} & {10, 11} == set()
         assert model.read([(text, {"entities": [[0, 3, "PER"]]})])[0].words == part.example.words

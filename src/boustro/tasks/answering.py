@@ -7,15 +7,13 @@
 Nothing here imports torch.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from boustro.given import iterate
 from boustro.names import NAMES
 from boustro.store import MANIFEST, Artefact, ModelPlace
 from boustro.tasks import EXPORT, TASKS, trained_folder
 from boustro.tasks.answers import InputAnswer
-from boustro.tasks.data.reading import Note, warn_of
 
 
 class Answering:
@@ -31,7 +29,7 @@ class Answering:
 
     def parse(self, value: Any, place: str) -> Any:
         """Return the input that a JSON value stands for; `ValueError`, with the place, for what is none."""
-        return self.model.parse_value(value, place)
+        return self.model.inputs.parse_value(value, place)
 
     def answer(self, inputs: Sequence[Any]) -> list[InputAnswer[Any]]:
         """Answer inputs that `parse` gave."""
@@ -47,20 +45,6 @@ class Answering:
         """Return answers as JSON can hold them."""
         records = map(self.model.to_record, answers)
         return [record | why for record, why in zip(records, self.explanations(answers), strict=True)]
-
-
-def checked_inputs(task: Any, inputs: Iterable[Any], first: int) -> list[Any]:
-    """Return inputs as `Task.answer_checked` takes them; `ValueError` for what is none, with its number.
-
-    `first` is the number of the first.
-    """
-    what, several = task.given.partition(" ")[2], f"{task.given} or several"
-    named = [(f"{what} {n}", item) for n, item in enumerate(iterate(inputs, several), first)]
-    if task.offsets is not None:
-        notes: list[Note] = []
-        named = task.offsets.convert_all(named, notes)
-        warn_of(notes, "the given inputs")
-    return [task.as_input(item, place) for place, item in named]
 
 
 def model_folder(given: ModelPlace) -> Artefact:

@@ -112,13 +112,6 @@ class InputPart(NamedTuple):
     places: Places = ()
 
 
-class GivenRecord(NamedTuple):
-    """An input that is an object: as it was given, with all its keys, and as an example."""
-
-    record: Mapping[str, Any]
-    example: Any
-
-
 @dataclass(frozen=True, slots=True)
 class InputAnswer(Generic[Input]):
     """The answer for what `predict` was given, such as a running text: its examples in order, each with its answer."""

@@ -22,26 +22,21 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-import numpy as np
-
 from boustro.errors import require_torch
 from boustro.features.reader import within_memory
-from boustro.given import as_text, iterate
+from boustro.given import iterate
 from boustro.options import PositiveOrZero, Seed, Share, check_options
-from boustro.output import as_json
 from boustro.store import ModelPlace
-from boustro.tasks import TEXT_KEYS
-from boustro.tasks.answering import checked_inputs
-from boustro.tasks.answers import Answer, GivenRecord, Input, InputAnswer, InputPart, Label, Labels
+from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.data import data_name
 from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
-from boustro.tasks.data.units import Offsets
+from boustro.tasks.estimator import Estimator
+from boustro.tasks.inputs import TextInputs, by_rule
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
-from boustro.tasks.render import Shown, in_form
+from boustro.tasks.render import Shown, cells_of, in_form
 from boustro.tasks.sets import judged_set, keep_columns, training_sets
-from boustro.text.rows import parse_record
-from boustro.text.words import RULE, word_rule
+from boustro.text.words import RULE
 
 if TYPE_CHECKING:
     from boustro.encoders.base import Encoder
@@ -64,43 +59,31 @@ SHOWN = (
 )
 """What completion offers of every task; what extends a task, or serves the package, is in the documentation."""
 PREDICT_INPUTS = 1024  # full batches for the encoder, and answers long before the end of a stream
-READ_TEXTS = ("read", "collect", "as_input", "parse_line", "parse_value", "split")
-"""Functions of a task's class that split texts into words."""
 
 
-class Task(ABC, Generic[Input, Result]):
-    """An encoder and a trained head.
-
-    What stands before `__init__` is a task's own; what has no default must be given.
+class Task(Estimator, ABC, Generic[Input, Result]):
+    """An encoder and a trained head. What stands before `__init__` is a task's own, and may have a default.
 
     Attributes:
         name: As in `TASKS`.
-        estimator_type: What scikit-learn calls it: a classifier or a regressor.
         formats: How `boustro predict` can print its answers.
         columns: What a table says of an answer, see `cells`.
-        texts: The keys of an input's texts, which columns of a table may be named for.
-        text_keys: All keys that they may have, each time together.
+        inputs: How an input is read, and becomes examples.
         in_documents: Whether its examples are sentences, read in the documents that they stand in.
         records: How its labelled records become examples, unless `collect` says it.
-        offsets: Where its inputs have places in characters, which may be given in another unit.
-        given: What an input is, for messages.
-        example: An input as JSON has it, see `parse_value`.
+        leaves_words_out: Whether an example has one answer, so that each of its words has an effect on it.
         lenient: Options of `read` for a training set, which may have examples without labels, for context.
         untrained: Makes a model from a folder that no training wrote, by its kind.
         plan: What a training was told, with what it left to the examples; before `fit`, what it will be told.
     """
 
     name: ClassVar[str]
-    estimator_type: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
     columns: "ClassVar[tuple[str, ...]] | property" = ("label", "score", "probabilities")
-    texts: ClassVar[tuple[str, ...]] = TEXT_KEYS[:1]
-    text_keys: ClassVar[tuple[tuple[str, ...], ...]] = tuple((key,) for key in TEXT_KEYS)
+    inputs: ClassVar[TextInputs]
     in_documents: ClassVar[bool] = False
     records: ClassVar[RecordReader[Any]]
-    offsets: ClassVar[Offsets | None] = None
-    given: ClassVar[str] = "a text"
-    example: ClassVar[Any] = "Ada Brandt flew to Port Lisse."
+    leaves_words_out: ClassVar[bool] = False
     lenient: ClassVar[Mapping[str, Any]] = {}
     untrained: ClassVar[Mapping[str, Callable[..., Fitted]]] = {}
 
@@ -117,61 +100,7 @@ class Task(ABC, Generic[Input, Result]):
     def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
         """Read labelled data, with the columns of a table by their names; a warning counts what was changed or left
         out."""
-        return cls.read_by(data, named_columns(text_column, label_column))
-
-    @classmethod
-    def read_by(cls, data: Any, options: DataOptions) -> list[Any]:
-        """Read labelled data by options; warns as `read`."""
-        notes: list[Note] = []
-        examples = cls.collect(data, options, notes)
-        warn_of(notes, data_name(examples))
-        return examples
-
-    @staticmethod
-    def without_each(example: Any) -> Iterator[Any] | None:
-        """For each of the words of an example the example without it, or `None` for one that is never left out.
-
-        `None` for all of it where an example has more answers than one, so that no word has an effect on the whole.
-        """
-        return None
-
-    @staticmethod
-    def as_examples(given: Iterable[Any]) -> list[Any]:
-        """Examples that are answered, checked; `ValueError`, with the place, for what is none."""
-        return list(given)
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> Any:
-        """An input as the task needs it; `ValueError`, with the place, for anything else."""
-        return as_text(given, place)
-
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        """Whether this is a single input, and not several."""
-        return isinstance(given, str)
-
-    @staticmethod
-    def labelled(given: Any, label: Any, place: str) -> Any:
-        """An input and its label, given from Python, as `read` takes them; `ValueError` with the place.
-
-        By default a tuple of both; a pair of texts becomes the first two of three.
-        """
-        return (*given, label) if isinstance(given, tuple) else (given, label)
-
-    @staticmethod
-    def parse_line(line: str, place: str) -> Any:
-        """The input on a line of a file; `ValueError`, with the place, where there is none."""
-        return line
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> Any:
-        """The input that a JSON value stands for: a text, or an object with a `text`; `ValueError` for others."""
-        return cls.as_input(text_in(value, place), place)
-
-    @staticmethod
-    @abstractmethod
-    def split(given: Any, name: str) -> Iterable[InputPart]:
-        """The examples of an input, each with the places of its words."""
+        return read_warning(cls, data, named_columns(text_column, label_column))
 
     def result(self, answer: InputAnswer[Input]) -> Result:
         """Return the result of `predict` for an input; by default what the labelling makes of its only example."""
@@ -197,11 +126,8 @@ class Task(ABC, Generic[Input, Result]):
         return {**shown.given, **self.to_record(answer)} if form == "jsonl" else in_form(shown, form, colour)
 
     def cells(self, answer: InputAnswer[Input]) -> list[Any]:
-        """Return the cells of the answer in a table, one for each of `columns`; what is no text and no number is
-        JSON."""
-        record: Any = self.to_record(answer)
-        values = [record[name] for name in self.columns]  # type: ignore[union-attr]
-        return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
+        """Return the cells of the answer in a table, one for each of `columns`."""
+        return cells_of(self.to_record(answer), self.columns)  # type: ignore[bad-argument-type]
 
     def __init__(
         self,
@@ -276,18 +202,13 @@ class Task(ABC, Generic[Input, Result]):
         return list(self._fitted.labelling.types) if self._fitted else []
 
     def encoder(self, cached: bool = False) -> "Encoder":
-        """The encoder, loaded on first use; `cached` puts the feature cache before it.
-
-        Raises `ValueError` where the LMs are not those that the head was trained on.
-        """
+        """The encoder, see `Reader.encoder`; `ValueError` where its LMs are not those that the head was trained on."""
         return self.plan.reader.encoder(cached)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the encoders, which a copy opens again when it needs them."""
-        if self._fitted is None:
-            return dict(vars(self))
-        packed = self._fitted.packed()
-        return {**vars(self), "plan": packed.plan, "_fitted": packed}
+        packed = self._fitted and self._fitted.packed()
+        return {**vars(self), "plan": packed.plan if packed else self.plan, "_fitted": packed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -302,10 +223,8 @@ class Task(ABC, Generic[Input, Result]):
 
     def __dir__(self) -> list[str]:
         """List the attributes that a user of a model needs: `SHOWN`, and what its own task adds."""
-        common = {*dir(Task)}
-        members = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
-        shown = {*SHOWN, *(name for name in members if name not in common and not name.startswith("_"))}
-        return sorted(shown if self.is_trained else shown - {"classes_"})
+        own = {name for name in dir(type(self)) if not name.startswith("_")} - {*dir(Task)}
+        return sorted({*SHOWN, *own} - (set() if self.is_trained else {"classes_"}))
 
     def fit(
         self,
@@ -369,33 +288,25 @@ class Task(ABC, Generic[Input, Result]):
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
         return self.fitted.score(examples, self.answer(examples, cached=True))
 
-    def score(self, X: Any, y: Any = None, **reading: Any) -> float:
-        """Return the value of `evaluate` from 0 to 1, for scikit-learn."""
-        return self.evaluate(X, y, **reading).value / 100
-
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
         """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
 
         Raises `ValueError`, with the place, for a word that is not a string.
         """
-        return self._answer(self.as_examples(examples), cached)
+        return self._answer(self.inputs.as_examples(examples), cached)
 
     def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
         """Return answers for examples that are checked."""
         return self.fitted.answer(examples, cached)
 
     def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
-        """Answer inputs, each a document of its own; the number of the first, for messages, is `first`.
-
-        Raises `ValueError` for what is none, with its number.
-        """
+        """Answer inputs, each a document of its own; `ValueError` for what is none, with its number from `first` on."""
         assert self.fitted  # is there, before any LM is loaded
-        return self.answer_checked(checked_inputs(self, inputs, first))
+        return self.answer_checked(self.inputs.check(inputs, first))
 
     def answer_checked(self, inputs: Sequence[Any]) -> list[InputAnswer[Input]]:
         """Return the answers for inputs that `as_input` has checked, each a document of its own."""
-        what = self.given.partition(" ")[2]
-        split = [list(self.split(item, f"{what} {number}")) for number, item in enumerate(inputs)]
+        split = self.inputs.parts(inputs)
         examples = [part.example for parts in split for part in parts]
         if self._foreign is not None:
             self._foreign.add(self.plan.running_texts(examples))
@@ -407,7 +318,7 @@ class Task(ABC, Generic[Input, Result]):
     def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:
         """Yield the results of `predict`, input by input; only `batch` inputs are in memory at once. Warn, once, of
         texts in another language."""
-        rest, number = iterate(inputs, f"{self.given} or several"), 0
+        rest, number = iterate(inputs, f"{self.inputs.given} or several"), 0
         while some := list(islice(rest, batch)):
             answers = self.answer_inputs(some, number + 1)
             number += len(some)
@@ -417,10 +328,7 @@ class Task(ABC, Generic[Input, Result]):
 
     def language_note(self, texts: Iterable[str] = ()) -> str:
         """Return, once, what to say of the languages of the inputs, and of texts that something else reads."""
-        if self._foreign is None:
-            return ""
-        self._foreign.add(texts)
-        return self._foreign.say()
+        return "" if self._foreign is None else self._foreign.say(texts)
 
     def take_languages(self) -> dict[str, int]:
         """The languages of the inputs so far, see `ForeignTexts.take`; for work that several processes share."""
@@ -438,7 +346,7 @@ class Task(ABC, Generic[Input, Result]):
 
         Raises `ValueError`, with the place, for what is no input.
         """
-        if self.is_input(given):
+        if self.inputs.is_input(given):
             return next(self.stream([given]))
         found: list[Any] = list(self.stream(given))
         return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
@@ -446,34 +354,6 @@ class Task(ABC, Generic[Input, Result]):
     def notices(self, cached: bool = False) -> dict[str, int]:
         """Count what happened to the words that this encoder read: cut, not aligned, …; and foreign texts, if many."""
         return dict(+self.encoder(cached).counts) | ({} if self._foreign is None else self._foreign.notices)
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels in order, as `fit` was given them; `AttributeError` before, as scikit-learn's tools expect."""
-        if not self.types:
-            why = "not trained yet, so it has no classes_; call fit first"
-            name = type(self).__name__
-            raise AttributeError(
-                f"a {name} has no classes_: it gives no labels" if self.is_trained else f"this {name} is {why}"
-            )
-        values = self.fitted.labelling.values
-        return np.unique([values.get(label, label) for label in self.types])
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments of `__init__`, with its defaults, for scikit-learn's `clone`."""
-        return dict(self._params)
-
-    def set_params(self, **params: Any) -> Self:
-        """Another encoder, head or option; the model is then untrained."""
-        self.__init__(**{**self._params, **params})  # type: ignore[misc]
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self.is_trained
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags that scikit-learn asks of an estimator."""
-        return _tags_of(self.estimator_type)
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
@@ -531,77 +411,19 @@ class Task(ABC, Generic[Input, Result]):
         return made
 
 
-def text_in(value: Any, place: str) -> Any:
-    """Return the text of an object with a `text`, and any other value as it is; `ValueError` for an object without."""
-    if not isinstance(value, Mapping):
-        return value
-    key = next((key for key in TEXT_KEYS if key in value), None)
-    if key is None:
-        raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
-    return value[key]
-
-
-class RecordTask(Task[Any, Result]):
-    """Base class of tasks whose input is an object, or a tuple of its values.
-
-    Attributes:
-        keys: Of the values of a tuple; none where no tuple is taken.
-        makes: What `as_input` makes, which is an input too.
-    """
-
-    keys: ClassVar[tuple[str, ...]] = ()
-    makes: ClassVar[type] = GivenRecord
-
-    @classmethod
-    def is_input(cls, given: Any) -> bool:
-        is_tuple = isinstance(given, tuple) and len(given) == len(cls.keys) > 0 and isinstance(given[0], str)
-        return is_tuple or isinstance(given, (Mapping, cls.makes))
-
-    @classmethod
-    def asked(cls, given: Any, place: str, make: Callable[[Any, str], Any]) -> GivenRecord:
-        """Return an input with the example that `make` makes of it, whose places are in characters then."""
-        if isinstance(given, GivenRecord):
-            return given
-        offsets = cls.offsets
-        example = make(given if offsets is None else offsets.convert(given, offsets.unit([given]), place, []), place)
-        return GivenRecord(given if isinstance(given, Mapping) else dict(zip(cls.keys, given, strict=False)), example)
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> Any:
-        return cls.as_input(value, place)
-
-    @classmethod
-    def parse_line(cls, line: str, place: str) -> Any:
-        """A JSON object."""
-        return cls.parse_value(parse_record(line, place), place)
-
-    @staticmethod
-    def split(given: GivenRecord, name: str) -> Iterable[InputPart]:
-        """The whole input as one example."""
-        return [InputPart(given.example, getattr(given.example, "places", ()))]
-
-
-def _by_rule(rule: int, read: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    with word_rule(rule):
-        return read(*given, **options)
+def read_warning(kind: type[Task[Any, Any]], data: Any, options: DataOptions) -> list[Any]:
+    """Read labelled data by options, as `Task.read` does."""
+    notes: list[Note] = []
+    examples = kind.collect(data, options, notes)
+    warn_of(notes, data_name(examples))
+    return examples
 
 
 def _read_by_rule(task: Task[Any, Any]) -> None:
     """Let all that reads texts split them by the rule of words of the plan, where this is not the present one."""
-    for name in READ_TEXTS:
-        vars(task).pop(name, None)
-        if task.plan.words != RULE:
-            vars(task)[name] = partial(_by_rule, task.plan.words, getattr(type(task), name))
-
-
-def _tags_of(kind: str | None) -> Any:
-    """Return scikit-learn's tags: texts are the input, and labels or numbers are needed."""
-    from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
-
-    return Tags(
-        estimator_type=kind,
-        target_tags=TargetTags(required=True),
-        classifier_tags=ClassifierTags() if kind == "classifier" else None,
-        regressor_tags=RegressorTags() if kind == "regressor" else None,
-        input_tags=InputTags(two_d_array=False, string=True),
-    )
+    kind, rule, own = type(task), task.plan.words, vars(task)
+    for name in ("read", "collect", "inputs"):
+        own.pop(name, None)
+    if rule != RULE:
+        own["inputs"] = kind.inputs.by_rule(rule)
+        own |= {name: partial(by_rule, rule, getattr(kind, name)) for name in ("read", "collect")}

@@ -34,11 +34,12 @@ from boustro.output import as_json
 from boustro.store import Artefact, write_file
 from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
-from boustro.tasks.base import Task
+from boustro.tasks.base import Task, read_warning
 from boustro.tasks.config import NONE_SHARE, ClassifierConfig
 from boustro.tasks.data.reading import DataOptions, Note, Unlabelled, named_columns
 from boustro.tasks.data.texts import TEXTS, TextData, read_texts, whole_text
 from boustro.tasks.folds import firsts, num_different
+from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
 from boustro.tasks.render import Shown, as_mark
@@ -52,6 +53,12 @@ LIGHTER = 128
 """Units, and half the epochs, of a head that is trained on a part of many texts only to weigh the words by."""
 ENOUGH = 200
 """Texts of a development set that words are weighed on; with fewer, they are weighed on parts of the training set."""
+
+
+def text_as_one(given: str, name: str) -> list[InputPart]:
+    """The whole text as one example."""
+    placed = whole_text(given, name)
+    return [InputPart(placed.sentence, placed.places)]
 
 
 class Classifier(Task[str, Label]):
@@ -93,19 +100,10 @@ class Classifier(Task[str, Label]):
         unlabelled: Unlabelled = False,
     ) -> list[Any]:
         """Read labelled texts; with `unlabelled`, a text may have an empty cell, or null, for its label."""
-        return cls.read_by(data, named_columns(text_column, label_column, unlabelled))
+        return read_warning(cls, data, named_columns(text_column, label_column, unlabelled))
 
-    @staticmethod
-    def without_each(example: Sentence) -> Iterator[Sentence]:
-        return example.without_each()
-
-    as_examples = staticmethod(as_sentences)
-
-    @staticmethod
-    def split(given: str, name: str) -> Iterable[InputPart]:
-        """The whole text as one example."""
-        placed = whole_text(given, name)
-        return [InputPart(placed.sentence, placed.places)]
+    leaves_words_out = True
+    inputs = TextInputs(split=text_as_one, as_examples=as_sentences)
 
     @classmethod
     def from_labels(
@@ -199,9 +197,8 @@ class TextRegressor(Task[str, float]):
     columns = ("score",)
 
     records = TEXTS["regress"]
-    as_examples = staticmethod(as_sentences)
-    split = staticmethod(Classifier.split)
-    without_each = staticmethod(Classifier.without_each)
+    inputs = Classifier.inputs
+    leaves_words_out = True
 
     def shown(self, answer: InputAnswer[str]) -> Shown:
         return Shown({"text": answer.input}, cells=(str(self.result(answer)), answer.input))

@@ -169,7 +169,7 @@ def from_labels(
     fitted = fit_head(plan, Examples(train=named), seed=1)
     head = fitted.head
     assert isinstance(head, CentroidPool)
-    asked = [part.example for text in dict.fromkeys(given) for part in made.split(text, "text")]
+    asked = [part.example for text in dict.fromkeys(given) for part in made.inputs.split(text, "text")]
     english = is_shipped(plan.reader.spec)
     read = [asked[n] for n in islice(firsts(asked), MOST_TEXTS)]
     read = readable_texts(read) if english else read

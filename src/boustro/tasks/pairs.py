@@ -6,16 +6,16 @@
 Each text is read once, by itself; the head compares the two (`heads.pairs`).
 """
 
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 
 from boustro.tasks import PAIR_KEYS
-from boustro.tasks.answers import GivenRecord, InputAnswer, Label
-from boustro.tasks.base import RecordTask, Task
+from boustro.tasks.answers import InputAnswer, Label
+from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.pairs import OFFSETS, PAIRS, TextPair, make_pair
+from boustro.tasks.data.pairs import OFFSETS, PAIRS, make_pair
+from boustro.tasks.inputs import GivenRecord, RecordInputs
 from boustro.tasks.render import Shown
 
 Result = TypeVar("Result")
@@ -26,33 +26,35 @@ def _as_tuple(given: Any) -> Any:
     return tuple(given.tolist()) if isinstance(given, np.ndarray) else given
 
 
-class PairTask(RecordTask[Result]):
-    """Base class of both tasks. An input is a tuple of two texts, or a dict as in the training data."""
+class PairInputs(RecordInputs):
+    """Pairs of texts: tuples of two, or objects as in the training data."""
 
-    given = "a pair of texts"
-    offsets = OFFSETS
-    example = ("Ada Brandt flew.", "She took a plane.")
-    formats = ("text", "jsonl")
-    texts = keys = PAIR_KEYS[0]
-    text_keys = PAIR_KEYS
+    def as_input(self, given: Any, place: str) -> GivenRecord:
+        return super().as_input(_as_tuple(given), place)
 
-    @staticmethod
-    def without_each(example: TextPair) -> Iterator[Any]:
-        return example.without_each()
+    def labelled(self, given: Any, label: Any, place: str) -> Any:
+        return super().labelled(_as_tuple(given), label, place)
 
-    @classmethod
-    def as_input(cls, given: Any, place: str) -> GivenRecord:
-        return cls.asked(_as_tuple(given), place, make_pair)
-
-    @staticmethod
-    def labelled(given: Any, label: Any, place: str) -> Any:
-        return Task.labelled(_as_tuple(given), label, place)
-
-    @classmethod
-    def parse_line(cls, line: str, place: str) -> GivenRecord:
+    def parse_line(self, line: str, place: str) -> GivenRecord:
         """A JSON object with two texts, or two texts with a tab between them."""
         is_object = line.lstrip().startswith("{")
-        return super().parse_line(line, place) if is_object else cls.as_input(tuple(line.split("\t")), place)
+        return super().parse_line(line, place) if is_object else self.as_input(tuple(line.split("\t")), place)
+
+
+class PairTask(Task[Any, Result]):
+    """Base class of both tasks."""
+
+    formats = ("text", "jsonl")
+    leaves_words_out = True
+    inputs = PairInputs(
+        make=make_pair,
+        given="a pair of texts",
+        example=("Ada Brandt flew.", "She took a plane."),
+        offsets=OFFSETS,
+        keys=PAIR_KEYS[0],
+        texts=PAIR_KEYS[0],
+        text_keys=PAIR_KEYS,
+    )
 
     def shown(self, answer: InputAnswer[Any]) -> Shown:
         said = (str(value) for value in self.to_record(answer).values() if not isinstance(value, dict))

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
+from boustro.tasks import QUESTION_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart
-from boustro.tasks.base import RecordTask
+from boustro.tasks.base import Task
 from boustro.tasks.data.questions import Question, QuestionData, as_question, read_questions
 from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.inputs import ObjectInputs
 from boustro.tasks.render import Shown
 from boustro.types import NO_ANSWER, Entity
 
@@ -38,7 +40,12 @@ class SpanAnswer:
         return {"answer": self.text, "start": self.start, "end": self.end, "score": round(self.score, 4)}
 
 
-class QuestionAnswerer(RecordTask[SpanAnswer]):
+def whole_context(given: Question, name: str) -> list[InputPart]:
+    """The whole context as one example."""
+    return [InputPart(given, given.places)]
+
+
+class QuestionAnswerer(Task[Question, SpanAnswer]):
     """A frozen encoder and a trained head that finds the answer to a question in a context.
 
     Args:
@@ -58,24 +65,23 @@ class QuestionAnswerer(RecordTask[SpanAnswer]):
     """
 
     name = "qa"
-    given = "a question and its context"
     columns = ("answer", "start", "end", "score", "best")
-    texts = keys = ("question", "context")
-    text_keys, makes = (texts,), Question
-    example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
+    inputs = ObjectInputs(
+        split=whole_context,
+        make=as_question,
+        kind=Question,
+        given="a question and its context",
+        example={"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."},
+        keys=QUESTION_KEYS[::-1],
+        texts=QUESTION_KEYS[::-1],
+        text_keys=(QUESTION_KEYS[::-1],),
+    )
 
     @classmethod
     def collect(cls, data: QuestionData, options: DataOptions, notes: list[Note]) -> list[Question]:
         questions, noted = read_questions(data, options)
         notes += noted
         return questions
-
-    as_input = staticmethod(as_question)
-
-    @staticmethod
-    def split(given: Question, name: str) -> Iterable[InputPart]:
-        """The whole context as one example."""
-        return [InputPart(given, given.places)]
 
     @overload
     def predict(self, given: str, context: str) -> SpanAnswer: ...

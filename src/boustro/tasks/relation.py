@@ -7,18 +7,18 @@
 The text is encoded once, without its marks, however many pairs of places are asked about; the head reads the places.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from boustro.tasks import RELATION_KEYS
-from boustro.tasks.answers import GivenRecord, InputAnswer, Label
-from boustro.tasks.base import RecordTask
-from boustro.tasks.data.relations import OFFSETS, PLACES, RELATIONS, MarkedText, mark_text
+from boustro.tasks.answers import InputAnswer, Label
+from boustro.tasks.base import Task
+from boustro.tasks.data.relations import OFFSETS, PLACES, RELATIONS, mark_text
+from boustro.tasks.inputs import RecordInputs
 from boustro.tasks.render import Shown, as_mark
 from boustro.types import Entity
 
 
-class RelationClassifier(RecordTask[Label]):
+class RelationClassifier(Task[Any, Label]):
     """A frozen encoder and a trained head that names the relation between two marked places of a text.
 
     Args:
@@ -39,17 +39,15 @@ class RelationClassifier(RecordTask[Label]):
     """
 
     name = "relation"
-    records, offsets, keys = RELATIONS, OFFSETS, RELATION_KEYS
-    given = "a text with head and tail"
-    example = {"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]}  # noqa: RUF012 (never changed)
-
-    @staticmethod
-    def without_each(example: MarkedText) -> Iterator[Any]:
-        return example.without_each()
-
-    @classmethod
-    def as_input(cls, given: Any, place: str) -> GivenRecord:
-        return cls.asked(given, place, mark_text)
+    records = RELATIONS
+    leaves_words_out = True
+    inputs = RecordInputs(
+        make=mark_text,
+        given="a text with head and tail",
+        example={"text": "Ada Brandt flew to Port Lisse.", "head": [0, 10], "tail": [19, 29]},
+        offsets=OFFSETS,
+        keys=RELATION_KEYS,
+    )
 
     def shown(self, answer: InputAnswer[Any]) -> Shown:
         relation, (record, example) = self.result(answer), answer.input

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from boustro.output import as_json
 from boustro.tasks import TOOL_FORMATS
 from boustro.text.words import apart, join_words
 from boustro.types import Entity
@@ -51,6 +52,12 @@ class Shown:
     several: bool = False
     tagged: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
     is_document: bool = True
+
+
+def cells_of(record: Mapping[str, Any], columns: Iterable[str]) -> list[Any]:
+    """Some values of a record as cells of a table: what is no text and no number is JSON."""
+    values = [record[name] for name in columns]
+    return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
 
 
 def as_mark(label: str, score: float) -> Entity:

@@ -103,10 +103,10 @@ def _read_beside(task: "AnyTask", given: Any, y: Any, reading: Mapping[str, Any]
 
 def _joined(task: "AnyTask", given: Any, labels: Any) -> Any:
     """Texts with their labels, also of a dict of both, as examples; a dict of columns as rows."""
-    if labels is None and is_of_columns(given, (*TEXT_KEYS, *WORD_KEYS, *task.texts)):
+    if labels is None and is_of_columns(given, (*TEXT_KEYS, *WORD_KEYS, *task.inputs.texts)):
         given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
     if labels is None and is_by_text(given):
         given, labels = list(given), list(given.values())
     if labels is None:
         return given
-    return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), task.labelled)
+    return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), task.inputs.labelled)

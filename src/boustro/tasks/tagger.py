@@ -21,6 +21,7 @@ from boustro.tasks.base import Task
 from boustro.tasks.beside import Promises
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.inputs import TextInputs
 from boustro.tasks.render import Shown, word_entities
 from boustro.text.words import join_words, split_text
 from boustro.types import Sentence
@@ -29,6 +30,29 @@ if TYPE_CHECKING:
     from boustro.tasks.recall import Lists, RecallPromise
 
 ONE_BAR = "a recall and a threshold both say how unlikely an answer may be; give one of them"
+
+
+def sentences_in(given: str | Sentence, name: str) -> Iterable[InputPart]:
+    """The sentences of a text; words are one sentence, of its own document where it names one."""
+    if isinstance(given, Sentence):
+        return [InputPart(replace(given, document=given.document or name))] if len(given) else []
+    return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
+
+
+class SentenceInputs(TextInputs):
+    """Texts, and sentences that are split into words already."""
+
+    def as_input(self, given: Any, place: str) -> str | Sentence:
+        return as_sentence(given, place) if isinstance(given, Sentence) else super().as_input(given, place)
+
+    def parse_value(self, value: Any, place: str) -> str | Sentence:
+        """A text, a list of words, or an object with either."""
+        if isinstance(value, Mapping):
+            value = next((value[key] for key in WORD_KEYS if isinstance(value.get(key), list)), value)
+        return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
+
+    def labelled(self, given: Any, label: Any, place: str) -> Any:
+        return lazy("boustro.tasks.data.records:labelled_text")(given, label, place)
 
 
 class Tagger(Task[str, Entities]):
@@ -72,27 +96,7 @@ class Tagger(Task[str, Entities]):
         notes += loaded.notes
         return loaded.sentences
 
-    as_examples = staticmethod(as_sentences)
-    labelled = staticmethod(lazy("boustro.tasks.data.records:labelled_text"))
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> str | Sentence:
-        """A text, or a sentence that is split into words already."""
-        return as_sentence(given, place) if isinstance(given, Sentence) else Task.as_input(given, place)
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> str | Sentence:
-        """A text, a list of words, or an object with either."""
-        if isinstance(value, Mapping):
-            value = next((value[key] for key in WORD_KEYS if isinstance(value.get(key), list)), value)
-        return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
-
-    @staticmethod
-    def split(given: str | Sentence, name: str) -> Iterable[InputPart]:
-        """The sentences of the text; words are one sentence, of its own document where it names one."""
-        if isinstance(given, Sentence):
-            return [InputPart(replace(given, document=given.document or name))] if len(given) else []
-        return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
+    inputs = SentenceInputs(split=sentences_in, as_examples=as_sentences)
 
     @classmethod
     def from_labels(cls, labels: Iterable[Any] | Mapping[Any, str], *, device: str | None = None) -> Self:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from boustro.tasks import Fields
-from boustro.tasks.answers import GivenRecord, InputAnswer, Label
-from boustro.tasks.base import RecordTask
+from boustro.tasks.answers import InputAnswer, Label
+from boustro.tasks.base import Task
 from boustro.tasks.config import TextConfig
 from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.texts import whole_text
+from boustro.tasks.inputs import RecordInputs
 from boustro.tasks.render import Shown, as_mark
 from boustro.types import Example, Sentence
 
@@ -53,15 +54,14 @@ def mark_words(given: Any, place: str, notes: Sequence[Any] = ()) -> MarkedWords
     return MarkedWords(given, whole_text(given["text"]).sentence, given.get("agree"), place)
 
 
-class Agreement(RecordTask[Label]):
+class Agreement(Task[Any, Label]):
     name = "agreement"
-    given = "a text with two words"
-    example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)
     records = RecordReader(what="text", make=mark_words, fields=FIELDS)
-
-    @classmethod
-    def as_input(cls, given: Any, place: str) -> GivenRecord:
-        return cls.asked(given, place, mark_words)
+    inputs = RecordInputs(
+        make=mark_words,
+        given="a text with two words",
+        example={"text": "Dogs bark.", "first": 0, "second": 1},
+    )
 
     def shown(self, answer: InputAnswer[Any]) -> Shown:
         record, said = answer.input.record, self.result(answer)

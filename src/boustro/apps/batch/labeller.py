@@ -317,9 +317,9 @@ class Predictor:
         if {*self.columns.names.values()} <= value.keys():
             value = self.columns.named(value, place, table=False)
         refuse_half_characters(value, place)
-        if self.model.empty_answer() is not None and Columns(texts=self.model.texts).are_empty(value):
+        if self.model.empty_answer() is not None and Columns(texts=self.model.inputs.texts).are_empty(value):
             return None
-        return self.model.parse_value(value, place)
+        return self.model.inputs.parse_value(value, place)
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -194,8 +194,8 @@ def _sample(task: Task[Any, Any], number: int) -> Iterator[Any]:
     count = 0
     for place, (text, following) in enumerate(zip(texts, texts[1:] + texts[:1], strict=True), start=1):
         for record in _records(text, following):
-            given = task.parse_value(record, f"sentence {place} of the sample")
-            for part in task.split(given, f"sentence {place}"):
+            given = task.inputs.parse_value(record, f"sentence {place} of the sample")
+            for part in task.inputs.split(given, f"sentence {place}"):
                 if count == number:
                     return
                 count += 1

@@ -133,7 +133,7 @@ def answer_states(tagger: Any, given: GivenStates) -> InputAnswer[str]:
 
 def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
     """(W, L, width): the vectors of the words of a text that pieces spell, all of which are there."""
-    parts = list(tagger.split(text, "the text"))
+    parts = list(tagger.inputs.split(text, "the text"))
     lm = forward_lm(tagger.encoder())
     if lm.context == "sentence" and len(parts) > 1:
         lm.counts[ALONE] += len(parts) - 1

@@ -54,7 +54,7 @@ class Served:
     """Whether it can tag a text as it arrives."""
 
     def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
-        self.name, self.task, self.example = name, model.name, model.example
+        self.name, self.task, self.example = name, model.name, model.inputs.example
         self.model, self.labels, self.explains = model, model.types, explains
         self.width = getattr(model, "width", None)
         self._answering = Answering(model, lazy("boustro.apps.explain:explain") if explains else None)
@@ -69,7 +69,7 @@ class Served:
         if self.explains:
             from boustro.apps.explain import refuse_many_words
 
-            refuse_many_words(list(self.model.split(given, place)), self.model, place)
+            refuse_many_words(list(self.model.inputs.split(given, place)), self.model, place)
         return given
 
     @property

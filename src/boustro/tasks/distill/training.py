@@ -125,8 +125,8 @@ def train_student(
 def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
     """Return the examples that `predict` would label; `ValueError` for fewer than two."""
     places = [f"text {number}" for number in range(1, len(texts) + 1)]
-    given = [teacher.as_input(text, place) for text, place in zip(texts, places, strict=True)]
-    examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.split(text, place)]
+    given = [teacher.inputs.as_input(text, place) for text, place in zip(texts, places, strict=True)]
+    examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.inputs.split(text, place)]
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} examples in the texts: too few to learn from, and to compare on")
     return examples

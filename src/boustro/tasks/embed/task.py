@@ -30,11 +30,18 @@ from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
+from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
 from boustro.tasks.render import Shown
 
 ANY_TEXTS = ("a", "b")
 """What statistics are taken of that depend on no text."""
+
+
+def as_one_alone(given: str, name: str) -> list[InputPart]:
+    """The whole text as one example, without another text."""
+    placed = whole_text(given, name)
+    return [InputPart(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
 
 
 class SentenceEncoder(Task[str, np.ndarray]):
@@ -58,18 +65,13 @@ class SentenceEncoder(Task[str, np.ndarray]):
     name = "embed"
     formats = ("text", "jsonl")
     columns = ("vector",)
+    inputs = TextInputs(split=as_one_alone)
     num_empty = num_unknown = 0
     """Texts that were encoded without a word, and without a word that a table of words knows."""
 
     @classmethod
     def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[TextPair]:
         return read_vectors(data, notes, options)
-
-    @staticmethod
-    def split(given: str, name: str) -> Iterable[InputPart]:
-        """The whole text as one example, without another text."""
-        placed = whole_text(given, name)
-        return [InputPart(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
 
     def _answer(self, examples: Sequence[TextPair], cached: bool = False) -> list[Answer]:
         """Answer examples as every task does, and count texts without a word, or without a known one."""

@@ -300,7 +300,7 @@ def read_names(
 
     said = spoken({label: means.get(label, label) for label in labelling.labels})
     numbers = [n for n, label in enumerate(labelling.labels) if label in said]
-    examples = [part.example for text in said.values() for part in plan.task.split(text, "label")]
+    examples = [part.example for text in said.values() for part in plan.task.inputs.split(text, "label")]
     notices = {NO_SUCH_LABEL.format(", ".join(others)): len(others), BY_NAME.format(", ".join(unseen)): len(unseen)}
     if not numbers:
         return None, notices

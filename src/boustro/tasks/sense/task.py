@@ -7,15 +7,16 @@
 An example is a word in its sentence; an input is a sentence with the words that are asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
-from boustro.tasks.base import RecordTask
+from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.inputs import ObjectInputs
 from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.render import Shown
 from boustro.tasks.sense.data import read_senses, sense_sentence
@@ -49,7 +50,29 @@ class Sense:
         return {**named, **place, "key": self.key, "how": self.how, "ranked": self.ranked}
 
 
-class SenseTagger(RecordTask[list[Sense]]):
+def asked_sentence(given: Any, place: str) -> SenseSentence:
+    """A sentence with words that are asked for; `ValueError`, with the place, for anything else."""
+    sentence = sense_sentence(given, place)
+    if not sentence.targets:
+        raise ValueError(f"{place}: no word whose sense is asked for")
+    return sentence
+
+
+def asked_words(given: SenseSentence, name: str) -> list[InputPart]:
+    """An example for each word that is asked for."""
+    return [InputPart(Occurrence(given.sentence, target)) for target in given.targets]
+
+
+class SenseInputs(ObjectInputs):
+    """Sentences with words that are asked for."""
+
+    def parse_value(self, value: Any, place: str) -> SenseSentence:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
+        return super().parse_value(value, place)
+
+
+class SenseTagger(Task[SenseSentence, list[Sense]]):
     """An encoder, and centroids of senses.
 
     Args:
@@ -66,9 +89,14 @@ class SenseTagger(RecordTask[list[Sense]]):
     name = "sense"
     formats = ("text", "jsonl")
     columns = ("senses",)
-    text_keys, makes = (), SenseSentence
-    given = "a sentence with the words that are asked for"
-    example = {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}  # noqa: RUF012 (never changed)
+    inputs = SenseInputs(
+        split=asked_words,
+        make=asked_sentence,
+        kind=SenseSentence,
+        given="a sentence with the words that are asked for",
+        example={"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]},
+        text_keys=(),
+    )
 
     @staticmethod
     def read(data: Any, keys: str | Path | None = None) -> list[Occurrence]:
@@ -82,24 +110,6 @@ class SenseTagger(RecordTask[list[Sense]]):
         read = read_senses(data, options=options)
         notes += [Note(what, str(data)) for what in read.notices.elements()]
         return read.occurrences()
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> SenseSentence:
-        sentence = sense_sentence(given, place)
-        if not sentence.targets:
-            raise ValueError(f"{place}: no word whose sense is asked for")
-        return sentence
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> SenseSentence:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
-        return cls.as_input(value, place)
-
-    @staticmethod
-    def split(given: SenseSentence, name: str) -> Iterable[InputPart]:
-        """An example for each word that is asked for."""
-        return [InputPart(Occurrence(given.sentence, target)) for target in given.targets]
 
     def result(self, answer: InputAnswer[SenseSentence]) -> list[Sense]:
         """The sense of each word that is asked for."""
