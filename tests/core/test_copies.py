@@ -85,7 +85,7 @@ def test_a_copy_does_not_take_another_lm_for_its_own(tmp_path, tiny_lm):
 def test_a_copy_goes_to_the_device_that_was_asked_for(tagger_folder, monkeypatch):
     named, best = (boustro.Tagger.from_pretrained(tagger_folder, device=device) for device in ("cpu", None))
     monkeypatch.setattr("boustro.hardware.best_device", lambda: torch.device("meta"))
-    assert [pickled(tagger).device.type for tagger in (named, best)] == ["cpu", "meta"]
+    assert [pickled(tagger).plan.device.type for tagger in (named, best)] == ["cpu", "meta"]
 
 
 # Other processes
