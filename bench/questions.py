@@ -42,8 +42,8 @@ def main(data: Path, minilm: Path, seeds: tuple[int, ...] = (1, 2, 3), rows: tup
         rows: Names of systems with an encoder; all by default.
     """
     systems = encoders(minilm)
-    train = [q for name in TRAIN for q in read_questions(data / "qa" / f"{name}.jsonl.xz")[0]]
-    dev = {domain: read_questions(data / "qa" / f"{name}.jsonl.xz")[0] for domain, name in DEV.items()}
+    train = [q for name in TRAIN for q in read_questions(data / "qa" / f"{name}.jsonl.xz")]
+    dev = {domain: read_questions(data / "qa" / f"{name}.jsonl.xz") for domain, name in DEV.items()}
     weights = stem_weights({q.context.words for q in train})
     features = {
         domain: [match_features(q.question.words, q.context.words, weights)[len(q.question) :] for q in questions]

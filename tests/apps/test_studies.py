@@ -261,7 +261,7 @@ RECORDS = [
     },
     {"context": CONTEXT, "question": "Why?", "answers": []},
 ]
-QUESTIONS, _ = read_questions(RECORDS)
+QUESTIONS = read_questions(RECORDS)
 
 
 def score(units, examples, answers):

@@ -44,7 +44,7 @@ READERS = {
         LABELLED,
         RecordReader(what="pair", make=lambda record, where, notes: (record, where), fields=Fields()).read,
     ),
-    "questions": ("a.jsonl", ASKED, lambda path: read_questions(path)[0]),
+    "questions": ("a.jsonl", ASKED, read_questions),
     "documents": ("a.txt", TEXTS, lambda path: read_documents([str(path)])),
     "lines as documents": ("a.txt", TEXTS, lambda path: read_documents([str(path)], split="line")),
     "file as document": ("a.txt", TEXTS, lambda path: read_documents([str(path)], split="file")),

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from boustro.tasks.data.named import guess_task
-from boustro.tasks.data.questions import as_question, read_questions, word_span
+from boustro.tasks.data.questions import as_question, read_questions
 from boustro.tasks.data.texts import whole_text
+from boustro.tasks.data.units import word_span
 
 CONTEXT = "Ada Brandt painted the “old” harbour 🏖️ in 1907. Nobody bought it."
 
@@ -17,13 +18,13 @@ def record(**changes):
 
 
 def read(*records):
-    return read_questions(list(records))
+    return read_questions(list(records), notes=(notes := [])), notes
 
 
 def test_offsets_count_characters_and_become_words(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text(json.dumps(record()) + "\n\n" + json.dumps(record(answers=[]), ensure_ascii=False) + "\n")
-    (first, second), notes = read_questions(path)
+    first, second = read_questions(path, notes=(notes := []))
     assert not notes and first.where == f"{path}:1" and second.where == f"{path}:3"
     ((start, end),) = first.spans
     assert first.context.words[start:end] == ("1907",) and first.answers == ("1907",)
@@ -45,10 +46,10 @@ def test_the_files_of_squad_and_of_data_sets_are_read(tmp_path):
     nested = {"version": "v2", "data": [{"title": "Ada", "paragraphs": [{"context": CONTEXT, "qas": qas}]}]}
     path = tmp_path / "squad.json"
     path.write_text(json.dumps(nested, indent=1))
-    (who, why), _ = read_questions(path)
+    who, why = read_questions(path)
     assert who.answers == ("Ada Brandt",) and why.answers == () and guess_task(path) == "qa"
     assert who.where == f"{path}:article 1, paragraph 1, question 1"
-    assert read_questions(nested)[0][0].spans == who.spans == ((0, 2),)
+    assert read_questions(nested)[0].spans == who.spans == ((0, 2),)
     columns = record(answers={"text": ["Ada", "Ada Brandt"], "answer_start": [start, start]})
     assert read(columns)[0][0].spans == ((0, 1), (0, 2))
 

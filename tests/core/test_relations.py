@@ -60,7 +60,7 @@ def test_places_inside_words_and_overlapping_ones_are_counted():
             {"text": text, "head": [8, 12], "tail": [21, 26], "label": "x"},
             {"text": text, "head": [8, 26], "tail": [21, 26], "label": "y"},
         ],
-        notes,
+        notes=notes,
     )
     assert inside.marked() == ("city-hall", "Lisse") and nested.marked() == ("city-hall of Lisse", "Lisse")
     assert [note.what for note in notes] == [WIDENED, OVERLAPPING]
@@ -70,7 +70,7 @@ def test_places_in_another_unit_are_converted():
     """A rocket is one character, two UTF-16 units."""
     notes = []
     record = {"text": "🚀 Ada left Lisse.", "head": [3, 6], "tail": [12, 17], "label": "x"}
-    (example,) = RELATIONS.read([record], notes)
+    (example,) = RELATIONS.read([record], notes=notes)
     assert example.marked() == ("Ada", "Lisse") and len(notes) == 2
     assert mark_text({**record, "head": [2, 5], "tail": [11, 16]}, "here").marked() == ("Ada", "Lisse")
 

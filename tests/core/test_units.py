@@ -79,7 +79,7 @@ def test_words_that_are_marked_in_pairs_are_read_in_the_unit_of_the_file(unit, f
         start, end = (len(text[:at].encode(codec)) // width for at in (text.index("bank"), text.index("bank") + 4))
         made |= {f"sentence{number}": text, f"start{number}": start, f"end{number}": end}
     notes: list = []
-    (pair,) = PAIRS["pair"].read(file("a.jsonl", rows(made | {"same": False})), notes)
+    (pair,) = PAIRS["pair"].read(file("a.jsonl", rows(made | {"same": False})), notes=notes)
     assert pair.marks is not None
     marked = [[s.words[i] for i in own] for s, own in zip(pair.parts, pair.marks, strict=True)]
     assert marked == [["bank"], ["bank"]]
@@ -96,7 +96,7 @@ def test_answers_are_read_in_the_unit_in_which_they_stand_at_their_offset(unit, 
     codec, width = CODECS[unit]
     start = len(context[: context.index("in May")].encode(codec)) // width
     asked = {"context": context, "question": "When?", "answers": [{"text": "in May", "start": start}]}
-    (question,), notes = read_questions(file("a.jsonl", rows(asked)))
+    (question,) = read_questions(file("a.jsonl", rows(asked)), notes=(notes := []))
     assert [question.context.words[a:b] for a, b in question.spans] == [("in", "May")]
     assert [note.what for note in notes] == ([] if unit == CODE_POINTS else [CONVERTED.format(unit)])
 

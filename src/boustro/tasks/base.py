@@ -29,7 +29,6 @@ from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.store import ModelPlace
 from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.data import data_name
-from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
 from boustro.tasks.estimator import Estimator
 from boustro.tasks.inputs import TextInputs, by_rule
@@ -70,7 +69,6 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         columns: What a table says of an answer, see `cells`.
         inputs: How an input is read, and becomes examples.
         in_documents: Whether its examples are sentences, read in the documents that they stand in.
-        records: How its labelled records become examples, unless `collect` says it.
         leaves_words_out: Whether an example has one answer, so that each of its words has an effect on it.
         lenient: Options of `read` for a training set, which may have examples without labels, for context.
         untrained: Makes a model from a folder that no training wrote, by its kind.
@@ -82,19 +80,18 @@ class Task(Estimator, ABC, Generic[Input, Result]):
     columns: "ClassVar[tuple[str, ...]] | property" = ("label", "score", "probabilities")
     inputs: ClassVar[TextInputs]
     in_documents: ClassVar[bool] = False
-    records: ClassVar[RecordReader[Any]]
     leaves_words_out: ClassVar[bool] = False
     lenient: ClassVar[Mapping[str, Any]] = {}
     untrained: ClassVar[Mapping[str, Callable[..., Fitted]]] = {}
 
-    @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
+    @staticmethod
+    @abstractmethod
+    def collect(data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
         """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
 
         Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
         data of this task do not have.
         """
-        return cls.records.read(data, notes, options)
 
     @classmethod
     def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:

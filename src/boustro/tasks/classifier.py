@@ -36,8 +36,8 @@ from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
 from boustro.tasks.base import Task, read_warning
 from boustro.tasks.config import NONE_SHARE, ClassifierConfig
-from boustro.tasks.data.reading import DataOptions, Note, Unlabelled, named_columns
-from boustro.tasks.data.texts import TEXTS, TextData, read_texts, whole_text
+from boustro.tasks.data.reading import Unlabelled, named_columns
+from boustro.tasks.data.texts import TEXTS, read_texts, whole_text
 from boustro.tasks.folds import firsts, num_different
 from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
@@ -87,9 +87,7 @@ class Classifier(Task[str, Label]):
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
 
-    @classmethod
-    def collect(cls, data: TextData, options: DataOptions, notes: list[Note]) -> list[Sentence]:
-        return read_texts(data, notes, options)
+    collect = staticmethod(read_texts)
 
     @classmethod
     def read(  # type: ignore[override]
@@ -196,7 +194,7 @@ class TextRegressor(Task[str, float]):
     formats = ("text", "jsonl")
     columns = ("score",)
 
-    records = TEXTS["regress"]
+    collect = staticmethod(TEXTS["regress"].read)
     inputs = Classifier.inputs
     leaves_words_out = True
 

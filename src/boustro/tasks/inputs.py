@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
 
+from boustro.errors import say_found
 from boustro.given import as_text, iterate
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.answers import InputPart
@@ -69,7 +70,7 @@ class TextInputs:
         if isinstance(value, Mapping):
             key = next((key for key in TEXT_KEYS if key in value), None)
             if key is None:
-                raise ValueError(f"{place}: no text under 'text' (found: {', '.join(map(str, value)) or 'nothing'})")
+                raise ValueError(f"{place}: no text under 'text' ({say_found(value)})")
             value = value[key]
         return self.as_input(value, place)
 

@@ -81,7 +81,7 @@ class PairClassifier(PairTask[Label]):
 
     name = "pair"
     estimator_type = "classifier"
-    records = PAIRS["pair"]
+    collect = staticmethod(PAIRS["pair"].read)
     predict_proba = Classifier.predict_proba
 
 
@@ -97,5 +97,5 @@ class PairRegressor(PairTask[float]):
 
     name = "similarity"
     estimator_type = "regressor"
-    records = PAIRS["similarity"]
+    collect = staticmethod(PAIRS["similarity"].read)
     columns = ("score",)

@@ -15,8 +15,7 @@ from typing import Any, overload
 from boustro.tasks import QUESTION_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.questions import Question, QuestionData, as_question, read_questions
-from boustro.tasks.data.reading import DataOptions, Note
+from boustro.tasks.data.questions import Question, as_question, read_questions
 from boustro.tasks.inputs import ObjectInputs
 from boustro.tasks.render import Shown
 from boustro.types import NO_ANSWER, Entity
@@ -77,11 +76,7 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         text_keys=(QUESTION_KEYS[::-1],),
     )
 
-    @classmethod
-    def collect(cls, data: QuestionData, options: DataOptions, notes: list[Note]) -> list[Question]:
-        questions, noted = read_questions(data, options)
-        notes += noted
-        return questions
+    collect = staticmethod(read_questions)
 
     @overload
     def predict(self, given: str, context: str) -> SpanAnswer: ...

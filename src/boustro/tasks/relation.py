@@ -39,7 +39,7 @@ class RelationClassifier(Task[Any, Label]):
     """
 
     name = "relation"
-    records = RELATIONS
+    collect = staticmethod(RELATIONS.read)
     leaves_words_out = True
     inputs = RecordInputs(
         make=mark_text,

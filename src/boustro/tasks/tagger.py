@@ -90,8 +90,8 @@ class Tagger(Task[str, Entities]):
 
     read = staticmethod(read_data)  # type: ignore[assignment]  # with options of its own
 
-    @classmethod
-    def collect(cls, data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
+    @staticmethod
+    def collect(data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
         loaded = load_data(data, options)
         notes += loaded.notes
         return loaded.sentences

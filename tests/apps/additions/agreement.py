@@ -56,7 +56,7 @@ def mark_words(given: Any, place: str, notes: Sequence[Any] = ()) -> MarkedWords
 
 class Agreement(Task[Any, Label]):
     name = "agreement"
-    records = RecordReader(what="text", make=mark_words, fields=FIELDS)
+    collect = staticmethod(RecordReader(what="text", make=mark_words, fields=FIELDS).read)
     inputs = RecordInputs(
         make=mark_words,
         given="a text with two words",

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from boustro.choose import lazy
-from boustro.errors import shorten
+from boustro.errors import say_found, shorten
 from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, note_unread
 
@@ -147,7 +147,7 @@ def _question(read: list[Exported], wanted: Wanted, options: DataOptions, where:
     suited = [name for name, values in asked.items() if all(_suits(value, wanted) for value in values)]
     if options.tag_column is not None:
         if (chosen := str(options.tag_column)) not in suited:
-            raise ValueError(f"{where}: no {wanted} under {chosen!r} (found: {', '.join(asked) or 'nothing'})")
+            raise ValueError(f"{where}: no {wanted} under {chosen!r} ({say_found(asked)})")
         return chosen
     suited = [name for name in suited if any(asked[name])] or suited
     if asked and not suited and wanted == "entities":
@@ -200,8 +200,7 @@ def text_of(fields: Any, key: str | None, where: str) -> str:
     texts = [name for name, value in fields.items() if isinstance(value, str)]
     name = key or ("text" if "text" in texts else texts[0] if len(texts) == 1 else None)
     if name not in texts:
-        keys = ", ".join(map(str, fields)) or "nothing"
-        raise ValueError(f"{where}: no text under {name or 'text'!r} (found: {keys}); choose with --word-column")
+        raise ValueError(f"{where}: no text under {name or 'text'!r} ({say_found(fields)}); choose with --word-column")
     return fields[name]
 
 

@@ -42,11 +42,11 @@ from boustro.tasks.data.reading import (
     unread_fields,
 )
 from boustro.tasks.data.units import Offsets
+from boustro.text.columns import LOOKED_AT
 from boustro.text.files import DataFile
 
 T = TypeVar("T")
 Named = Iterable[tuple[str, Any]]
-LOOKED_AT = 200  # rows
 TEXT_NAMES = re.compile(
     r"(.*[_ .-])?(text|texto?|testo|tekst|message|msg|mail|body|content|comment|review|description|feedback|utterance|"
     r"nachricht|kommentar|inhalt|beschreibung|anfrage|mensaje|comentario|mensagem|coment[aá]rio|commentaire|messaggio|"
@@ -122,7 +122,7 @@ class RecordReader(Generic[T]):
     has_columns: bool = True
     nothing: str = ""
 
-    def read(self, data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS) -> list[T]:
+    def read(self, data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None) -> list[T]:
         """Read labelled examples; what is noticed, and the fields that are left, go to `notes`.
 
         Raises `FileNotFoundError`, `OptionError` for options that these data do not have, and `ValueError` with the
@@ -159,9 +159,9 @@ class RecordReader(Generic[T]):
         ask_for_columns(named, options, self.fields)
         *texts, gold = self.fields.parts
         renamed = under_names(named, options, texts if self.fields.texts else texts[:1], gold)
-        self.survey(renamed, named[0][1] if named else None, notes)
         if self.has_columns:
             renamed = [(where, as_dict(record, self.fields.parts)) for where, record in renamed]
+        self.survey(renamed, named[0][1] if named else None, notes)
         return self.offsets.convert_all(renamed, notes) if self.offsets else renamed
 
 

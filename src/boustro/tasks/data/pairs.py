@@ -19,7 +19,7 @@ from boustro.tasks import PAIR_KEYS, TASKS, Fields
 from boustro.tasks.data.named import RecordReader, as_dict, texts_under
 from boustro.tasks.data.reading import Note
 from boustro.tasks.data.texts import SCORE_KEY, as_score, is_label, tidy_label, whole_text
-from boustro.tasks.data.units import Offsets, Span
+from boustro.tasks.data.units import Offsets, Span, word_span
 from boustro.types import Example, Sentence, TypedLabel
 
 Marks = tuple[frozenset[int], frozenset[int]]
@@ -84,9 +84,9 @@ def make_pair(record: Any, where: str) -> TextPair:
             continue
         if not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end <= len(record[key]):
             raise ValueError(f"{where}: start{number} and end{number} mark no characters of {key}")
-        marks.append(frozenset(i for i, (a, b) in enumerate(text.places) if a < end and b > start))
-        if not marks[-1]:
+        if (words := word_span(text.places, start, end)) is None:
             raise ValueError(f"{where}: start{number} and end{number} mark no word of {key}")
+        marks.append(frozenset(range(*words)))
     if len(marks) == 1:
         raise ValueError(f"{where}: a word is marked in one text only; give start1, end1, start2 and end2")
     found = (marks[0], marks[1]) if marks else None

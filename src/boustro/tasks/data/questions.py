@@ -20,7 +20,7 @@ from boustro.tasks import QUESTION_KEYS, TASKS
 from boustro.tasks.data.named import RecordReader, as_dict
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file, name_of
 from boustro.tasks.data.texts import whole_text_once
-from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position
+from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position, word_span
 from boustro.text.files import DataFile
 from boustro.text.rows import parse_record
 from boustro.text.words import Placed
@@ -75,17 +75,17 @@ class Question(Example):
         return self.text[self.places[start][0] : self.places[end - 1][1]]
 
 
-def read_questions(data: QuestionData, options: DataOptions = DEFAULT_OPTIONS) -> tuple[list[Question], list[Note]]:
-    """Questions of a file, or of dicts, and a note for every answer that was converted or does not stand at its offset.
-
-    Args:
-        data: A file of JSON lines or SQuAD's JSON, dicts with the same keys, or `Question`s.
+def read_questions(
+    data: QuestionData, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
+) -> list[Question]:
+    """Questions of a file of JSON lines or SQuAD's JSON, of dicts with the same keys, or of `Question`s; `notes` get
+    every answer that was converted or does not stand at its offset.
 
     Raises `FileNotFoundError`, and `ValueError` with the place for a missing or empty field, and where more than 5% of
     the answers do not stand at their offset.
     """
-    notes: list[Note] = []
-    questions = QUESTIONS.read(data, notes, options)
+    notes = [] if notes is None else notes
+    questions = QUESTIONS.read(data, options, notes)
     total = sum(len(question.answers or ()) for question in questions)
     moved = [note for note in notes if note.what == MOVED]
     if len(moved) > MOST_MOVED * total:
@@ -94,7 +94,7 @@ def read_questions(data: QuestionData, options: DataOptions = DEFAULT_OPTIONS) -
             f"{name_of(data)}: {len(moved):,} of {total:,} {MOVED.partition(',')[0]}, more than {MOST_MOVED:.0%}; "
             f"offsets count characters (code points) from 0: {listed}"
         )
-    return questions, notes
+    return questions
 
 
 def as_question(given: Any, place: str) -> Question:
@@ -182,12 +182,6 @@ def _standing(text: str, answer: str, start: int) -> tuple[str, int]:
     places = ((unit, position(text, start, unit)) for unit in CODECS)
     stands = ((unit, place) for unit, place in places if place is not None and text.startswith(answer, place))
     return next(stands, (CODE_POINTS, start))
-
-
-def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """The words [first, last + 1) that share a character with `[start, end)`; `None` for white space."""
-    inside = [k for k, (a, b) in enumerate(places) if a < end and start < b]
-    return (inside[0], inside[-1] + 1) if inside else None
 
 
 def _answer(item: Any, where: str) -> tuple[str, int]:

@@ -30,7 +30,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from boustro.errors import shorten
+from boustro.errors import say_found, shorten
 from boustro.given import as_list, refuse_no_texts
 from boustro.tasks import WORD_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records
@@ -149,7 +149,9 @@ def _sentences(
     text = _given_text(record, options)
     if words_key is None and text is None:
         looked = chosen or ", ".join((*WORD_KEYS, TEXT_KEY))
-        raise ValueError(f"{where}: no words and no text under {looked} ({_found(record)}); choose with --word-column")
+        raise ValueError(
+            f"{where}: no words and no text under {looked} ({say_found(record)}); choose with --word-column"
+        )
     key, are_tags = _labels_key(record, where, options)
     named = record.get("document")
     if words_key is not None:
@@ -157,7 +159,7 @@ def _sentences(
         return key, [replace(sentence, document="" if named is None else str(named))]
     assert text is not None
     if are_tags:
-        raise ValueError(f"{where}: {key!r} has tags, but there are no words ({_found(record)})")
+        raise ValueError(f"{where}: {key!r} has tags, but there are no words ({say_found(record)})")
     note_address(text, where, notes)
     parts = list(split_text(text, document if named is None else str(named)))
     if record[key] is None:
@@ -206,7 +208,7 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
         if key in record and record[key] is None:
             return key, False
         if _first_list(record, (key,)) is None:
-            raise ValueError(f"{where}: no list of labels under {key!r} ({_found(record)})")
+            raise ValueError(f"{where}: no list of labels under {key!r} ({say_found(record)})")
         return key, bool(record[key]) and _first_list(record, (key,), _are_tags) is not None
     tags = _first_list(record, TAG_KEYS, _are_tags)
     spans = _spans_key(record, where)
@@ -218,7 +220,7 @@ def _labels_key(record: Mapping[str, Any], where: str, options: DataOptions) -> 
     if key := next((key for key in known if key in record and record[key] is None), None):
         return key, False
     looked = ", ".join(known)
-    raise ValueError(f"{where}: no labels under {looked} ({_found(record)}); choose with --tag-column")
+    raise ValueError(f"{where}: no labels under {looked} ({say_found(record)}); choose with --tag-column")
 
 
 def _spans_key(record: Mapping[str, Any], where: str) -> str | None:
@@ -282,10 +284,6 @@ def _spaces(given: Any, places: OffsetPairs | None, num_words: int, where: str) 
 
 def _text(record: Mapping[str, Any], key: str) -> str | None:
     return record[key] if isinstance(record.get(key), str) else None
-
-
-def _found(record: Mapping[str, Any]) -> str:
-    return f"found: {', '.join(map(str, record)) or 'nothing'}"
 
 
 EXPECTED = "an entity is its text and its label, or its label, start and end, in any order or as a dict"

@@ -43,7 +43,7 @@ TextData: TypeAlias = str | Path | Iterable[Any]
 
 
 def read_texts(
-    data: TextData, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS
+    data: TextData, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None
 ) -> list[Sentence]:
     """Labelled texts, see the module; what was changed or left out goes to `notes`.
 
@@ -51,7 +51,7 @@ def read_texts(
     """
     reader = TEXTS["classify"]
     made = partial(_sentence, fields=reader.fields, unlabelled=options.unlabelled)
-    texts = replace(reader, make=made).read(data, notes, options)
+    texts = replace(reader, make=made).read(data, options, notes)
     if texts and options.unlabelled is True and not any(text.is_labelled for text in texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
@@ -123,8 +123,6 @@ def _described(row: Any, where: str) -> Iterator[tuple[str, str]]:
 
 def _several(record: Any) -> Any:
     """Return the value that stands where a record has several labels."""
-    if isinstance(record, (list, tuple)):
-        return record[1] if len(record) == 2 else None
     given = record if isinstance(record, Mapping) else {}
     return given[LABELS_KEY] if given.get(LABEL_KEY) is None and LABELS_KEY in given else given.get(LABEL_KEY)
 

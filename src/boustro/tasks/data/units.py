@@ -244,23 +244,28 @@ def join_shared(parts: Sequence[Placed], spans: Sequence[Span], where: str, note
     return joined
 
 
+def word_span(places: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
+    """The words [first, last + 1) that share a character with `[start, end)`; `None` for white space. `places` has each
+    word's characters, in order."""
+    first, last = bisect_right(places, start, key=lambda p: p[1]), bisect_left(places, end, key=lambda p: p[0])
+    return (first, last) if first < last else None
+
+
 def to_words(
     spans: Sequence[Span], places: Sequence[tuple[int, int]], text: str, where: str, notes: list[Note]
 ) -> tuple[Entity, ...]:
     """Move entities from characters to words; `places` has each word's characters, in order."""
-    starts, ends = [start for start, _ in places], [end for _, end in places]
     entities = []
     for span in spans:
-        first, last = bisect_right(ends, span.start), bisect_left(starts, span.end)
-        if first >= last:
+        if (words := word_span(places, span.start, span.end)) is None:
             raise ValueError(f"{where}: the entity {span.label} [{span.start}, {span.end}) covers no word")
-        start, end = starts[first], ends[last - 1]
+        start, end = places[words[0]][0], places[words[1] - 1][1]
         given, read = text[span.start : span.end], text[start:end]
         if start < span.start or end > span.end:
             notes.append(Note(WIDENED, where, f"{span.label} {given!r} widened to {read!r}"))
         elif given != read:
             notes.append(Note(TRIMMED, where, f"{span.label} {given!r} read as {read!r}"))
-        entities.append(Entity(span.label, first, last))
+        entities.append(Entity(span.label, *words))
     return distinct_entities(entities, where, notes)
 
 

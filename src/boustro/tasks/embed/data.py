@@ -19,10 +19,11 @@ from boustro.errors import shorten
 from boustro.given import as_text
 from boustro.tasks import PAIR_KEYS, TASKS, TEXT_KEYS
 from boustro.tasks.config import NEIGHBOURS
-from boustro.tasks.data.named import LOOKED_AT, RecordReader, no_column
+from boustro.tasks.data.named import RecordReader, no_column
 from boustro.tasks.data.pairs import TextPair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, as_score, whole_text
+from boustro.text.columns import LOOKED_AT
 from boustro.text.files import DataFile, Rows
 from boustro.text.words import split_text
 from boustro.types import Sentence
@@ -46,7 +47,7 @@ def alone(text: str, where: str = "") -> Alone:
     return Alone(whole_text(text).sentence, EMPTY, (text, ""), where=where)
 
 
-def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOptions = DEFAULT_OPTIONS) -> list[TextPair]:
+def read_vectors(data: Any, options: DataOptions = DEFAULT_OPTIONS, notes: list[Note] | None = None) -> list[TextPair]:
     """Texts and pairs of a file or of Python objects: texts, (text, text) or (text, text, score), dicts, `TextPair`s.
 
     Raises `FileNotFoundError`, and `ValueError` with file:line for a record that is neither.
@@ -56,7 +57,7 @@ def read_vectors(data: Any, notes: list[Note] | None = None, options: DataOption
         return neighbours(read_texts_in_order(name.removeprefix(NEIGHBOURS), notes=notes), where=name)
     if name and not name.startswith(PREFIX) and (rows := _open(data, notes)).form == "text":
         return [alone(text, place) for place, text in rows]
-    return EMBEDDED.read(data, notes, options)
+    return EMBEDDED.read(data, options, notes)
 
 
 def _text_or_pair(record: Any, where: str, notes: list[Note]) -> TextPair:
@@ -70,12 +71,7 @@ def _text_or_pair(record: Any, where: str, notes: list[Note]) -> TextPair:
     return replace(pair, score=as_score(record[SCORE_KEY], where))
 
 
-EMBEDDED = RecordReader(
-    what="text or pair",
-    make=_text_or_pair,
-    fields=TASKS["embed"].suits,
-    kind=TextPair,
-)
+EMBEDDED = RecordReader(what="text or pair", make=_text_or_pair, fields=TASKS["embed"].suits, kind=TextPair)
 
 
 def read_texts_in_order(

@@ -27,7 +27,6 @@ from boustro.progress import Progress
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.data.pairs import TextPair
-from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
 from boustro.tasks.inputs import TextInputs
@@ -69,9 +68,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
     num_empty = num_unknown = 0
     """Texts that were encoded without a word, and without a word that a table of words knows."""
 
-    @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[TextPair]:
-        return read_vectors(data, notes, options)
+    collect = staticmethod(read_vectors)
 
     def _answer(self, examples: Sequence[TextPair], cached: bool = False) -> list[Answer]:
         """Answer examples as every task does, and count texts without a word, or without a known one."""

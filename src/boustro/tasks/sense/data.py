@@ -135,7 +135,7 @@ def read_senses(data: Any, keys: str | Path | None = None, options: DataOptions 
     name = name_of(data)
     if [suffix for suffix in Path(name).suffixes if suffix not in OPENERS][-1:] != [".xml"]:
         notes: list[Note] = []
-        return _checked(name, SENSES.read(data, notes, options), notes)
+        return _checked(name, SENSES.read(data, options, notes), notes)
     path = Path(name)
     return _checked(name, _with_keys(parse_corpus(path), path, Path(keys) if keys else key_file(path)))
 

@@ -105,8 +105,8 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
             return data
         return read_senses(data, keys).occurrences()
 
-    @classmethod
-    def collect(cls, data: Any, options: DataOptions, notes: list[Note]) -> list[Occurrence]:
+    @staticmethod
+    def collect(data: Any, options: DataOptions, notes: list[Note]) -> list[Occurrence]:
         read = read_senses(data, options=options)
         notes += [Note(what, str(data)) for what in read.notices.elements()]
         return read.occurrences()
