@@ -16,7 +16,7 @@ import tyro
 
 from boustro.metrics.relations import score_relations
 from boustro.output import give
-from boustro.tasks.data.relations import RELATIONS, MarkedText
+from boustro.tasks.relation import RELATIONS, MarkedText
 
 FOLDS = 5
 

@@ -11,7 +11,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, effects, explain, word_effects
 from boustro.heads.inputs import HeadInputs
 from boustro.heads.training import predict_inputs
-from boustro.tasks.data.pairs import PAIRS
+from boustro.tasks.pairs import PAIRS
 from boustro.types import Sentence
 from labelled import EIGHT, TEXTS
 from served import INPUTS, RECORDS, TAGGED

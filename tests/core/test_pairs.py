@@ -12,8 +12,7 @@ import boustro
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import PAIR_FEATURES, PairBody
 from boustro.metrics.score import score_correlation
-from boustro.tasks.data.pairs import PAIRS, make_pair
-from boustro.tasks.labellings.pairs import side_features
+from boustro.tasks.pairs import PAIRS, make_pair, side_features
 
 SUBJECTS, VERBS = ("Ada", "Ben", "Cleo", "Dora"), ("left", "sang", "slept", "won")
 TEXTS = [f"{who} {did}." for who in SUBJECTS for did in VERBS]

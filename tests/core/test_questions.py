@@ -10,7 +10,7 @@ import torch
 import boustro
 from boustro.heads.options import AnswerOptions
 from boustro.heads.registry import make_head
-from boustro.tasks.labellings.questions import OTHER, match_features, question_kind, stem, stem_weights
+from boustro.tasks.questions.labelling import OTHER, match_features, question_kind, stem, stem_weights
 from boustro.types import NO_ANSWER
 
 MAX_SPAN = 3

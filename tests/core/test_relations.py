@@ -10,9 +10,8 @@ from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between
 from boustro.metrics.relations import macro_f1, relation_counts, score_relations
 from boustro.metrics.score import score_table
-from boustro.tasks.data.relations import OVERLAPPING, RELATIONS, mark_text
 from boustro.tasks.data.units import WIDENED
-from boustro.tasks.labellings.pairs import NONE_TAKEN, TAKEN
+from boustro.tasks.relation import NONE_TAKEN, OVERLAPPING, RELATIONS, TAKEN, mark_text
 from labelled import rows
 
 RAIN = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}

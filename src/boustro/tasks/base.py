@@ -34,7 +34,6 @@ from boustro.tasks.estimator import Estimator
 from boustro.tasks.inputs import TextInputs, by_rule
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
 from boustro.tasks.render import Shown, cells_of, in_form
-from boustro.tasks.sets import judged_set, keep_columns, training_sets
 from boustro.text.words import RULE
 
 if TYPE_CHECKING:
@@ -258,13 +257,15 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         if self._fitted is not None:
             self._fitted.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
+        from boustro.tasks.sets import training_sets
+
         examples = training_sets(self, X, y, dev, weak, weak_weight, reading)
         plan, note = self._asked.for_languages_of(examples.train, named=self._params["encoder"] is not None)
         if note:
             warnings.warn(note, stacklevel=2)
         self.learn(examples, seed, cross_validate, plan)
         if columns := named_of(reading) or named_in(X):
-            self.fitted = keep_columns(self.fitted, columns)
+            self.fitted = self.fitted.with_columns(columns)
         return self
 
     def learn(self, given: Examples, seed: int = 1, seconds: float = 0.0, plan: Plan[Any] | None = None) -> Self:
@@ -280,6 +281,8 @@ class Task(Estimator, ABC, Generic[Input, Result]):
 
         `X` and `y` are what `fit` takes. Gold labels that the head does not know are a warning.
         """
+        from boustro.tasks.sets import judged_set
+
         examples = judged_set(self, X, y, reading)
         for what, count in self.fitted.labelling.unknown(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)

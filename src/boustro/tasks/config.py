@@ -170,9 +170,11 @@ class CalibrationOptions(TaskConfig):
     costs as many more trainings; 1 leaves out one fifth, once. 0 is no calibration. Answers stay the same."""
 
     def companions(self) -> "tuple[Companion, ...]":
+        if not self.calibrate:
+            return super().companions()
         from boustro.tasks.calibrate import Temperature
 
-        return (*([Temperature(self.calibrate)] if self.calibrate else []), *super().companions())
+        return (Temperature(self.calibrate), *super().companions())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ the regression knows those that it has seen better, and others worse (docs/log.m
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -29,20 +28,18 @@ from jaxtyping import Float
 from safetensors.numpy import save_file
 
 from boustro.arrays import read_arrays
-from boustro.encoders.extended import NETWORK, NUM_PLACES, log_softmax
-from boustro.heads.bodies import PerWord
+from boustro.encoders.extended import log_softmax
 from boustro.heads.closed_form import KNOWN_SCALE, LinearSolution
 from boustro.heads.factored import aliases, factored_tags, kind_names
 from boustro.heads.registry import make_head
 from boustro.heads.ridge_tags import INSIDE, TYPE, RidgeTagger
-from boustro.heads.tagging import TaggingHead
-from boustro.names import LARGE, NAMES, PACKAGED, SHIPPED_SENTENCES, is_shipped, packaged
+from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import Artefact, write_folder
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
-from boustro.tasks.labellings.tags import NamedTypes, NameLabelling, TagLabelling
 from boustro.tasks.plan import Fitted, make_plan, untrained_record
-from boustro.text.words import RULE, split_text
+from boustro.tasks.tagger.tags import NamedTypes
+from boustro.text.words import split_text
 
 if TYPE_CHECKING:
     from boustro.encoders.base import Encoder
@@ -117,49 +114,6 @@ def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str],
     made = kind.of(plan)
     made.fitted = Fitted(plan, labelling, head, untrained_record(reader, head, train, notices))
     return made
-
-
-def known_by_names(fitted: Fitted) -> Fitted | None:
-    """Return a tagger with the types of a trained one, known by their names; see `Labelling.known_by_names`."""
-    types = fitted.labelling.types
-    if fitted.plan.reader.spec != LARGE or type(fitted.labelling) is not TagLabelling:
-        return None
-    if all(len(kind_names(name)) > 1 for name in types):  # a ridge head begins at the kinds
-        return None
-    with suppress(ValueError):  # names that say nothing
-        return from_types(fitted.plan.task, types, fitted.plan.reader.device).fitted
-    return None
-
-
-def of_names(cls: type["Tagger"], path: Artefact, encoder: str | None, **how: Any) -> Fitted:
-    """Make a tagger of the kinds of names that a folder of `boustro lab names` knows: a linear head that reads nothing
-    but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
-
-    with path.opened(NAMES, needs=(NETWORK, "config.json")):
-        facts = path.json("config.json")
-        kinds = list[str](facts["kinds"])
-    if not kinds:
-        raise ValueError(
-            f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
-        )
-    spec = encoder or next((name for name in PACKAGED if packaged(name).path == path.path), f"{NAMES}:{path}")
-    plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
-    plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
-    reader = plan.reader.encoder()
-    labelling = NameLabelling("names", factored_tags(kinds))
-    streams = [stream.shape for stream in reader.streams]
-    head = make_head("linear", plan.head_options, streams, labelling.labels)
-    tags, num_kinds = len(labelling.labels), len(kinds)
-    weight = np.zeros((tags, sum(head.widths)), np.float32)
-    place, kinds = np.split(np.eye(NUM_PLACES + num_kinds, dtype=np.float32), [NUM_PLACES])
-    # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms
-    weight[0, -NUM_PLACES - num_kinds :] = place[0]
-    weight[1:, -NUM_PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
-    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
-    head.body.fill(weight, np.zeros(tags, np.float32))
-    train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
-    head.to(plan.device)
-    return Fitted(plan, labelling, head, untrained_record(reader, head, train, {}))
 
 
 def _fill(head: RidgeTagger, types: Float[np.ndarray, "T e"], kinds: Float[np.ndarray, "T K"]) -> None:

@@ -27,7 +27,7 @@ from boustro.store import Artefact
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.reading import data_fingerprint
+from boustro.tasks.data.reading import KEPT, data_fingerprint
 from boustro.tasks.labellings import Labelling
 from boustro.text.languages import ForeignTexts, foreign_note, said, sentence_encoder
 from boustro.text.words import RULE, join_words
@@ -259,6 +259,10 @@ class Fitted:
         return replace(
             self, plan=replace(self.plan, reader=self.plan.reader.pinned()), head=copy.deepcopy(self.head).cpu()
         )
+
+    def with_columns(self, named: Mapping[str, Any]) -> "Fitted":
+        """Keep the names of the columns of labelled data, which the folder then reads data by (`data.kept_for`)."""
+        return replace(self, record=self.record | {KEPT: named}) if named else self
 
     def refuse_exported(self, what: str) -> None:
         """Raise `ValueError` for an exported folder, which only answers."""

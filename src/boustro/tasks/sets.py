@@ -2,7 +2,6 @@
 dicts of sets; with the columns by which a trained folder reads others like them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from boustro.options import OptionError
 from boustro.tasks import TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data import kept_for
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS
-from boustro.tasks.plan import Examples, Fitted
+from boustro.tasks.plan import Examples
 
 if TYPE_CHECKING:
     from boustro.tasks.base import Task
@@ -74,11 +73,6 @@ def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
     for name in (name for name in reading if name not in known):
         made = f"; options of the model are given when it is made: {kind.__name__}({name}=…)"
         raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
-
-
-def keep_columns(fitted: Fitted, named: Mapping[str, Any]) -> Fitted:
-    """Keep the names of the columns of labelled data, which the folder then reads data by (`kept_for`)."""
-    return replace(fitted, record=fitted.record | {KEPT: named}) if named else fitted
 
 
 def kept_reading(task: "AnyTask", data: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,6 @@ from boustro.tasks.data.reading import (
 )
 from boustro.tasks.labellings import make_labelling
 from boustro.tasks.plan import Examples, Plan, plan_of
-from boustro.tasks.sets import keep_columns
 from boustro.text.documents import read_documents
 from boustro.text.places import LM, DataPlace, Model
 from boustro.text.words import split_text, word_rule
@@ -108,7 +107,7 @@ def fit(
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.learn(given, seed, 0.0 if dev else cross_validate)
-            model.fitted = keep_columns(model.fitted, columns)
+            model.fitted = model.fitted.with_columns(columns)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)

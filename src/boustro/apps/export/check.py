@@ -27,8 +27,8 @@ import numpy as np
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.data import read_data
-from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.sets import kept_reading
+from boustro.tasks.tagger.entities import EntityLabelling
 from boustro.text.words import join_words
 
 LabelPlace = tuple[str, int, int]

@@ -51,7 +51,6 @@ from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.label_names import NEAREST, readable_texts
 from boustro.tasks.labellings import labelling_class
-from boustro.tasks.sets import keep_columns
 from boustro.tasks.tagger import Tagger
 from boustro.types import Sentence
 
@@ -206,7 +205,7 @@ class Background:
             what = f"{head or 'live'}, {len(self.session.answers)} answers"
         named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
         tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
-        tagger.fitted = keep_columns(tagger.fitted, {"text_column": self.text_column})
+        tagger.fitted = tagger.fitted.with_columns({"text_column": self.text_column})
         return tagger, what
 
     def _run(self) -> None:

@@ -40,9 +40,9 @@ from boustro.tasks.fitting.estimate import KEY
 from boustro.tasks.fitting.training import describe, learned_languages
 from boustro.tasks.folds import kin, left_out, num_different
 from boustro.tasks.labellings import make_labelling
-from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, head_facts
 from boustro.tasks.tagger import Tagger
+from boustro.tasks.tagger.tags import TagLabelling
 from boustro.types import Entity, Sentence
 
 FEWEST_TO_MEASURE = 4  # answers

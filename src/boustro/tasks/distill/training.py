@@ -36,7 +36,6 @@ from boustro.tasks.fitting.training import describe, new_head, scores_of
 from boustro.tasks.folds import unlearned
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import DevSet, Fitted, head_facts, make_plan
-from boustro.tasks.sets import keep_columns
 
 ALIKE = ("tag_scheme", "crf", "decode", "threshold", "context", "pool_mentions")
 """Options of the teacher that decide what an answer is, or what is read."""
@@ -118,7 +117,7 @@ def train_student(
         "notices": student.notices(cached=True),
         **head_facts(student.encoder(cached=True), head, log),
     }
-    student.fitted = keep_columns(replace(trained, record=record), teacher.record.get(KEPT, {}))
+    student.fitted = replace(trained, record=record).with_columns(teacher.record.get(KEPT, {}))
     return Distilled(student, _figures(teacher, student, compared, dev, len(learned)))
 
 

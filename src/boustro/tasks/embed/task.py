@@ -26,11 +26,11 @@ from boustro.options import Count, check_options
 from boustro.progress import Progress
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
+from boustro.tasks.embed.labelling import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
 from boustro.tasks.inputs import TextInputs
-from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
+from boustro.tasks.pairs import TextPair
 from boustro.tasks.render import Shown
 
 ANY_TEXTS = ("a", "b")

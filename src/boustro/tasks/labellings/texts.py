@@ -13,12 +13,36 @@ from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, 
 from boustro.tasks.answers import Answer, Label, LabelSet
 from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS_TEXTS
-from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.units import LabelSetUnits, LabelUnits
+from boustro.tasks.labellings.base import Labelling, Units
 from boustro.text.languages import language_of_words
 from boustro.types import NO_LABEL, Entity, Sentence, label_set
 
 UNSEEN_TEXTS = "dev texts with a label that the training data never show"
+
+
+class LabelUnits(Units):
+    """One label per text, or per pair of texts."""
+
+    metric = credit = "accuracy"
+    rules = (("metric", "accuracy"),)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(example.label or NO_LABEL, 0, max(1, len(example)))]
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        pairs = zip(answer.tags, answer.scores, strict=True)
+        return [Entity(label or NO_LABEL, 0, max(1, len(example)), score=score) for label, score in pairs]
+
+
+class LabelSetUnits(LabelUnits):
+    """Any number of labels per text."""
+
+    metric, credit, plural = "micro F1", "mean F1", "labels"
+    rules = (("metric", "micro F1 over labels"),)
+    has_confusions = False
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(label, 0, max(1, len(example))) for label in sorted(set(label_set(example)))]
 
 
 class TextLabelling(Labelling):

@@ -17,10 +17,10 @@ from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.inputs import ObjectInputs
-from boustro.tasks.labellings.senses import How, SenseAnswer
 from boustro.tasks.render import Shown
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
+from boustro.tasks.sense.labelling import How, SenseAnswer
 
 
 @dataclass(frozen=True, slots=True)

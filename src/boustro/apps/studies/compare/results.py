@@ -39,7 +39,7 @@ from boustro.metrics.significance import RELIABLE, Difference, bootstrap, differ
 from boustro.store import Artefact
 from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings import labelling_class
-from boustro.tasks.units import Units
+from boustro.tasks.labellings.base import Units
 from boustro.text.documents import read_lines
 from boustro.types import NO_LABEL, Entity
 

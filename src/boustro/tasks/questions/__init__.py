@@ -15,8 +15,8 @@ from typing import Any, overload
 from boustro.tasks import QUESTION_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.questions import Question, as_question, read_questions
 from boustro.tasks.inputs import ObjectInputs
+from boustro.tasks.questions.data import Question, as_question, read_questions
 from boustro.tasks.render import Shown
 from boustro.types import NO_ANSWER, Entity
 

@@ -9,12 +9,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
+import numpy as np
+
 from boustro.choose import lazy
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
-from boustro.names import NAMES
+from boustro.names import NAMES, PACKAGED, is_shipped, packaged
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
+from boustro.store import Artefact
 from boustro.tasks import TOOL_FORMATS, WORD_KEYS
 from boustro.tasks.answers import Answer, Entities, InputAnswer, InputPart
 from boustro.tasks.base import Task
@@ -22,8 +25,9 @@ from boustro.tasks.beside import Promises
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.reading import DataOptions, Note
 from boustro.tasks.inputs import TextInputs
+from boustro.tasks.plan import Fitted, make_plan, untrained_record
 from boustro.tasks.render import Shown, word_entities
-from boustro.text.words import join_words, split_text
+from boustro.text.words import RULE, join_words, split_text
 from boustro.types import Sentence
 
 if TYPE_CHECKING:
@@ -53,6 +57,44 @@ class SentenceInputs(TextInputs):
 
     def labelled(self, given: Any, label: Any, place: str) -> Any:
         return lazy("boustro.tasks.data.records:labelled_text")(given, label, place)
+
+
+def of_names(kind: type["Tagger"], path: Artefact, encoder: str | None, **how: Any) -> Fitted:
+    """Make a tagger of the kinds of names that a folder of `boustro lab names` knows: a linear head that reads nothing
+    but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
+
+    from boustro.encoders.extended import NETWORK, NUM_PLACES
+    from boustro.heads.bodies import PerWord
+    from boustro.heads.factored import factored_tags
+    from boustro.heads.registry import make_head
+    from boustro.heads.tagging import TaggingHead
+    from boustro.tasks.tagger.tags import NameLabelling
+
+    with path.opened(NAMES, needs=(NETWORK, "config.json")):
+        facts = path.json("config.json")
+        kinds = list[str](facts["kinds"])
+    if not kinds:
+        raise ValueError(
+            f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
+        )
+    spec = encoder or next((name for name in PACKAGED if packaged(name).path == path.path), f"{NAMES}:{path}")
+    plan = make_plan(kind, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
+    plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
+    reader = plan.reader.encoder()
+    labelling = NameLabelling("names", factored_tags(kinds))
+    streams = [stream.shape for stream in reader.streams]
+    head = make_head("linear", plan.head_options, streams, labelling.labels)
+    tags, num_kinds = len(labelling.labels), len(kinds)
+    weight = np.zeros((tags, sum(head.widths)), np.float32)
+    place, kinds = np.split(np.eye(NUM_PLACES + num_kinds, dtype=np.float32), [NUM_PLACES])
+    # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms
+    weight[0, -NUM_PLACES - num_kinds :] = place[0]
+    weight[1:, -NUM_PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
+    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
+    head.body.fill(weight, np.zeros(tags, np.float32))
+    train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
+    head.to(plan.device)
+    return Fitted(plan, labelling, head, untrained_record(reader, head, train, {}))
 
 
 class Tagger(Task[str, Entities]):
@@ -86,7 +128,7 @@ class Tagger(Task[str, Entities]):
     formats = ("text", "jsonl", "conll", "html", *TOOL_FORMATS)
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
-    untrained = {NAMES: lazy("boustro.tasks.label_types:of_names")}  # noqa: RUF012
+    untrained = {NAMES: of_names}  # noqa: RUF012
 
     read = staticmethod(read_data)  # type: ignore[assignment]  # with options of its own
 
