@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 import torch
 
-from additions.agreement import FIELDS, AgreementConfig
+from additions.agreement import FIELDS, Agreement, AgreementConfig
 from additions.biaffine import Biaffine
 from additions.remote import RemoteEncoder, fingerprint
 from boustro.apps.cli.main import main
 from boustro.encoders.spec import KINDS, Kind
 from boustro.heads.options import HeadOptions, RelationOptions
 from boustro.heads.registry import HEADS, HeadKind
-from boustro.tasks import TASKS, Entry, task_class
+from boustro.tasks import TASKS, Entry, Fields, task_class
+from boustro.tasks.data.reading import NOT_READ, named_columns
 from conftest import ROOT
 from labelled import rows
 
@@ -38,6 +39,17 @@ RELATIONS = [
 for record in RELATIONS:
     record["tail"] = [len(record["text"]) + end for end in record["tail"]]
 TEXTS = [{"text": record["text"], "label": record["agree"]} for record in AGREEMENT]
+
+
+def test_the_fields_of_a_task_say_how_its_records_are_read():
+    record, notes = AGREEMENT[1], []
+    columns = {"body": record["text"], "first": 1, "second": 2, "answer": "no"}
+    (plain,) = Agreement.collect([record | {"colour": "red"}], notes=notes)
+    (of_tuple,) = Agreement.collect([tuple(record.values())])
+    (renamed,) = Agreement.collect([columns], named_columns("body", "answer"))
+    assert [note.what for note in notes] == [NOT_READ.format("colour")]
+    assert plain.label == of_tuple.label == renamed.label == "no" and plain.words == of_tuple.words == renamed.words
+    assert FIELDS(record) and not FIELDS(columns) and not Fields()(record)
 
 
 def test_a_head_without_weights_has_no_preference():

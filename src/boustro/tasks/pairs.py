@@ -28,14 +28,14 @@ import numpy as np
 from boustro.errors import shorten
 from boustro.given import plain_value
 from boustro.heads.inputs import PAIR_FEATURES
-from boustro.tasks import PAIR_KEYS, TASKS, Fields
+from boustro.tasks import MARK_KEYS, PAIR_KEYS, TASKS, Fields
 from boustro.tasks.answers import InputAnswer, Label
 from boustro.tasks.base import Task
 from boustro.tasks.classifier import Classifier
-from boustro.tasks.data.named import RecordReader, as_dict, texts_under
-from boustro.tasks.data.reading import Note
+from boustro.tasks.data.named import RecordReader, texts_under
+from boustro.tasks.data.reading import Note, as_dict
 from boustro.tasks.data.texts import SCORE_KEY, as_score, is_label, tidy_label, whole_text
-from boustro.tasks.data.units import Offsets, Span, word_span
+from boustro.tasks.data.units import Offsets, word_span
 from boustro.tasks.inputs import GivenRecord, RecordInputs
 from boustro.tasks.labellings.base import Labelling
 from boustro.tasks.labellings.scores import ScoreLabelling
@@ -115,25 +115,6 @@ def make_pair(record: Any, where: str) -> TextPair:
     return TextPair(first.sentence, second.sentence, (one, other), marks=found, where=where)
 
 
-def _marked(record: Any) -> dict[int, tuple[str, Span]]:
-    """The number of each text of a record with its mark."""
-    given = record if isinstance(record, Mapping) else {}
-    keys = next((keys for keys in PAIR_KEYS if all(isinstance(given.get(key), str) for key in keys)), ())
-    marks = {}
-    for number, key in enumerate(keys, start=1):
-        start, end = given.get(f"start{number}"), given.get(f"end{number}")
-        if type(start) is int and type(end) is int:
-            marks[number] = given[key], Span("the mark", start, end)
-    return marks
-
-
-def _moved(record: Mapping[str, Any], number: int, span: Span) -> Mapping[str, Any]:
-    return {**record, f"start{number}": span.start, f"end{number}": span.end}
-
-
-OFFSETS = Offsets(_marked, _moved)
-
-
 def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPair:
     pair = make_pair(record, where)
     if not isinstance(record, Mapping):
@@ -149,6 +130,7 @@ def _pair(record: Any, where: str, notes: list[Note], fields: Fields) -> TextPai
     return replace(pair, label=tidy_label(label, where, notes))
 
 
+OFFSETS = Offsets(PAIR_KEYS, ((0, MARK_KEYS[:2]), (1, MARK_KEYS[2:])))
 PAIRS = {
     task: RecordReader(
         what="pair",

@@ -18,7 +18,6 @@ the text or without a word, and a head and a tail that are the same words. Sever
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,8 +29,8 @@ from boustro.metrics.relations import RelationScore, is_no_relation, macro_f1, r
 from boustro.tasks import LABEL_KEY, RELATION_KEYS, TASKS
 from boustro.tasks.answers import Answer, InputAnswer, Label
 from boustro.tasks.base import Task
-from boustro.tasks.data.named import RecordReader, as_dict
-from boustro.tasks.data.reading import Note, document_of
+from boustro.tasks.data.named import RecordReader
+from boustro.tasks.data.reading import Note, as_dict, document_of
 from boustro.tasks.data.texts import is_label, tidy_label, whole_text_once
 from boustro.tasks.data.units import Offsets, OffsetUnit, Span, convert, to_words
 from boustro.tasks.inputs import RecordInputs
@@ -144,20 +143,7 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
     return entity.start, entity.end
 
 
-def _marked(record: Any) -> dict[str, tuple[str, Span]]:
-    record = as_dict(record, *TUPLES)
-    if not isinstance(record, Mapping) or not isinstance(record.get(RELATION_KEYS[0]), str):
-        return {}
-    with suppress(KeyError, ValueError):
-        return {key: (record[RELATION_KEYS[0]], _span(record, key, "")) for key in PLACES}
-    return {}
-
-
-def _moved(record: Any, key: str, span: Span) -> Mapping[str, Any]:
-    return {**as_dict(record, *TUPLES), key: (span.start, span.end)}
-
-
-OFFSETS = Offsets(_marked, _moved)
+OFFSETS = Offsets((RELATION_KEYS[:1],), tuple((0, (key,)) for key in PLACES), TUPLES)
 RELATIONS = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS)
 
 

@@ -19,20 +19,20 @@ from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
 from statistics import fmean
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from boustro.choose import suggestion
 from boustro.errors import say_found
 from boustro.given import as_list, as_text, plain_value
 from boustro.options import OptionError
 from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS, Fields
-from boustro.tasks.data.annotations import Wanted, guess_wanted, plain_records, tool_of
 from boustro.tasks.data.reading import (
     ABOUT,
     DEFAULT_OPTIONS,
     DataOptions,
     Note,
     accepted,
+    as_dict,
     missing_file,
     name_of,
     note_unread,
@@ -116,7 +116,7 @@ class RecordReader(Generic[T]):
     fields: Fields
     kind: type | tuple[()] = ()
     offsets: Offsets | None = None
-    annotated: Wanted | None = None
+    annotated: Literal["entities", "label"] | None = None
     survey: Callable[[list[tuple[str, Any]], Any, list[Note]], None] = lambda named, first, notes: None
     rows: Callable[[Any, str, DataOptions, list[Note]], Named] = rows_of
     has_columns: bool = True
@@ -151,6 +151,8 @@ class RecordReader(Generic[T]):
 
     def _plain(self, named: list[tuple[str, Any]], notes: list[Note], options: DataOptions) -> list[tuple[str, Any]]:
         """(place, record) pairs without a foreign form, under the names that the task reads, in code points."""
+        from boustro.tasks.data.annotations import plain_records, tool_of
+
         if self.annotated and named and tool_of(named[0][1]):
             columns = DataOptions(word_column=next(iter(options.text_column), None), tag_column=options.label_column)
             return [*plain_records(named, self.annotated, notes, columns)]
@@ -163,12 +165,6 @@ class RecordReader(Generic[T]):
             renamed = [(where, as_dict(record, self.fields.parts)) for where, record in renamed]
         self.survey(renamed, named[0][1] if named else None, notes)
         return self.offsets.convert_all(renamed, notes) if self.offsets else renamed
-
-
-def as_dict(record: Any, *parts: Sequence[str]) -> Any:
-    """A tuple as the record that it stands for, where it has as many values as one of these rows of keys."""
-    keys = next((keys for keys in parts if len(keys) == len(record)), ()) if isinstance(record, (list, tuple)) else ()
-    return dict(zip(keys, record, strict=True)) if keys else record
 
 
 def texts_under(record: Mapping[str, Any], texts: Sequence[tuple[str, ...]], where: str) -> dict[str, str]:
@@ -309,6 +305,8 @@ def guess_task(
             return named
         found = [dict.fromkeys(filter(None, rows.keys), "1")] if rows.is_table else file.first()
         if rows.form == "json":
+            from boustro.tasks.data.annotations import guess_wanted, tool_of
+
             if known := [name for name in TASKS if name not in others and TASKS[name].suits(_first_of(found))]:
                 return known[0]
             if tool_of(found[0] if found else None) and (wanted := guess_wanted(rows.numbered())):

@@ -172,6 +172,12 @@ def name_of(data: Any) -> str:
     return str(data) if isinstance(data, (str, PathLike)) else "the given data"
 
 
+def as_dict(record: Any, *parts: Sequence[str]) -> Any:
+    """A tuple as the record that it stands for, where it has as many values as one of these rows of keys."""
+    keys = next((keys for keys in parts if len(keys) == len(record)), ()) if isinstance(record, (list, tuple)) else ()
+    return dict(zip(keys, record, strict=True)) if keys else record
+
+
 def missing_file(path: Path, expected: str) -> FileNotFoundError:
     """The error for a file that does not exist, with the most similar name in its folder."""
     return missing(str(path), "file", expected)

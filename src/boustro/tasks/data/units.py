@@ -20,14 +20,14 @@ break inside it is removed. Each of these is a note. An entity that is outside t
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from boustro.errors import shorten
 from boustro.given import plain_value
-from boustro.tasks.data.reading import Note
+from boustro.tasks.data.reading import Note, as_dict
 from boustro.text.words import EXTENDERS, LETTER, Placed
 from boustro.types import Entity
 
@@ -63,12 +63,34 @@ class Offsets:
     """Where records of a task have places in characters.
 
     Attributes:
-        find: The places of a record by name, each with its text; none of what is no such record.
-        move: The record with a place, in code points.
+        texts: The keys of a record's texts, each time together.
+        marks: The number of the text of each place, and its keys: one for both ends, or one for each.
+        tuples: Rows of keys of which a tuple has the values.
     """
 
-    find: Callable[[Any], Mapping[Any, tuple[str, Span]]]
-    move: Callable[[Mapping[str, Any], Any, Span], Mapping[str, Any]]
+    texts: Sequence[tuple[str, ...]]
+    marks: Sequence[tuple[int, tuple[str, ...]]]
+    tuples: Sequence[tuple[str, ...]] = ()
+
+    def find(self, record: Any) -> dict[tuple[str, ...], tuple[str, Span]]:
+        """The places of a record by their keys, each with its text; none of what is no such record."""
+        record = as_dict(record, *self.tuples)
+        given = record if isinstance(record, Mapping) else {}
+        texts = next((keys for keys in self.texts if all(isinstance(given.get(key), str) for key in keys)), ())
+        found = {}
+        for number, keys in self.marks if texts else ():
+            place: Any = [given.get(key) for key in keys] if keys[1:] else given.get(keys[0])
+            if isinstance(place, Mapping):
+                place = [place.get("start"), place.get("end")]
+            if isinstance(place, (list, tuple)) and [type(end) for end in place] == [int, int]:
+                found[keys] = given[texts[number]], Span("the mark" if keys[1:] else keys[0], *place)
+        return found
+
+    def move(self, record: Any, keys: tuple[str, ...], span: Span) -> dict[str, Any]:
+        """The record with a place in code points."""
+        ends = span.start, span.end
+        moved = dict(zip(keys, ends, strict=True)) if keys[1:] else {keys[0]: ends}
+        return {**as_dict(record, *self.tuples), **moved}
 
     def unit(self, records: Iterable[Any]) -> OffsetUnit:
         """The unit of these records together; code points where all are converted already."""

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from boustro.errors import say_found, shorten
 from boustro.given import as_list, refuse_half_characters
 from boustro.tasks import QUESTION_KEYS, TASKS
-from boustro.tasks.data.named import RecordReader, as_dict
-from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, missing_file, name_of
+from boustro.tasks.data.named import RecordReader
+from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, as_dict, missing_file, name_of
 from boustro.tasks.data.texts import whole_text_once
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, position, word_span
 from boustro.text.files import DataFile
