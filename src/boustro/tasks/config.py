@@ -162,7 +162,7 @@ class TaskConfig(PresetOptions, ReadingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibrationOptions(TaskConfig):
+class CalibrationOptions:
     """Whether the probabilities of answers are calibrated, see `tasks.calibrate`."""
 
     calibrate: Annotated[int, Range(0, 20)] = 0
@@ -170,15 +170,16 @@ class CalibrationOptions(TaskConfig):
     costs as many more trainings; 1 leaves out one fifth, once. 0 is no calibration. Answers stay the same."""
 
     def companions(self) -> "tuple[Companion, ...]":
+        others: tuple[Companion, ...] = super().companions()  # type: ignore[misc]  # of the task
         if not self.calibrate:
-            return super().companions()
+            return others
         from boustro.tasks.calibrate import Temperature
 
-        return (Temperature(self.calibrate), *super().companions())
+        return (Temperature(self.calibrate), *others)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggerConfig(CalibrationOptions):
+class TaggerConfig(CalibrationOptions, TaskConfig):
     """Options of a Tagger; the defaults are what measurement favoured (docs/results.md)."""
 
     labellings: ClassVar[tuple[str, ...]] = ("tags", "spans")
@@ -351,7 +352,7 @@ class SimilarityConfig(PairConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelationConfig(CalibrationOptions):
+class RelationConfig(CalibrationOptions, TaskConfig):
     """Options of a RelationClassifier; the defaults are what measurement favoured (docs/results.md)."""
 
     labellings: ClassVar[tuple[str, ...]] = ("relation",)
