@@ -191,7 +191,10 @@ def test_thresholds_and_promises_are_set_on_calibrated_probabilities(lm):
     assert made.with_recall(0.9).evaluate(longer(DATA)).recall >= 90
     options |= {"epochs": 4}
     likely, usual = (boustro.Tagger(lm, calibrate=2, threshold=t, **options).fit(DATA, seed=1) for t in (0.4, None))
-    assert likely.fitted.head.options.threshold == 0.4 and likely.fitted.head.temperature == usual.fitted.head.temperature != 1
+    assert (
+        likely.fitted.head.options.threshold == 0.4
+        and likely.fitted.head.temperature == usual.fitted.head.temperature != 1
+    )
     assert all(e.score >= 0.4 for a in likely.answer([words for words, _ in DATA]) for e in a.entities)
 
 
