@@ -16,7 +16,7 @@ import tyro
 
 from boustro.metrics.relations import score_relations
 from boustro.output import give
-from boustro.tasks.relation import RELATIONS, MarkedText
+from boustro.tasks.relation import MarkedText, read_relations
 
 FOLDS = 5
 
@@ -44,7 +44,7 @@ def main(train: Path, dev: Path, costs: tuple[float, ...] = (0.1, 0.3, 1, 3, 10)
     from sklearn.model_selection import StratifiedKFold
     from sklearn.svm import LinearSVC
 
-    examples, asked = RELATIONS.read(train), RELATIONS.read(dev)
+    examples, asked = read_relations(train), read_relations(dev)
     gold = np.array([example.label for example in examples])
     vectorizer = TfidfVectorizer(analyzer=lambda example: list(features(example)), sublinear_tf=True)
     x, folds = vectorizer.fit_transform(examples), StratifiedKFold(FOLDS, shuffle=True, random_state=0)

@@ -39,14 +39,6 @@ INTEGRATIONS = {
 }  # fmt: skip
 
 
-def on_config(config: Any) -> Any:
-    """List pages of docs/ that mkdocs.yml does not name under Reference, so that a new page needs no other line."""
-    (further,) = (part["Reference"] for part in config["nav"] if isinstance(part, dict) and "Reference" in part)
-    named = re.findall(r"[\w-]+\.md", str(config["nav"]))
-    further += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - {*named, *LEFT_OUT})
-    return config
-
-
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in docs/."""
     added = {page: (ROOT / source).read_text("utf-8") for source, page in OUTSIDE.items()}

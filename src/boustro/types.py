@@ -4,6 +4,7 @@ Positions are half-open: `Entity("PER", 0, 2)` covers units 0 and 1. In a senten
 unit is a word; in the answer of `Tagger.predict` it is a character of the text that was given.
 """
 
+import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -117,9 +118,23 @@ class Sentence(Example):
         return (self.without(word) for word in range(len(self.words)))
 
     @property
+    def composed(self) -> "Sentence":
+        """The sentence in NFC, as encoders read it: a letter and its mark are one character where there is one.
+
+        Files of macOS and texts of PDF files have them apart, which no vocabulary and no list of names has.
+        """
+        words = tuple(map(compose, self.words))
+        return self if words == self.words else replace(self, words=words, text=self.text and compose(self.text))
+
+    @property
     def is_labelled(self) -> bool:
         """Whether anything is known of what its words are; an empty list of entities is knowledge."""
         return any(given is not None for given in (self.tags, self.entities, self.label, self.labels, self.score))
+
+
+def compose(text: str) -> str:
+    """Return a text in NFC."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 @dataclass(frozen=True, slots=True)

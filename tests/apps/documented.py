@@ -61,7 +61,7 @@ TINY = {
 VARIABLES = {"C": "conll2003", "DATA": "data", "MINILM": "minilm", "SMOLLM": "large"}
 
 SAMPLE = files("boustro").joinpath("data", "sample", "train.conll").read_text("utf-8")
-LABELLED = "\n\n".join(SAMPLE.split("\n\n")[:14]) + "\n\n"
+LABELLED, OTHERS = ("\n\n".join(SAMPLE.split("\n\n")[part]) + "\n\n" for part in (slice(14), slice(14, 44)))
 CONLLU = "1\tAda\tAda\tPROPN\t_\t_\t0\troot\t_\tNER=B-PER\n2\tleft\tleave\tVERB\t_\t_\t1\tx\t_\t_\n\n"
 CORPUS = "".join(json.dumps({"text": " ".join(SENTENCES[i:] + SENTENCES[:i])}) + "\n" for i in range(8))
 SHARDS = ("validation", "wikipedia", "novels", "english", "swahili")
@@ -112,8 +112,9 @@ def make_folder(folder: Path) -> Path:
     _write_model(folder / "large", "llama", "AutoModelForCausalLM", **shape)
     _write_model(folder / "minilm", "bert", "AutoModelForMaskedLM", **shape)
     shutil.copytree(folder / "minilm", folder / "my-masked")
-    for name in ("train.conll", "dev.conll", "train1000.conll", "train.txt", "dev.txt", "test.txt"):
+    for name in ("train.conll", "train1000.conll", "train.txt", "dev.txt", "test.txt"):
         _write(folder / name, LABELLED)
+    _write(folder / "dev.conll", OTHERS)  # a recall is promised by texts that were not trained on
     for name in DATA_SETS:
         _write(folder / name / "train.txt", LABELLED)
         _write(folder / name / "dev.txt", LABELLED)
@@ -124,6 +125,8 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "texts.txt", "Ada left. It rained.\n")
     _write(folder / "nested.jsonl", '{"text": "Ada left Port Lisse.", "entities": [[9, 19, "LOC"], [14, 19, "PER"]]}\n')
     _write(folder / "answers.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PER"]], "source": ""}\n')
+    _write(folder / "few.jsonl", '{"text": "Ada left Vellmar.", "entities": [[0, 3, "person"]]}\n' * 2)
+    _write(folder / "tickets.csv", "message,topic\nAda left.,news\n")
     _write(folder / "labelled.jsonl", '{"words": ["Ada", "left"], "entities": [[0, 1, "PERSON"]], "source": ""}\n')
     _write(folder / "names.tsv", "Ada\tPER\n")
     _write(folder / "kinds.json", '{"PER": "PERSON", "LOC": "PLACE", "date": null}')
@@ -153,7 +156,7 @@ def make_folder(folder: Path) -> Path:
     _write(folder / "prompts.txt", "Ada left\nIt rained\n")
     _write(folder / "prompts.jsonl", '{"prompt": "Ada left"}\n')
     _write(folder / "pairs-of-text.jsonl", '{"prompt": "Ada left", "text": " for Vellmar."}\n')
-    for name in ("article.txt", "log.txt", "notes/a.txt", "notes/b.txt"):
+    for name in ("article.txt", "letter.txt", "log.txt", "notes/a.txt", "notes/b.txt"):
         _write(folder / name, "Ada left.\nIt rained.\n")
     (folder / "letters.txt.gz").write_bytes(gzip.compress(b"Ada left.\n"))
     _write(folder / "tokens.txt", "secret\n")
@@ -161,6 +164,7 @@ def make_folder(folder: Path) -> Path:
     with contextlib.chdir(folder):
         for command in MADE:
             assert main(make_small(command.split())) == 0
+    shutil.copytree(folder / "names", folder / "my-names")
     (folder / "texts").mkdir()
     _write(folder / "texts" / "a.jsonl", CORPUS)
     for name in SHARDS:

@@ -156,28 +156,36 @@ def test_figures_that_stand_on_several_pages_are_those_of_the_data_file():
         if not re.search(rf"(?<![\d.,]){re.escape(own['value'])}(?![\d])", (ROOT / page).read_text("utf-8"))
     ]
     assert not lacking
-    assert len(figures) > 15 and all(len(own["pages"]) > 1 for own in figures.values())
+    assert figures and all(len(own["pages"]) > 1 for own in figures.values())
 
 
 @pytest.mark.parametrize(
-    ("name", "most_lines", "most_words"),
-    [("README.md", 90, 900), ("CHANGELOG.md", 60, 600), ("CONTRIBUTING.md", 90, 900)],
+    ("names", "most_words"),
+    [
+        ("README.md", 500),
+        ("CONTRIBUTING.md", 900),
+        ("CHANGELOG.md", 600),
+        ("docs/log.md", 7_000),
+        ("docs/*.md", 48_000),
+    ],
 )
-def test_pages_that_are_read_first_stay_short(name, most_lines, most_words):
-    text = (ROOT / name).read_text("utf-8")
-    assert len(text.splitlines()) <= most_lines and len(text.split()) <= most_words
+def test_pages_stay_short(names, most_words):
+    """A figure stands on one page, what a command's help says is not said again, and git keeps what is gone."""
+    pages = [page for page in ROOT.glob(names) if page.name != "log.md" or "log" in names]
+    assert 0 < sum(len(page.read_text("utf-8").split()) for page in pages) <= most_words
 
 
-def test_all_pages_together_stay_readable():
-    """A figure stands on one page, and what the log has is not told again."""
-    pages = [*PAGES, ROOT / "CHANGELOG.md"]
-    assert sum(len(page.read_text("utf-8").split()) for page in pages) <= 82_000
+def test_every_page_belongs_to_one_door():
+    """Of the site's navigation, which also has the pages that are made or lie elsewhere."""
+    listed = re.findall(r"([\w-]+)\.md$", (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2], re.MULTILINE)
+    made = {"index", "options", "api", "contributing", "changes"}
+    assert sorted(listed) == sorted({*made, *(page.stem for page in NOW if page.parent.name == "docs")})
 
 
 def test_the_log_is_in_order_and_every_entry_begins_with_its_verdict():
     """Newest first; a title ends in (+), (0) or (−), and one sentence or two in one line follow it."""
     entries = (ROOT / "docs/log.md").read_text("utf-8").split("\n## ")[1:]
-    assert len(entries) > 100
+    assert len(entries) > 10
     dates = []
     for entry in entries:
         title, verdict, empty, *_ = entry.split("\n")

@@ -3,7 +3,9 @@ of many languages, from a tiny file in the form of its package."""
 
 import json
 import struct
+import unicodedata
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -340,3 +342,14 @@ def test_the_network_of_names_fits_the_package(monkeypatch):
         monkeypatch.setattr(module, "languages_file", names.languages_file)
     entities = boustro.load("languages-names").predict("Anna Berger wohnt in Freiburg.")
     assert [(e.label, e.start) for e in entities] == [("PERSON", 0), ("PLACE", 21)]
+
+
+def test_entities_stand_at_the_places_of_the_given_text():
+    """Also where letters and their marks are apart (NFD)."""
+    text = "José García met Zoë Côté in Münster."
+    apart = partial(unicodedata.normalize, "NFD")
+    tagger = boustro.load("names")
+    whole, parts = tagger.predict(text), tagger.predict(apart(text))
+    assert [(e.label, e.score) for e in parts] == [(e.label, e.score) for e in whole]
+    assert [e.text for e in parts] == [apart(e.text) for e in whole]
+    assert [apart(text)[e.start : e.end] for e in parts] == [e.text for e in parts]

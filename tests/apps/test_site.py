@@ -48,7 +48,7 @@ def test_public_names_have_their_docstrings(site):
     reference = (site / "api.html").read_text("utf-8")
     assert [name for name in boustro.__all__ if not re.search(rf'id="[\w.]+\.{name}"', reference)] == []
     assert "A frozen encoder and a trained head that finds entities, or labels every word." in reference
-    assert "BoustroRecognizer" in reference and "TaggerClassifier" in reference
+    assert "BoustroRecognizer" in reference and "BoustroModule" in reference
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_public_names_have_their_docstrings(site):
         ("Spanish", "languages.html choosing.html"),
         ("deploy", "start.html serving.html"),
         ("docker", "serving.html install.html"),
-        ("accuracy", "choosing.html tasks.html results.html"),
+        ("accuracy", "choosing.html texts.html results.html"),
         ("cost", "costs.html"),
         ("GPU", "costs.html large.html install.html"),
         ("install", "install.html"),
@@ -78,7 +78,7 @@ def test_a_page_opened_as_a_file_says_that_it_has_no_search(site):
     with open_browser() as browser:
         page = browser.open(f"file://{site}/start.html", width=400)
         assert "search works where this site is served" in page.wait(
-            "document.querySelector('article p:last-of-type')?.innerText"
+            "document.querySelector('article > p:last-of-type')?.innerText"
         )
         assert (
             page.run("getComputedStyle(document.querySelector('label.md-header__button[for=__search]')).display")

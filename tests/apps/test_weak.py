@@ -1,6 +1,7 @@
 """Weak labels from gazetteers and from what was listed, and the command that writes and reads them."""
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,9 @@ def test_the_longest_name_counts_over_whole_words_in_its_case():
         ("PER", "O'Neill", 50),
     ]
     assert names.repeated == 1 and len(names) == 5
+    for ignore_case in (False, True):
+        apart = Gazetteer([("Zoë Côté", "PER")], ignore_case).entities(unicodedata.normalize("NFD", "Zoë Côté left."))
+        assert [(e.start, e.end) for e in apart] == [(0, 11)]
     any_case = Gazetteer(NAMES, ignore_case=True)
     assert found(any_case.entities("PORT LISSE and port lisse")) == [
         ("LOC", "PORT LISSE", 0),

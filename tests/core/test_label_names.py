@@ -345,7 +345,7 @@ def test_a_name_that_says_nothing_is_never_answered():
         (["delivery"], "only the label 'delivery'"),
         (["delivery", "delivery"], "given twice"),
         (["card arrival", "card_arrival"], "are read alike"),
-        (["r\u00e9sum\u00e9 sent", "re\u0301sume\u0301 sent"], "are read alike"),
+        (["r\u00e9sum\u00e9 sent", "re\u0301sume\u0301 sent"], "given twice"),
         ("delivery,,payment", "one is empty"),
         (["3", "class_b"], "say nothing of what they mean"),
         ([f"topic of birds {n} and trees" for n in range(1001)], "1,001 labels are more than names can tell apart"),

@@ -46,6 +46,18 @@ GERMAN = "Ich bin mit der Lieferung nicht zufrieden."
         (r"¯\_(ツ)_/¯", None),
         ("Der Akku ist nach einer Stunde leer.", "German"),
         ("Jemand anderes benutzt meinen Zugang.", "German"),
+        ("Đơn hàng của tôi chưa đến.", "Vietnamese"),
+        ("Moj paket još nije stigao.", "Croatian, Bosnian or Serbian"),
+        ("Nire paketea ez da iritsi oraindik.", "Basque"),
+        ("Hvornår kommer min pakke, og hvor er den nu?", "Danish"),
+        ("Le m pake pa m poko rive?", "another language"),
+        ("بسته من هنوز نرسیده است", "Persian"),
+        ("میرا پارسل ابھی تک نہیں آیا", "Urdu"),
+        ("طردي لم يصل بعد", "Arabic"),
+        ("सामान कब आएगा?", "Hindi or another language in its letters"),
+        ("MONTE CARLO 4, PORT LISSE 2", None),
+        ("Ana Ruiz b Muralitharan 22", None),
+        ("@ada_b #vellmar https://example.org/ab/cd", None),
     ],
 )
 def test_the_language_is_told_by_script_and_function_words(text, language):
@@ -56,6 +68,9 @@ def test_a_note_counts_the_texts_in_another_language():
     assert foreign_note([GERMAN] * 3 + ["The box was broken."] * 3).startswith("3 of 6 texts look German; the package")
     assert foreign_note([GERMAN] + ["The box was broken."] * 30) == ""
     assert foreign_note([]) == ""
+    unnamed = "Le m pake pa m poko rive?"
+    assert language_of(unnamed) == "another language"
+    assert foreign_note([unnamed, GERMAN, unnamed]).startswith("3 of 3 texts are not in English; the package")
 
 
 def test_names_alone_answer_none_in_another_language(monkeypatch):

@@ -11,7 +11,7 @@ from boustro.heads.relation import mean_of, words_between
 from boustro.metrics.relations import macro_f1, relation_counts, score_relations
 from boustro.metrics.score import score_table
 from boustro.tasks.data.units import WIDENED
-from boustro.tasks.relation import NONE_TAKEN, OVERLAPPING, RELATIONS, TAKEN, mark_text
+from boustro.tasks.relation import NONE_TAKEN, OVERLAPPING, TAKEN, mark_text, read_relations
 from labelled import rows
 
 RAIN = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}
@@ -22,17 +22,17 @@ LISSE = {"text": "Ada left Port Lisse.", "head": [0, 3], "tail": [9, 19], "label
 def refused(file, message, **changed):
     path = file("train.jsonl", rows(RAIN, {**FLOOD, **changed}))
     with pytest.raises(ValueError, match=rf"train\.jsonl:2: {message}"):
-        RELATIONS.read(path)
+        read_relations(path)
 
 
 def test_places_become_words(file):
-    first, second, third = RELATIONS.read(file("train.jsonl", rows(RAIN, FLOOD, LISSE)))
+    first, second, third = read_relations(file("train.jsonl", rows(RAIN, FLOOD, LISSE)))
     assert (first.head, first.tail, first.label) == ((0, 1), (3, 4), "Cause-Effect(e1,e2)")
     assert first.marked() == ("Rain", "flood") and third.marked() == ("Ada", "Port Lisse") and third.tail == (2, 4)
     assert second.where.endswith("train.jsonl:2") and len(second) == 5
-    (again,) = RELATIONS.read([("Rain caused the flood.", (0, 4), (16, 21), "x")])
-    assert again.marks == first.marks and RELATIONS.read([first]) == [first]
-    dicts = RELATIONS.read([{**LISSE, "tail": {"start": 9, "end": 19}, "label": 7}])
+    (again,) = read_relations([("Rain caused the flood.", (0, 4), (16, 21), "x")])
+    assert again.marks == first.marks and read_relations([first]) == [first]
+    dicts = read_relations([{**LISSE, "tail": {"start": 9, "end": 19}, "label": 7}])
     assert dicts[0].tail == (2, 4) and dicts[0].label == "7"
 
 
@@ -48,13 +48,13 @@ def test_bad_places_are_refused_with_their_line(file):
     refused(file, "the text is 3, which is not a string", text=3)
     path = file("train.jsonl", rows({"text": "Ada left.", "head": [0, 3], "label": "x"}))
     with pytest.raises(ValueError, match=r"train\.jsonl:1: no tail under 'tail' \(found: text, head, label\)"):
-        RELATIONS.read(path)
+        read_relations(path)
 
 
 def test_places_inside_words_and_overlapping_ones_are_counted():
     notes = []
     text = "The old city-hall of Lisse fell."
-    inside, nested = RELATIONS.read(
+    inside, nested = read_relations(
         [
             {"text": text, "head": [8, 12], "tail": [21, 26], "label": "x"},
             {"text": text, "head": [8, 26], "tail": [21, 26], "label": "y"},
@@ -69,7 +69,7 @@ def test_places_in_another_unit_are_converted():
     """A rocket is one character, two UTF-16 units."""
     notes = []
     record = {"text": "🚀 Ada left Lisse.", "head": [3, 6], "tail": [12, 17], "label": "x"}
-    (example,) = RELATIONS.read([record], notes=notes)
+    (example,) = read_relations([record], notes=notes)
     assert example.marked() == ("Ada", "Lisse") and len(notes) == 2
     assert mark_text({**record, "head": [2, 5], "tail": [11, 16]}, "here").marked() == ("Ada", "Lisse")
 
@@ -202,7 +202,7 @@ def test_pairs_in_one_text_have_their_own_answers(classifier):
 
 def test_a_text_is_encoded_once_whatever_its_pairs(classifier, monkeypatch):
     """And it never sees its own copies: alone it has the same vectors."""
-    examples = RELATIONS.read(PAIRS)
+    examples = read_relations(PAIRS)
     inputs, alone = classifier.fitted.inputs(examples), classifier.fitted.inputs(examples[2:3])
     assert len(inputs) == 4 and len(inputs.lengths) == 1 and inputs.sizes.tolist() == [len(examples[0])] * 4
     for together, own in zip(inputs.streams, alone.streams, strict=True):
@@ -211,7 +211,7 @@ def test_a_text_is_encoded_once_whatever_its_pairs(classifier, monkeypatch):
 
 
 def test_words_are_left_out_and_the_places_move_with_them():
-    (example,) = RELATIONS.read(PAIRS[2:3])
+    (example,) = read_relations(PAIRS[2:3])
     shorter = list(example.without_each())
     assert [shorter[i] for i in range(len(example)) if shorter[i] is None] == [None, None]
     assert all(own.marked() == ("Brandt", "Vellmar") for own in shorter if own)

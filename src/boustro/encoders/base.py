@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from boustro.given import as_sentences, each_sentence
+from boustro.given import each_sentence
 from boustro.progress import Progress
 from boustro.types import Sentence
 
@@ -160,11 +160,11 @@ class Encoder(ABC):
 
         Raises `ValueError`, with the place, for what is no sentence.
         """
-        return self.read(each_sentence(sentences))
+        return self.read(sentence.composed for sentence in each_sentence(sentences))
 
     def encode_all(self, sentences: Iterable[WordList]) -> Features:
         """The vectors of all sentences, concatenated; raises as `encode`."""
-        return self.read_all(as_sentences(sentences))
+        return self.read_all([sentence.composed for sentence in each_sentence(sentences)])
 
     @abstractmethod
     def read(self, sentences: Iterable[Sentence]) -> Iterator[tuple[np.ndarray, ...]]:

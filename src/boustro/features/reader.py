@@ -41,7 +41,7 @@ def distinct_sentences(examples: Sequence[Example]) -> tuple[list[Sentence], np.
             if part is not example:
                 number = numbers.setdefault(id(part) if part.document else (part.words, part.spaces, part.text), number)
             if number == len(sentences):
-                sentences.append(part)
+                sentences.append(part.composed)
             rows[-1].append(number)
     return sentences, np.array(rows, np.int64).reshape(len(rows), len(rows[0]) if rows else 1)
 

@@ -250,7 +250,7 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(TaskConfig):
-    """Options of the tasks that read whole texts; the defaults are what measurement favoured (docs/tasks.md)."""
+    """Options of the tasks that read whole texts; the defaults are what measurement favoured (docs/texts.md)."""
 
     reads: ClassVar[Reads] = "both"
 
@@ -324,7 +324,7 @@ class RegressionConfig(TextConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionConfig(TaskConfig):
-    """Options of a QuestionAnswerer; the defaults are what measurement favoured (docs/tasks.md)."""
+    """Options of a QuestionAnswerer; the defaults are what measurement favoured (docs/pairs.md)."""
 
     labellings: ClassVar[tuple[str, ...]] = ("answers",)
     default_head: ClassVar[str] = "answer"
@@ -387,7 +387,7 @@ NEIGHBOURS = "neighbours:"
 
 @dataclass(frozen=True, kw_only=True)
 class TextReading(ReadingOptions):
-    """How a text is read; the defaults are what measurement favoured (docs/tasks.md)."""
+    """How a text is read; the defaults are what measurement favoured (docs/texts.md)."""
 
     layers: str = "0"
     """Layers to read, joined: all, last, or a list such as 0,4,-1 or 25%,50%,last (0 is the embeddings, -1 the last

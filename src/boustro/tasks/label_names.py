@@ -32,7 +32,7 @@ from boustro.tasks.labellings import readable, says_nothing
 from boustro.tasks.labellings.texts import TextLabelling
 from boustro.tasks.plan import Examples, make_plan
 from boustro.text.languages import language_of_words, sentence_encoder
-from boustro.types import Sentence
+from boustro.types import Sentence, compose
 
 if TYPE_CHECKING:
     from boustro.tasks.classifier import Classifier
@@ -58,7 +58,8 @@ def parse_labels(given: Sequence[str]) -> dict[str, str]:
     """
     parts = given[0].split(",") if len(given) == 1 else given
     pairs = [part.partition(":")[::2] for part in parts]
-    means = _each_once(((name.strip(), text.strip()) for name, text in pairs), "; a name ends at its first colon")
+    named = ((compose(name.strip()), text.strip()) for name, text in pairs)
+    means = _each_once(named, "; a name ends at its first colon")
     if "" in means:
         raise ValueError(f"labels {', '.join(map(repr, parts))}: one is empty; write such as delivery,payment")
     return means

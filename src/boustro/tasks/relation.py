@@ -144,12 +144,10 @@ def _words(span: Span, text: str, placed: Placed, where: str, notes: list[Note])
 
 
 OFFSETS = Offsets((RELATION_KEYS[:1],), tuple((0, (key,)) for key in PLACES), TUPLES)
-RELATIONS = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS)
+read_relations = RecordReader(what="relation", make=_labelled, fields=TASKS["relation"].suits, offsets=OFFSETS).read
 
 
 TAKEN = "examples have a label that is taken for no relation (no_relation_label names another)"
-
-
 NONE_TAKEN = "examples, and no label of theirs is taken for no relation (no_relation_label names one)"
 
 
@@ -235,7 +233,7 @@ class RelationClassifier(Task[Any, Label]):
     """
 
     name = "relation"
-    collect = staticmethod(RELATIONS.read)
+    collect = staticmethod(read_relations)
     leaves_words_out = True
     inputs = RecordInputs(
         make=mark_text,

@@ -47,7 +47,7 @@ class PredictOptions:
     labels: Annotated[str | None, Instead("folder")] = None
     """Names of labels, separated by commas, in place of a folder: what a text is about is known from their names alone,
     or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The files' own texts make
-    the answers better (see: boustro help tasks)."""
+    the answers better (see: boustro help texts)."""
     types: Annotated[str | None, Instead("folder")] = None
     """Names of types of entities in the same way, such as politician,"law: an act or a treaty": names in English are
     found, and have the type whose name suits them best, or none."""

@@ -37,7 +37,7 @@ from boustro.text.files import DataFile
 from boustro.text.places import Corpus, TextPath
 from boustro.text.tables import TableRow
 from boustro.text.words import LINE_BREAKS, split_text
-from boustro.types import Entity, Note
+from boustro.types import Entity, Note, compose
 
 KEYS = (("text", "name"), ("label", "type"))
 """The keys or columns of a name and of its label, in any case."""
@@ -112,7 +112,7 @@ class Gazetteer:
         return self._words([word for placed in split_text(name) for word in placed.sentence.words])
 
     def _words(self, words: Sequence[str]) -> Words:
-        return tuple(word.casefold() for word in words) if self._ignore_case else tuple(words)
+        return tuple(compose(word.casefold() if self._ignore_case else word) for word in words)
 
 
 def _lines(text: str) -> Iterator[tuple[list[str], list[CharacterSpan]]]:

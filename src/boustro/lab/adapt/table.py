@@ -46,7 +46,7 @@ LONGEST_PART, RARE = 6, 2
 """Letters of a part of a word; how often a word without a row of its own stands in the texts, to be parted."""
 CHUNK_TEXTS = 2048
 BATCH_TEXTS = 256
-SHARE_LEFT_OUT = 0.1  # of the words of a text in training (docs/log.md, "A table of words")
+SHARE_LEFT_OUT = 0.1  # of the words of a text in training (docs/log.md)
 
 
 def write_table(config: TableConfig) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from boustro.text.files import DataFile
 from boustro.text.places import Corpus, DataPlace, missing
 from boustro.text.rows import Lines as Lines
 from boustro.types import Note as Note
-from boustro.types import Sentence
+from boustro.types import Sentence, compose
 
 T = TypeVar("T")
 PREFIX = "hf:"
@@ -358,8 +358,13 @@ def _tidy(raw: RawData) -> RawData:
         notes += [Note(PADDED, raw.place(number, word), shorten(sentence.words[word])) for word in padded]
         if (tidy.tags, tidy.entities) != (sentence.tags, sentence.entities):
             notes.append(Note(PADDED_TAGS, where))
-        sentences.append(tidy)
+        sentences.append(_with_composed_labels(tidy))
     return replace(raw, sentences=sentences, notes=notes)
+
+
+def _with_composed_labels(sentence: Sentence) -> Sentence:
+    entities = sentence.entities and tuple(replace(e, label=compose(e.label)) for e in sentence.entities)
+    return replace(sentence, tags=sentence.tags and tuple(map(compose, sentence.tags)), entities=entities)
 
 
 def _check_sentence(sentence: Sentence, where: str) -> None:

@@ -24,6 +24,7 @@ no other entity has before what is inside another.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -305,7 +306,7 @@ def _places(text: str, labels: Any, place: str) -> list[tuple[str, int, int]]:
     found = []
     for item in as_list(labels, f"the entities of {place}, as a list"):
         if _is_named(item):
-            named.setdefault(item[0], []).append(item[1])
+            named.setdefault(_as_spelled(item[0], text), []).append(item[1])
             continue
         try:
             ((label, start, end, _),) = parse_spans([item], place)
@@ -332,6 +333,12 @@ def _rank(text: str, name: str, edges: Any, found: Iterable[tuple[str, int, int]
     inside = any(begin < last and first < end for _, begin, end in found)
     whole = first in edges[0] and last in edges[1]
     return not whole, not (is_edge(text, first) and is_edge(text, last)), inside
+
+
+def _as_spelled(name: str, text: str) -> str:
+    """Return a name in the Unicode form that the text has it in."""
+    forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
+    return name if name in text else next((form for form in forms if form in text), name)
 
 
 def _occurrences(text: str, name: str) -> list[int]:

@@ -29,7 +29,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions, Note, Unlab
 from boustro.text.files import DataFile
 from boustro.text.tables import TableRow
 from boustro.text.words import Placed, current_rule, join_words, split_text
-from boustro.types import Sentence, TypedLabel
+from boustro.types import Sentence, TypedLabel, compose
 
 MEANING_KEYS = ("description", "meaning")
 LONGEST_MEANING = 100
@@ -233,8 +233,8 @@ def tidy_label(label: Any, where: str, notes: list[Note]) -> str:
     label = plain_value(label)
     if not isinstance(label, str):
         return TypedLabel(int(label) if isinstance(label, float) and label.is_integer() else label)
-    tidy = label.strip()
-    if tidy != label:
+    tidy = compose(label.strip())
+    if label.strip() != label:
         notes.append(Note(PADDED_LABELS, where, f"the label {shorten(label)}"))
     return tidy
 

@@ -19,7 +19,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
 from boustro.tasks.labellings.base import Labelling, Units
 from boustro.tasks.tagger.entities import EntityLabelling
-from boustro.text.languages import MISSED_NAMES, SMALL_WORDS
+from boustro.text.languages import MISSED_NAMES, small_words
 from boustro.types import Entity, Sentence
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ NOUN_WITHIN = 2
 
 def may_be_name(word: str) -> bool:
     """Whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
-    is_closed = word in SMALL_WORDS or word.lower() in CLOSED_WORDS
+    is_closed = word in small_words() or word.lower() in CLOSED_WORDS
     return any(map(str.isalpha, word)) and (not is_closed or (len(word) > 1 and word.isupper()))
 
 

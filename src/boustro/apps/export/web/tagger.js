@@ -65,6 +65,7 @@ class Tagger {
   /** The entities of a text; `progress(done)` is told the share of the pieces that were read, and may be awaited. */
   async predict(text, progress = () => {}) {
     const sentences = this.splitter.split(text);
+    for (const word of sentences.flat()) word.text = word.text.normalize("NFC"); // as `Sentence.composed`
     if (!sentences.length) return [];
     const streams = await this.read(sentences, progress);
     const count = sentences.reduce((sum, words) => sum + words.length, 0);
