@@ -97,13 +97,14 @@ class Page:
     def text(self, selector: str) -> str:
         return self.run(f"document.querySelector({json.dumps(selector)}).textContent")
 
-    def press(self, key: str, shift: bool = False, control: bool = False) -> None:
-        """A key, pressed and released."""
-        code = CODES.get(key, ord(key.upper()) if len(key) == 1 else 0)
-        given = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift + 2 * control}
-        typed = {"text": key} if len(key) == 1 and not control else {"text": "\r"} if key == "Enter" else {}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **given, **typed)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **given)
+    def press(self, *keys: str, shift: bool = False, control: bool = False) -> None:
+        """Keys, each pressed and released."""
+        for key in keys:
+            code = CODES.get(key, ord(key.upper()) if len(key) == 1 else 0)
+            given = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 * shift + 2 * control}
+            typed = {"text": key} if len(key) == 1 and not control else {"text": "\r"} if key == "Enter" else {}
+            self.call("Input.dispatchKeyEvent", type="keyDown", **given, **typed)
+            self.call("Input.dispatchKeyEvent", type="keyUp", **given)
 
     def write(self, text: str) -> None:
         """Text into what has the focus."""

@@ -18,8 +18,6 @@ import pytest
 from boustro.apps.batch.growing import grow
 from boustro.apps.batch.job import in_batches
 from boustro.apps.cli.main import main
-from boustro.apps.label.texts import read_to_label
-from boustro.tasks.data.reading import DataOptions
 from boustro.tasks.rows import read_rows
 from boustro.tasks.tagger import Tagger
 from boustro.text.columnar import Types, write_columns
@@ -56,15 +54,17 @@ def lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+def ran(*arguments: object) -> int:
+    return main([*map(str, arguments)])
+
+
 def run(*arguments: object) -> None:
-    assert main([*map(str, arguments), "--quiet"]) == 0, arguments
+    assert ran(*arguments, "--quiet") == 0, arguments
 
 
 def expect(tagger: Tagger, texts: list[str]) -> list[dict]:
-    return [
-        {"text": t, "entities": plain([e.to_dict() for e in found])}
-        for t, found in zip(texts, tagger.predict(texts), strict=True)
-    ]
+    found = [plain([e.to_dict() for e in own]) for own in tagger.predict(texts)]
+    return [{"text": t, "entities": own} for t, own in zip(texts, found, strict=True)]
 
 
 def write_records(path: Path, texts: list[str]) -> Path:
@@ -77,9 +77,12 @@ def values(path):
     return [dict(value) for _, value in DataFile(path).open("columns")]
 
 
-def test_forms_are_those_of_the_endings(file):
-    names = {"a.txt": "text", "a.jsonl": "json", "a.b.CONLL": "conll", "x.conllu": "conllu", "a.TSV": "separated"}
-    assert {name: DataFile(file(name, "Ada left. It rained.\n")).form() for name in names} == names
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("a.txt", "text"), ("a.jsonl", "json"), ("a.b.CONLL", "conll"), ("x.conllu", "conllu"), ("a.TSV", "separated")],
+)
+def test_forms_are_those_of_the_endings(name, form, file):
+    assert DataFile(file(name, "Ada left. It rained.\n")).form() == form
 
 
 COLUMNS = {
@@ -95,19 +98,12 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", ["a.txt", "train", "a.tsv", "a.txt.gz"])
-def test_columns_of_words_are_read_as_such_under_any_name(name, file, folder, capsys):
-    """By predict, evaluate and label alike; a table whose first line is no head of a text is not asked for columns."""
+def test_columns_of_words_are_known_as_such_under_any_name(name, file):
+    """A table whose first line is no head of a text is not asked for columns."""
     for form, contents in COLUMNS.items():
         for content in contents:
             packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
-            path = file(name, packed)
-            assert (DataFile(path).form(words=True) in IN_COLUMNS) == (form is not None)
-            if "B-" not in content:
-                continue
-            assert main(["predict", str(folder), str(path), "--format", "jsonl"]) == 0
-            said = [json.loads(line)["words"] for line in capsys.readouterr().out.splitlines()]
-            assert said == [list(s.words) for s in Tagger.read(str(path))]
-            assert [t.sentence.words for t in read_to_label(path, "auto", DataOptions())] == [tuple(s) for s in said]
+            assert (DataFile(file(name, packed)).form(words=True) in IN_COLUMNS) == (form is not None)
 
 
 def test_sentences_of_columns_with_their_documents(file):
@@ -141,29 +137,24 @@ def test_batches_end_where_documents_do(file):
 
 
 def test_json_lines_conll_and_tables_come_out_as_they_went_in(folder, tagger, tmp_path):
-    source = write_records(tmp_path / "in.jsonl", TEXTS[:300])
-    run("predict", folder, source, "--out", tmp_path / "out.jsonl")
-    expected = [{"id": n, **record} for n, record in enumerate(expect(tagger, TEXTS[:300]))]
-    assert same(lines(tmp_path / "out.jsonl"), expected) and any(r["entities"] for r in expected)
+    source = write_records(tmp_path / "in.jsonl", TEXTS)
+    expected = [{"id": n, **record} for n, record in enumerate(expect(tagger, TEXTS))]
+    assert any(record["entities"] for record in expected)
     (tmp_path / "in.json").write_text(json.dumps(lines(source), indent=2))
-    run("predict", folder, tmp_path / "in.json", "--out", tmp_path / "array.jsonl")
-    assert same(lines(tmp_path / "array.jsonl"), expected)
-    tables = []
+    for given in (source, tmp_path / "in.json"):
+        run("predict", folder, given, "--out", tmp_path / f"{given.name}.jsonl")
+        assert same(lines(tmp_path / f"{given.name}.jsonl"), expected)
     for name in ("a.parquet", "a.arrow"):
         run("predict", folder, source, "--out", tmp_path / name)
-        tables.append(values(tmp_path / name))
+        assert same(values(tmp_path / name), expected)
         run("predict", folder, tmp_path / name, "--out", tmp_path / f"{name}.jsonl")
         twice = [record | {"answer_entities": record["entities"]} for record in expected]
         assert same(lines(tmp_path / f"{name}.jsonl"), twice)
-    assert same(tables, [expected, expected])
     words = [record["words"] for record in TAGGED[:4]]
     (tmp_path / "in.conll").write_text("\n\n".join("\n".join(sentence) for sentence in words) + "\n")
     run("predict", folder, tmp_path / "in.conll", "--out", tmp_path / "out.conll")
     found = [block.split("\n") for block in (tmp_path / "out.conll").read_text().strip().split("\n\n")]
-    tags = [
-        [(w, t) for w, t in zip(sentence, own, strict=True)]
-        for sentence, own in zip(words, tagger.tag(words), strict=True)
-    ]
+    tags = [[*zip(sentence, own, strict=True)] for sentence, own in zip(words, tagger.tag(words), strict=True)]
     assert [[tuple(line.split("\t")) for line in block] for block in found] == tags
 
 
@@ -185,13 +176,10 @@ def test_a_table_has_the_columns_of_all_rows(tmp_path):
 
 def test_rows_that_cannot_be_read_are_written_down_and_the_rest_goes_on(folder, tagger, tmp_path, capsys):
     source = tmp_path / "in.jsonl"
-    source.write_bytes(
-        b'{"text": "Ada left"}\nnonsense\n{"id": 3}\n"\\ud800"\n\xff\n\n{"text": 7}\n{"text": "It rained"}\n'
-    )
-    assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "out.jsonl")]) == 1
-    assert f"{source}:2: not a JSON object" in capsys.readouterr().err
-    arguments = ["--out", tmp_path / "out.jsonl", "--errors", tmp_path / "bad.jsonl"]
-    assert main(["predict", str(folder), str(source), *map(str, arguments)]) == 0
+    faults = b'nonsense\n{"id": 3}\n"\\ud800"\n\xff\n\n{"text": 7}\n'
+    source.write_bytes(b'{"text": "Ada left"}\n' + faults + b'{"text": "It rained"}\n')
+    out = ["--out", tmp_path / "out.jsonl", "--errors", tmp_path / "bad.jsonl"]
+    assert ran("predict", folder, source, *out) == 0
     assert "note: 5 rows without an answer" in capsys.readouterr().err
     assert same(lines(tmp_path / "out.jsonl"), expect(tagger, ["Ada left", "It rained"]))
     assert [problem["place"] for problem in lines(tmp_path / "bad.jsonl")] == [f"{source}:{n}" for n in (2, 3, 4, 5, 7)]
@@ -217,9 +205,8 @@ def test_several_processes_keep_the_order(folder, tmp_path, monkeypatch):
     source = write_records(tmp_path / "in.jsonl", TEXTS)
     run("predict", folder, source, "--out", tmp_path / "one.jsonl")
     run("predict", folder, source, "--out", tmp_path / "two.jsonl", "--workers", "2")
-    assert (
-        same(lines(tmp_path / "two.jsonl"), lines(tmp_path / "one.jsonl")) and len(lines(tmp_path / "one.jsonl")) == 300
-    )
+    found = lines(tmp_path / "one.jsonl")
+    assert same(lines(tmp_path / "two.jsonl"), found) and len(found) == 300
 
 
 def killed_in_batch(number: int, fast: bool = True) -> None:
@@ -245,21 +232,17 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path, ending):
         file.write("nonsense\n" + json.dumps({"id": 300, "text": "Ada left"}) + "\n")
     whole, out = tmp_path / f"whole.{ending}", tmp_path / f"out.{ending}"
     run("predict", folder, source, "--out", whole, "--errors", tmp_path / "whole.bad")
-    arguments = ["predict", folder, source, "--out", out, "--errors", tmp_path / "bad"]
-    command = [*map(str, arguments), "--quiet"]
+    command = [*map(str, ("predict", folder, source, "--out", out, "--errors", tmp_path / "bad")), "--quiet"]
     assert finish(start(killed_in_batch, command, tmp_path / "errors", 3)) == -signal.SIGKILL
     state = json.loads((tmp_path / f"out.{ending}.progress").read_text())
     assert state["rows"] == 2 * BATCH and not out.exists()
     part = tmp_path / f"out.{ending}.part"
     with part.open("a") as file:
         file.write('{"id": 170, "te')  # what a kill leaves of a line
-    assert finish(start(killed_in_batch, [*command, "--resume"], tmp_path / "errors", 3)) == 0, (
-        tmp_path / "errors"
-    ).read_text()
-    assert (
-        out.read_bytes() == whole.read_bytes()
-        and (tmp_path / "bad").read_bytes() == (tmp_path / "whole.bad").read_bytes()
-    )
+    code = finish(start(killed_in_batch, [*command, "--resume"], tmp_path / "errors", 3))
+    assert code == 0, (tmp_path / "errors").read_text()
+    assert out.read_bytes() == whole.read_bytes()
+    assert (tmp_path / "bad").read_bytes() == (tmp_path / "whole.bad").read_bytes()
     assert not part.exists() and not (tmp_path / f"out.{ending}.progress").exists()
 
 
@@ -416,7 +399,7 @@ def measured(log: str) -> None:
     Growing.add = adding
 
 
-def test_the_predictor_is_a_callable_on_columns(folder, tagger, tmp_path):
+def test_the_predictor_is_a_callable_on_columns_of_data_sets_and_of_the_partitions_of_dask(folder, tagger, tmp_path):
     import datasets
     import pandas
 
@@ -426,37 +409,20 @@ def test_the_predictor_is_a_callable_on_columns(folder, tagger, tmp_path):
     columns = {"id": list(range(8)), "text": TEXTS[:8]}
     expected = [record["entities"] for record in expect(tagger, TEXTS[:8])]
     found = predictor(columns)
-    assert (
-        found["id"] == columns["id"]
-        and same(found["entities"], expected)
-        and "model" not in pickle.loads(pickle.dumps(predictor)).__dict__
-    )
-    frame = pandas.DataFrame(columns)
-    assert same(pandas.DataFrame(predictor(frame))["entities"].tolist(), expected)
+    assert found["id"] == columns["id"] and same(found["entities"], expected)
+    assert "model" not in pickle.loads(pickle.dumps(predictor)).__dict__
     mapped = datasets.Dataset.from_dict(columns).map(predictor, batched=True, batch_size=3)
     assert same(list(mapped["entities"]), expected) and mapped.column_names == ["id", "text", "entities"]
     assert predictor({"text": []}) == {"text": []}
     assert same(Predictor(folder, text="body")({"body": TEXTS[:2]})["entities"], expected[:2])
-    words = predictor({"words": [["Ada", "left"]]})
-    assert words["tags"] == [list(tagger.tag([["Ada", "left"]])[0])]
-    with pytest.raises(ValueError, match="row 2 is 7, which is not a string"):
-        predictor({"text": ["Ada", 7]})
     with pytest.raises(ValueError, match="not one of the folders"):
         Predictor(tmp_path)
-
-
-def test_the_predictor_on_the_partitions_of_dask(folder, tagger):
     frames = pytest.importorskip("dask.dataframe")
-    import pandas
-
-    from boustro import Predictor
-
-    predictor, frame = Predictor(folder), pandas.DataFrame({"text": TEXTS[:8]})
+    frame = pandas.DataFrame(columns)
     meta = pandas.DataFrame(predictor(frame.head(1))).iloc[:0]
     parts = frames.from_pandas(frame, npartitions=3)
     found = parts.map_partitions(lambda part: pandas.DataFrame(predictor(part)), meta=meta).compute()
-    assert found["text"].tolist() == TEXTS[:8]
-    assert same(found["entities"].tolist(), [record["entities"] for record in expect(tagger, TEXTS[:8])])
+    assert found["text"].tolist() == TEXTS[:8] and same(found["entities"].tolist(), expected)
 
 
 @pytest.mark.slow
@@ -494,31 +460,27 @@ def test_shards_are_answered_each_once_and_another_model_is_refused(folder, tagg
     (source / "more").mkdir()
     (source / "more" / "words.conll").write_text("Ada\nleft\n")
     (source / ".hidden").write_text("x")
-    assert main(["predict", str(folder), str(source), "--out", str(out)]) == 0
+    assert ran("predict", folder, source, "--out", out) == 0
     assert f"{out}: 4 of 4 files answered now, 122 rows" in capsys.readouterr().err
     found = lines(out / "part-002.jsonl")
     assert same([{k: r[k] for k in ("text", "entities")} for r in found], expect(tagger, [r["text"] for r in found]))
-    assert [(problem["shard"], problem["place"]) for problem in lines(out / "errors.jsonl")] == [
-        ("part-001.jsonl", f"{source / 'part-001.jsonl'}:41")
-    ]
+    problems = [(problem["shard"], problem["place"]) for problem in lines(out / "errors.jsonl")]
+    assert problems == [("part-001.jsonl", f"{source / 'part-001.jsonl'}:41")]
     assert lines(out / "more" / "words.jsonl")[0].keys() == {"words", "tags", "entities"}
     before = {path: path.stat().st_mtime_ns for path in out.rglob("part*.jsonl")}
     (out / "part-000.jsonl").unlink()
     whole = lines(out / "part-002.jsonl")
-    assert main(["predict", str(folder), str(source), "--out", str(out)]) == 1
-    assert "--resume goes on with them" in capsys.readouterr().err
-    assert main(["predict", str(folder), str(source), "--out", str(out), "--workers", "2", "--resume"]) == 0
+    assert ran("predict", folder, source, "--out", out) == 1 and "--resume goes on with them" in capsys.readouterr().err
+    assert ran("predict", folder, source, "--out", out, "--workers", "2", "--resume") == 0
     assert "1 of 4 files answered now" in capsys.readouterr().err and lines(out / "part-002.jsonl") == whole
     assert {p: t for p, t in before.items() if p.stat().st_mtime_ns != t}.keys() == {out / "part-000.jsonl"}
     other = tmp_path / "other"
     Tagger.from_pretrained(folder, cache=False).fit(TAGGED[:4], seed=2).save_pretrained(other)
-    assert main(["predict", str(other), str(source), "--out", str(out), "--resume"]) == 1
+    assert ran("predict", other, source, "--out", out, "--resume") == 1
     assert "holds the answers of another model" in capsys.readouterr().err
-    assert main(["predict", str(folder), str(source), "--out", str(out), "--format", "parquet", "--resume"]) == 1
-    assert main(["predict", str(folder), str(source), "--out", str(source)]) == 2
-    assert "is named twice" in capsys.readouterr().err
+    assert ran("predict", folder, source, "--out", out, "--format", "parquet", "--resume") == 1
     write_records(source / "part-002.ndjson", ["x"])
-    assert main(["predict", str(folder), str(source), "--out", str(tmp_path / "new")]) == 1
+    assert ran("predict", folder, source, "--out", tmp_path / "new") == 1
     assert "would both be written to" in capsys.readouterr().err
 
 

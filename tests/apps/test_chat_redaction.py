@@ -173,13 +173,8 @@ def test_any_chunks_give_the_same_text(cuts):
 
 
 def test_texts_of_a_stream_are_apart_and_its_names_come_back():
-    letters = [
-        chunk({name: letter}, index=i)
-        for i, (name, text) in enumerate(
-            [("content", "[PER_1] and Ada"), ("reasoning_content", "Ada asks"), ("refusal", "Not Okonkwo")]
-        )
-        for letter in text
-    ]
+    texts = {"content": "[PER_1] and Ada", "reasoning_content": "Ada asks", "refusal": "Not Okonkwo"}
+    letters = [chunk({name: letter}, index=i) for i, (name, text) in enumerate(texts.items()) for letter in text]
     made = stream(chunk({"role": "assistant", "content": ""}), *letters, *(chunk({}, "stop", i) for i in range(3)),
                   asked=user("Okonkwo?"))  # fmt: skip
     assert said(made) == "Okonkwo and [PER_2]" and said(made, "refusal") == "Not Okonkwo"
@@ -237,11 +232,27 @@ def test_what_cannot_be_checked_ends_a_stream(bad):
         stream(chunk({}, "stop"), chunk({"content": SECRET}))
 
 
+@pytest.mark.parametrize(
+    ("message", "choice"),
+    [
+        ({"audio": {"id": "a", "data": SECRET}}, {}),
+        ({"images": [{"type": "image_url", "image_url": {"url": SECRET}}]}, {}),
+        ({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": '{"a": "\\u004f'}}]}, {}),
+        ({}, {"logprobs": {"content": [{"token": SECRET}]}}),
+    ],
+)
+def test_a_whole_answer_that_cannot_be_checked_is_refused(message, choice):
+    spoken = {"role": "assistant", "content": "x", **message}
+    with pytest.raises(Unchecked) as raised:
+        conversation().answer({"id": "x", "choices": [{"index": 0, "message": spoken, **choice}]})
+    assert SECRET not in str(raised.value)
+
+
 def test_counts_of_tokens_come_last_and_unknown_fields_go():
     talk = conversation()
     made = ChatStream(talk)
-    made.take(chunk({"content": "Ada", "provider": SECRET}, "stop"))
-    assert made.take({"id": "c-1", "usage": {"total_tokens": 3}, "by": SECRET}) == [
-        {"id": "c-1", "usage": {"total_tokens": 3}, "choices": []}
-    ]
-    assert talk.left_out == {"provider", "by"} and made.end() == []
+    made.take({"choices": [{"index": 0}]})  # no delta
+    made.take(chunk({"content": "Ada", "thoughts": SECRET, "provider": SECRET}, "stop"))
+    (told,) = made.take({"id": "c-1", "usage": {"total_tokens": 3}, "by": SECRET})
+    assert told == {"id": "c-1", "usage": {"total_tokens": 3}, "choices": []}
+    assert talk.left_out == {"thoughts", "provider", "by"} and made.end() == []

@@ -226,29 +226,22 @@ def test_a_damaged_few_shot_cell_is_computed_again(world, copy, content):
 
 
 @pytest.mark.parametrize(
-    ("file", "changed"),
+    ("name", "file", "changed"),
     [
-        ("optimizer.json", {"groups": "x"}),
-        ("optimizer.json", {"unlogged": "x"}),
-        ("trainer_state.json", {"best_model_checkpoint": 1.5}),
-        ("trainer_state.json", {"global_step": {}}),
-        ("trainer_state.json", {"logging_steps": "x"}),
+        ("stopped", "optimizer.json", {"groups": "x"}),
+        ("stopped", "optimizer.json", {"unlogged": "x"}),
+        ("stopped", "trainer_state.json", {"best_model_checkpoint": 1.5}),
+        ("stopped", "trainer_state.json", {"global_step": {}}),
+        ("stopped", "trainer_state.json", {"logging_steps": "x"}),
+        ("halted", "trainer_state.json", {"global_step": None}),
+        ("halted", "optimizer.json", {"groups": [{}]}),
     ],
 )
-def test_a_checkpoint_that_cannot_be_read_asks_for_a_new_beginning(world, copy, file, changed):
-    folder = copy("stopped.checkpoints") / "checkpoint-1"
-    change(folder / file, **changed)
-    said = refused(*world.command("pretrain", "stopped"), "--save-minutes", "0", "--resume")
-    assert "checkpoint-1" in said and said.endswith("give --overwrite in place of --resume to start again")
-
-
-@pytest.mark.parametrize(
-    ("file", "changed"), [("trainer_state.json", {"global_step": None}), ("optimizer.json", {"groups": [{}]})]
-)
-def test_so_does_that_of_a_fusion(world, copy, file, changed):
-    change(copy("halted.checkpoints") / "checkpoint-1" / file, **changed)
-    said = refused(*world.command("fuse", "halted"), "--save-minutes", "0", "--resume")
-    assert said.startswith("halted.checkpoints") and said.endswith("to start again")
+def test_a_checkpoint_that_cannot_be_read_asks_for_a_new_beginning(world, copy, name, file, changed):
+    change(copy(f"{name}.checkpoints") / "checkpoint-1" / file, **changed)
+    command = {"stopped": "pretrain", "halted": "fuse"}[name]
+    said = refused(*world.command(command, name), "--save-minutes", "0", "--resume")
+    assert f"{name}.checkpoints" in said and said.endswith("give --overwrite in place of --resume to start again")
 
 
 def test_weights_that_are_not_finite_are_no_checkpoint(world, copy):

@@ -74,16 +74,10 @@ def test_a_clearly_better_start_piece_is_advised(lm, monkeypatch):
 def test_doctor_says_how_an_encoder_reads(lm, capsys):
     assert main(["doctor", "--encoder", str(lm)]) == 0
     rows = dict(line.strip("| ").split(" | ", 1) for line in capsys.readouterr().out.splitlines() if " | " in line)
-    assert (
-        rows["run-up"].startswith("Here is a sentence")
-        and rows["start piece"] == "<|begin_of_text|>"
-        and rows["layers"] == "0, 1, 2, 3, 4"
-    )
+    assert rows["run-up"].startswith("Here is a sentence") and rows["start piece"] == "<|begin_of_text|>"
+    assert rows["layers"] == "0, 1, 2, 3, 4"
     assert rows["bytes a word"] == f"{5 * 2 * 32 * 2:,}" and "words a second" in rows["speed"]
-    assert {name for name in rows if name.startswith("first words after ")} >= {
-        "first words after none",
-        "first words after <|begin_of_text|>",
-    }
+    assert rows.keys() >= {"first words after none", "first words after <|begin_of_text|>"}
     assert main(["doctor", "--encoder", "starter"]) == 0
     told = capsys.readouterr().out
     assert told.count("| encoder |") == 2 and "first words" not in told, "ours record how they were trained"

@@ -1,6 +1,5 @@
 """The cache, costs and encoders, as the command line shows and makes them."""
 
-import json
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from boustro.apps.cli.main import main
 from boustro.encoders.spec import load_encoder
 from boustro.tasks.tagger import Tagger
 from conftest import SENTENCES
-from labelled import RECORDS
+from labelled import RECORDS, rows
 from served import TAGGED
 
 WORDS = [text.split() for text in SENTENCES]
@@ -87,14 +86,15 @@ def files(tiny_lm, tmp_path_factory):
     """A corpus, training data, a tagger and an LM."""
     place = tmp_path_factory.mktemp("progress")
     (place / "corpus.txt").write_text("Ada left Paris.\n\nIt rained in Rome.\n" * 20)
-    (place / "train.jsonl").write_text("".join(json.dumps(record) + "\n" for record in TAGGED))
-    names = [{"text": "Ada", "label": "PER"}]
-    (place / "names.jsonl").write_text("".join(json.dumps(record) + "\n" for record in names))
+    (place / "train.jsonl").write_text(rows(*TAGGED))
+    (place / "names.jsonl").write_text(rows({"text": "Ada", "label": "PER"}))
     Tagger(str(tiny_lm("llama")), cache=False, epochs=2).fit(TAGGED, seed=1).save_pretrained(place / "ner")
     return place
 
 
 FIT = "fit --train {p}/train.jsonl --encoder {lm} --out {t}/new --epochs 2"
+TOKENIZE = "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1"
+COMPARE = "compare --train {p}/train.jsonl --dev {p}/train.jsonl --encoders {lm} --seeds 1 --epochs 1 --out {t}/study"
 COMMANDS = {
     "predict": ("predict {p}/ner {p}/corpus.txt", "labelling: [0-9]+ of 60 rows"),
     "predict --out": ("predict {p}/ner {p}/corpus.txt --out {t}/out.jsonl", "labelling: [0-9]+ of 60 rows"),
@@ -104,21 +104,12 @@ COMMANDS = {
     "fit, training": (FIT, r"training: \d+ of \d+ steps"),
     "predict, a folder": ("predict {p}/ner {p}/in --out {t}/answers", "answering: 1 of 1 files"),
     "embed": ("embed {p}/corpus.txt --out {t}/v.npy --encoder {lm}", "embedding: 60 of 60 texts"),
-    "tokenize": (
-        "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
-        "training the tokenizer: ",
-    ),
-    "tokenize, pieces": (
-        "lab tokenize {p}/corpus.txt --train-tokenizer 300 --out {t}/shards --workers 1",
-        "tokenizing: ",
-    ),
+    "tokenize": (TOKENIZE, "training the tokenizer: "),
+    "tokenize, pieces": (TOKENIZE, "tokenizing: "),
     "memory": ("lab memory {p}/corpus.txt --encoder {lm} --out {t}/memory", r"reading: [\d,]+ of [\d,]+ words"),
     "weak": ("weak {p}/corpus.txt --gazetteer {p}/names.jsonl --out {t}/silver.jsonl", "labelling: [0-9]+ texts"),
     "score": ("lab score {p}/pairs.jsonl --model {lm}", "scoring: 2 of 2 texts"),
-    "compare": (
-        "compare --train {p}/train.jsonl --dev {p}/train.jsonl --encoders {lm} --seeds 1 --epochs 1 --out {t}/study",
-        "computing: 1 of 1 cells",
-    ),
+    "compare": (COMPARE, "computing: 1 of 1 cells"),
 }
 
 

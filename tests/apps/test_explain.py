@@ -37,10 +37,10 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
     whole = tagger.fitted.inputs(examples)
     for kept, (name, own) in enumerate(found):
         assert name == tagger.encoder().streams[kept].name and [a.input for a in own] == [a.input for a in answers]
-        streams = [
-            x if i == kept else np.broadcast_to(tagger.fitted.head.mixes[i].mean.numpy(), x.shape)
-            for i, x in enumerate(whole.streams)
+        means = [
+            np.broadcast_to(m.mean.numpy(), x.shape) for m, x in zip(tagger.fitted.head.mixes, whole.streams, strict=True)
         ]
+        streams = [x if i == kept else means[i] for i, x in enumerate(whole.streams)]
         wanted = tagger.fitted.answers(predict_inputs(tagger.fitted.head, HeadInputs(streams, whole.lengths)), examples)
         for got, expected in zip((answer for a in own for _, answer in a.parts), wanted, strict=True):
             assert got.tags == expected.tags
@@ -73,9 +73,8 @@ def test_every_word_of_a_text_has_its_effect(name, tiny_lm):
     words = [word for one in part.example.parts for word in one.words]
     assert [word["text"] for word in why["words"]] == words
     if name in ("pair", "similarity"):
-        assert [word["sentence"] for word in why["words"]] == [1] * len(part.example.first) + [2] * len(
-            part.example.second
-        )
+        sides = [1] * len(part.example.first) + [2] * len(part.example.second)
+        assert [word["sentence"] for word in why["words"]] == sides
     else:
         assert all(INPUTS[name][word["start"] : word["end"]] == word["text"] for word in why["words"])
     if name == "regress":  # the first word left out
@@ -176,18 +175,16 @@ def test_a_report_says_which_words_moved_a_confident_mistake(lm, tmp_path):
     assert mistake["answers"][next(iter(mistake["answers"]))]["said"] == "port"
     moved = dict(mistake["effects"])
     assert set(moved) <= {"Ada", "closed", "the", "harbour", "."} and max(map(abs, moved.values())) > 0.01
-    assert f"{mistake['effects'][0][0]} {mistake['effects'][0][1]:+.2f}" in (tmp_path / "out/report.md").read_text(
-        "utf-8"
-    )
+    word, effect = mistake["effects"][0]
+    assert f"{word} {effect:+.2f}" in (tmp_path / "out/report.md").read_text("utf-8")
 
 
 def test_the_effect_of_a_word_is_the_probability_that_goes_without_it(lm):
     model = boustro.Classifier(lm, "mlp-pool", **LEARNED).fit(TEXTS)
     text = "Ada closed the harbour."
     effects = word_effects(model, text)
-    assert [(e.word, text[e.start : e.end]) for e in effects] == [
-        (w, w) for w in ("Ada", "closed", "the", "harbour", ".")
-    ]
+    words = ("Ada", "closed", "the", "harbour", ".")
+    assert [(e.word, text[e.start : e.end]) for e in effects] == [(w, w) for w in words]
     label, whole = model.predict(text).label, model.predict(text).score
     shorter = Sentence(("Ada", "closed", "the", "."), spaces=(True, True, True, False))
     assert effects[3].effect == pytest.approx(whole - model.answer([shorter])[0].probabilities[label], abs=1e-5)

@@ -24,7 +24,7 @@ from boustro.tasks import EXPORT, TASKS, task_class
 from boustro.tasks.answers import Answer
 from boustro.types import Entity, Sentence
 from conftest import KINDS
-from labelled import DATA, INPUTS, ONE_GRAPH, RECORDS, small
+from labelled import DATA, INPUTS, ONE_GRAPH, RECORDS, small, with_own
 
 onnx = pytest.importorskip("onnx")
 LONG = pytest.mark.long
@@ -76,7 +76,8 @@ def test_an_export_is_scored_and_promises_recall_as_its_folder(exported, tagger_
 
 @pytest.mark.parametrize("precision", ["float16", "int8"])
 def test_fewer_bits_are_smaller_and_nearly_the_same(precision, exported, tagger_folder, tmp_path):
-    found = export_folder(tagger_folder, tmp_path / "out", ExportOptions(precision=precision, agreement=0.5))
+    options = ExportOptions(precision=precision, agreement=0.5, sentences=40)
+    found = export_folder(tagger_folder, tmp_path / "out", options)
     size = sum(file.stat().st_size for file in exported.glob("*.onnx"))
     assert sum(file.stat().st_size for file in (tmp_path / "out").glob("*.onnx")) < 0.75 * size
     assert found["checked"]["tags"] > 0.9 and json.loads((tmp_path / "out" / "config.json").read_text())["checked"]
@@ -86,34 +87,37 @@ def test_fewer_bits_are_smaller_and_nearly_the_same(precision, exported, tagger_
     np.testing.assert_allclose(scores_of(own, TEXTS), alone, atol=1e-4)  # whatever stands beside a text
 
 
-def test_an_export_whose_texts_change_each_other_is_not_written(tagger_folder, tmp_path, monkeypatch):
-    read_tags = GraphHead.read_tags
+def beside(head, scores, lengths, candidates):
+    found = GraphHead.read_tags(head, scores, lengths, candidates)
+    return found if candidates else [(tags, given / len(lengths)) for tags, given in found]
 
-    def beside(head, scores, lengths, candidates):
-        found = read_tags(head, scores, lengths, candidates)
-        return found if candidates else [(tags, given / len(lengths)) for tags, given in found]
 
-    monkeypatch.setitem(GRAPHS, "mlp", Graph(beside))
-    with pytest.raises(ValueError, match="depend on the texts that stand beside a text"):
-        export_folder(tagger_folder, tmp_path / "out", ExportOptions(sentences=40))
+def nothing(head, scores, lengths, candidates):
+    return [[] if candidates else (np.zeros(n, int), np.ones(n)) for n in lengths]
+
+
+@pytest.mark.parametrize(
+    ("read_tags", "said"),
+    [
+        (beside, "depend on the texts that stand beside a text"),
+        (nothing, r"answers otherwise.* 0\.00% of the entities, of [0-9]+ examples"),
+    ],
+)
+def test_an_export_that_answers_otherwise_is_not_written(read_tags, said, tagger_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(GRAPHS, "mlp", Graph(read_tags))
+    with pytest.raises(ValueError, match=said):
+        export_folder(tagger_folder, tmp_path / "out", ExportOptions(), data=written_data(tmp_path))
     assert not (tmp_path / "out").exists()
 
 
-def test_an_export_that_answers_otherwise_is_not_written(tagger_folder, tmp_path, monkeypatch):
-    def nothing(head, scores, lengths, candidates):
-        return [[] if candidates else (np.zeros(n, int), np.ones(n)) for n in lengths]
-
-    monkeypatch.setitem(GRAPHS, "mlp", Graph(nothing))
-    examples = tmp_path / "data.jsonl"
-    examples.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
-    with pytest.raises(ValueError, match=r"answers otherwise.* 0\.00% of the entities, of [0-9]+ examples"):
-        export_folder(tagger_folder, tmp_path / "out", ExportOptions(), data=examples)
-    assert not (tmp_path / "out").exists()
+def written_data(folder):
+    path = folder / "data.jsonl"
+    path.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
+    return path
 
 
 def test_answers_are_compared_on_the_texts_of_training(tagger_folder, tiny_lm, tmp_path):
-    data = tmp_path / "train.jsonl"
-    data.write_text("".join(json.dumps({"words": s.words, "tags": s.tags}) + "\n" for s in read(DATA)))
+    data = written_data(tmp_path)
     trained = task_class("tag")(str(tiny_lm("llama")), **with_options()).fit(data, seed=1)
     assert check.check_examples(trained, None, 3) == list(read(data))[:3]
     data.unlink()
@@ -154,8 +158,7 @@ SHOWN = ("classify", "qa", "similarity")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=LONG if name in SHOWN else ()) for name in TASKS if name != "tag"],
+    "name", [pytest.param(name, marks=LONG if name in SHOWN else ()) for name in TASKS if name != "tag"]
 )
 def test_every_task_is_exported_or_refused_in_a_sentence(name, tiny_lm, tmp_path):
     """Those that read a text; the sample of the package is read by each."""
@@ -181,25 +184,46 @@ QUESTIONS = [
     ]
 ]
 LABELLED = [
-    {"text": "Ada left the ferry at seven.", "label": "news"},
-    {"text": "It rained in Lisse, and it rained again.", "label": "weather"},
-    {"text": "Okonkwo sold boats.", "label": "news"},
-    {"text": "Rain.", "label": "weather"},
-    {"text": "Nobody was on the ferry.", "label": "news"},
-    {"text": "The sun was out in Vellmar.", "label": "weather"},
+    {"text": text, "label": label}
+    for label, texts in {
+        "news": ("Ada left the ferry at seven.", "Okonkwo sold boats.", "Nobody was on the ferry."),
+        "weather": ("It rained in Lisse, and it rained again.", "Rain.", "The sun was out in Vellmar."),
+    }.items()
+    for text in texts
 ]
 
 
-@pytest.mark.parametrize("head", [*(pytest.param(head, marks=LONG) for head in ("block", "bilstm")), "ridge", "span"])
-def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tmp_path):
-    given = ONE_GRAPH | {"epochs": 15, "hidden": 32, "lr": 0.01}
-    given = {"cache": False} if head == "ridge" else given  # it finds little in one layer
-    model = task_class("tag")(str(tiny_lm("llama")), head, **given).fit(DATA, DATA, seed=1)
-    exact, own = written(model, tmp_path, sentences=40)
+READINGS = [
+    ("{llama}", "mlp", {"memory": True, "pool_mentions": True, "pooling": "first+before", "start_piece": "none"}),
+    ("{llama}+starter-words", "span", ONE_GRAPH | {"pool_mentions": True}),
+    ("masked:{masked}", "ridge", {}),
+    ("unmasked:{lm}", "linear", {"crf": False, "tag_scheme": "bioes"}),
+]
+OTHER_READINGS = [
+    ("{gpt2}", "linear", {"layers": "1,-1", "crf": False}),
+    ("{qwen3}", "block", {"tag_scheme": "bioes", "spelling": True, "combine": "concat"}),
+    ("{gpt_neox}", "bilstm", {"layers": "last", "context": "sentence"}),
+    ("{pair}", "mlp", {"memory": True, "pool_mentions": True, "threshold": 0.3}),
+    ("{pair}", "ridge", {"spelling": True, "pooling": "mean"}),
+    ("{pair}+starter-words", "mlp", {"start_piece": "none", "pool_mentions": True}),
+    ("masked:{masked}+{lm}", "span", {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "head", "options"), [*READINGS, *(pytest.param(*given, marks=LONG) for given in OTHER_READINGS)]
+)
+def test_every_reading_and_head_is_the_same_in_an_export(spec, head, options, tiny_pair, tiny_lm, world, tmp_path):
+    places = {"pair": tiny_pair, "masked": world["masked"], "lm": world["lm"]}
+    encoder = spec.format_map(places | {kind: tiny_lm(kind) for kind in KINDS})
+    given = with_own(head, {"epochs": 15, "hidden": 32, "lr": 0.01, "cache": False} | options)
+    sentences = [Sentence(s.words, s.tags, document=f"d{n // 3}") for n, s in enumerate(read(DATA))]
+    model = task_class("tag")(encoder, head, **given).fit(sentences, sentences, seed=1)
+    exact, own = written(model, tmp_path, sentences=30)
     assert tags_of(own, TEXTS) == tags_of(exact, TEXTS)
-    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(exact, TEXTS), atol=1e-4)
+    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(exact, TEXTS), atol=1e-3)
     assert [own.predict(text) for text in TEXTS] == own.predict(TEXTS)
-    assert own.evaluate(DATA).f1 == exact.evaluate(DATA).f1 > 20
+    assert own.evaluate(DATA).f1 == exact.evaluate(DATA).f1
     assert own.answer([Sentence(())])[0].tags == exact.answer([Sentence(())])[0].tags == ()
     if head == "span":
         with pytest.raises(ValueError, match="a threshold is for taggers whose words have probabilities"):
@@ -212,15 +236,13 @@ def test_every_head_of_tags_and_spans_is_the_same_in_an_export(head, tiny_lm, tm
 @pytest.mark.parametrize(
     ("head", "options"),
     [
-        ("bilstm-pool", {"hidden": 8}),
+        ("bilstm-pool", {"hidden": 8, "epochs": 2}),
         ("ridge-pool", {"words": True}),
         ("lda-pool", {}),
-        ("mlp-pool", {"hidden": 8, "words": True}),
+        ("mlp-pool", {"hidden": 8, "epochs": 2, "words": True}),
     ],
 )
 def test_every_head_of_texts_is_the_same_in_an_export(head, options, tiny_lm, tmp_path):
-    if "hidden" in options:
-        options = {**options, "epochs": 2}
     model = task_class("classify")(str(tiny_lm("llama")), head, **ONE_GRAPH, **options).fit(LABELLED, seed=1)
     exact, own = written(model, tmp_path)
     texts = [*TEXTS, *(record["text"] for record in LABELLED)]
@@ -249,35 +271,6 @@ def test_a_head_without_its_threshold_is_refused():
 
 def with_options(**options):
     return {"epochs": 2, "hidden": 8, "cache": False, **options}
-
-
-@pytest.mark.parametrize(
-    ("spec", "options"),
-    [
-        ("{llama}", {"memory": True, "pool_mentions": True, "pooling": "first+before", "start_piece": "none"}),
-        ("{llama}+starter-words", ONE_GRAPH | {"pool_mentions": True}),
-        pytest.param("{gpt2}", {"head": "linear", "hidden": None, "layers": "1,-1", "crf": False}, marks=LONG),
-        pytest.param(
-            "{qwen3}", {"threshold": 0.3, "tag_scheme": "bioes", "spelling": True, "combine": "concat"}, marks=LONG
-        ),
-        pytest.param("{gpt_neox}", {"layers": "last", "context": "sentence"}, marks=LONG),
-        ("masked:{masked}", {}),
-        ("unmasked:{lm}", {}),
-        pytest.param("{pair}", {"memory": True, "pool_mentions": True}, marks=LONG),
-        pytest.param("{pair}", {"spelling": True, "pooling": "mean", "combine": "concat"}, marks=LONG),
-        pytest.param("{pair}+starter-words", {"start_piece": "none", "pool_mentions": True}, marks=LONG),
-        pytest.param("masked:{masked}+{lm}", {}, marks=LONG),
-    ],
-)
-def test_every_way_of_reading_is_the_same_in_an_export(spec, options, tiny_pair, tiny_lm, world, tmp_path):
-    places = {"pair": tiny_pair, "masked": world["masked"], "lm": world["lm"]}
-    encoder = spec.format_map(places | {kind: tiny_lm(kind) for kind in KINDS})
-    given = {name: value for name, value in with_options(**options).items() if value is not None}
-    head = given.pop("head", "mlp")
-    sentences = [Sentence(s.words, s.tags, document=f"d{n // 3}") for n, s in enumerate(read(DATA))]
-    model, own = written(task_class("tag")(encoder, head, **given).fit(sentences, seed=1), tmp_path, sentences=30)
-    assert tags_of(own, TEXTS) == tags_of(model, TEXTS)
-    np.testing.assert_allclose(scores_of(own, TEXTS), scores_of(model, TEXTS), atol=1e-3)
 
 
 def test_large_weights_stand_beside_their_graph(tagger_folder, exported, tmp_path, monkeypatch):
@@ -310,23 +303,14 @@ def test_what_has_no_graph_is_refused_with_the_reason(spec, why, tiny_lm, tmp_pa
         export_folder(tmp_path / "trained", tmp_path / "out", ExportOptions())
 
 
+INSTEAD = "has no graph; this trains a folder that is exported: {fit}"
+
+
 @pytest.mark.parametrize(
     ("task", "change", "options", "said"),
     [
-        (
-            "tag",
-            {},
-            (),
-            "starter-memory beside other encoders has no graph; this trains a folder that is exported: {fit} "
-            "--encoder starter-memory --out {small}",
-        ),
-        (
-            "classify",
-            {},
-            (),
-            "the vector of a text, of starter-texts, has no graph; this trains a folder that is exported: "
-            "{fit} --encoder starter --out {small} --text-column text",
-        ),
+        ("tag", {}, (), f"starter-memory beside other encoders {INSTEAD} --encoder starter-memory --out {{small}}"),
+        ("classify", {}, (), f"of starter-texts, {INSTEAD} --encoder starter --out {{small}} --text-column text"),
         ("classify", {"head": "centroid-pool"}, (), "centroid-pool head compares vectors .*{fit} --encoder starter "),
         ("classify", {}, ("--format", "module"), "use --format onnx for this task"),
         ("tag", {"encoder": "starter", "head": "block"}, ("--format", "module"), "its head is block, .* --format onnx"),
@@ -338,18 +322,13 @@ def test_what_fit_makes_by_default_is_refused_at_once_with_the_command_that_work
     """Nothing that needs torch is imported for it."""
     folder, config = tmp_path / "made", TASKS[task].config()
     folder.mkdir()
-    saved = json.loads((tagger_folder / "config.json").read_text()) | {
-        "task": task,
-        "encoder": config.default_encoder(),
-    }
-    saved |= {"head": config.default_head.replace("auto", "lda")} | change
+    saved = json.loads((tagger_folder / "config.json").read_text())
+    saved |= {"task": task, "encoder": config.default_encoder(), "head": config.default_head.replace("auto", "lda")}
+    saved |= change
     (tmp_path / "a file").write_text("Ada")
     monkeypatch.chdir(tmp_path)
-    saved["record"] |= {
-        "train": {"name": "a file"},
-        "dev": {"name": "lost"},
-        **({"columns": {"text_column": "text"}} if task != "tag" else {}),
-    }
+    saved["record"] |= {"train": {"name": "a file"}, "dev": {"name": "lost"}}
+    saved["record"] |= {} if task == "tag" else {"columns": {"text_column": "text"}}
     (folder / "config.json").write_text(json.dumps(saved))
     write_manifest(folder, TASKS[task].folder)
     monkeypatch.setitem(sys.modules, "boustro.apps.export.folder", None)
@@ -381,10 +360,7 @@ def test_an_exported_folder_only_answers(exported, tmp_path):
 
 def rewritten(folder, out, change):
     """A copy of an exported folder that somebody changed, manifest and all."""
-    out.mkdir(parents=True)
-    for file in folder.iterdir():
-        (out / file.name).write_bytes(file.read_bytes())
-    change(out)
+    change(shutil.copytree(folder, out))
     (out / "manifest.json").unlink()
     write_manifest(out, EXPORT)
     return out
@@ -408,19 +384,16 @@ def with_graph(change):
     return write
 
 
-def outside(model):
-    tensor = model.graph.initializer[0]
-    tensor.ClearField("raw_data")
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="../../secret")
+def stored_at(place):
+    """The first weights of the graph are in another file."""
 
+    def change(model):
+        tensor = model.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=place)
 
-def beside(model):
-    """Weights in the file where they may be, which is not there."""
-    tensor = model.graph.initializer[0]
-    tensor.ClearField("raw_data")
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="lm0.onnx.data")
+    return change
 
 
 def custom(model):
@@ -438,8 +411,8 @@ def custom(model):
         (with_config(lambda c: c.update(task="nothing")), "unknown task 'nothing'"),
         (with_config(lambda c: c.update(inputs=["stream_0"])), "its inputs are stream_0, stream_1, not stream_0"),
         (with_graph(lambda m: m.opset_import[0].__setattr__("version", 17)), "cannot open it .*; export it again"),
-        (with_graph(outside), "External data path escapes model directory"),
-        (with_graph(beside), "External data path does not exist"),
+        (with_graph(stored_at("../../secret")), "External data path escapes model directory"),
+        (with_graph(stored_at("lm0.onnx.data")), "External data path does not exist"),
         (with_graph(custom), "No opset import for domain 'com.evil'"),
         (lambda folder: (folder / "lm0.onnx").write_bytes((folder / "lm0.onnx").read_bytes()[:5000]), "parsing failed"),
         (lambda folder: (folder / "lm0.onnx").write_bytes(b""), "No graph was found"),
@@ -458,6 +431,7 @@ def test_a_forged_folder_is_refused_in_a_sentence(change, said, exported, tmp_pa
         (lambda folder: (folder / "notes.json").write_text("{}"), "holds notes.json, which its manifest does not list"),
         (lambda folder: (folder / "more").mkdir() or (folder / "more" / "a.b").touch(), r"holds more/a\.b, "),
         (lambda folder: as_link(folder / "lm0.onnx"), r"lm0\.onnx is a link that leads out of the folder"),
+        (lambda folder: as_link(folder / "lm0.onnx", "blobs"), ""),  # into the Hub's cache
     ],
 )
 def test_files_that_are_not_the_folders_own_are_refused(change, said, exported, tmp_path):
@@ -467,6 +441,9 @@ def test_files_that_are_not_the_folders_own_are_refused(change, said, exported, 
     (folder / "README.md").write_text("edited")
     assert load(folder)
     change(folder)
+    if not said:
+        assert load(folder)
+        return
     with pytest.raises(ValueError, match=said):
         load(folder)
 
@@ -479,18 +456,9 @@ def as_link(file, to="elsewhere"):
     file.symlink_to(target)
 
 
-def test_links_into_the_hubs_cache_are_followed(exported, tmp_path):
-    folder = rewritten(exported, tmp_path / "snapshots" / "v1", lambda folder: None)
-    as_link(folder / "lm0.onnx", "blobs")
-    assert load(folder)
-
-
 @pytest.mark.parametrize("name", ["lm0.onnx", "head.onnx", "config.json", "tokenizer0.json", "arrays.safetensors"])
 def test_a_changed_byte_is_noticed(name, exported, tmp_path):
-    folder = tmp_path / "changed"
-    folder.mkdir()
-    for file in exported.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    folder = shutil.copytree(exported, tmp_path / "changed")
     data = bytearray((folder / name).read_bytes())
     data[len(data) // 2] ^= 1
     (folder / name).write_bytes(data)

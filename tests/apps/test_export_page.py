@@ -243,9 +243,8 @@ def test_the_module_answers_as_python(exported, tmp_path):
     given["glue"] = (Path(RUNTIME) / "dist" / "ort.wasm.bundle.min.mjs").resolve().as_uri()
     found = run_js(body, given, str(tmp_path / "tagger.js"))
     for own, wanted in zip(found, load(exported).predict(texts), strict=True):
-        assert [(e["label"], e["start"], e["end"], e["text"]) for e in own] == [
-            (e.label, e.start, e.end, e.text) for e in wanted
-        ]
+        places = [(e["label"], e["start"], e["end"], e["text"]) for e in own]
+        assert places == [(e.label, e.start, e.end, e.text) for e in wanted]
         np.testing.assert_allclose([e["score"] for e in own], [e.score for e in wanted], atol=2e-4)
 
 
@@ -258,10 +257,8 @@ def test_the_page_marks_entities_alone(exported, tmp_path):
         page.run(f"document.getElementById('text').value = {json.dumps(text)}")
         page.click("#go")
         page.wait("document.getElementById('found')?.hidden === false")
-        assert (
-            page.text("#marked").startswith("👩🏽‍🚀")
-            and page.run("document.querySelectorAll('#marked img').length") == 0
-        )
+        assert page.text("#marked").startswith("👩🏽‍🚀")
+        assert page.run("document.querySelectorAll('#marked img').length") == 0
         assert page.run("document.title") == "Names & <places>"
         rows = page.run("[...document.querySelectorAll('#rows tr')].map(r => [...r.cells].map(c => c.textContent))")
         wanted = load(exported).predict(text)
@@ -319,9 +316,8 @@ def copied(page, button):
     """What is in the clipboard after a button was pressed: pasted into an area of its own."""
     page.click(button)
     page.wait("document.getElementById('copied').textContent === 'copied'")
-    page.run(
-        "document.body.append(Object.assign(document.createElement('textarea'), { id: 'pasted' })); pasted.focus()"
-    )
+    area = "Object.assign(document.createElement('textarea'), { id: 'pasted' })"
+    page.run(f"document.body.append({area}); pasted.focus()")
     page.call("Input.dispatchKeyEvent", type="keyDown", key="v", commands=["paste"])
     pasted = page.wait("document.getElementById('pasted').value")
     page.run("pasted.remove(); document.getElementById('copied').textContent = ''")

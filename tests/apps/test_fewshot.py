@@ -45,6 +45,10 @@ def study(tiny_lm, tmp_path_factory):
     return arguments, folder / "out"
 
 
+def data_of(arguments):
+    return arguments[arguments.index("--train") : arguments.index("--epochs")]
+
+
 def read(out):
     return json.loads((out / "results.json").read_text("utf-8"))
 
@@ -54,9 +58,8 @@ def test_a_point_is_what_fit_gives_on_its_draw(study, monkeypatch):
     monkeypatch.setenv("BOUSTRO_BF16", "0")
     _, out = study
     results = read(out)
-    assert {(s["shots"], s["head"], s["line"].count("·")) for s in results["systems"]} == {
-        (2, "ridge", 0), (64, "mlp", 0)
-    }  # fmt: skip
+    found = {(s["shots"], s["head"], s["line"].count("·")) for s in results["systems"]}
+    assert found == {(2, "ridge", 0), (64, "mlp", 0)}
     for system in results["systems"]:
         draws = results["draws"][str(system["shots"])]
         options = {"epochs": 12, "lr": 0.01, "hidden": 16} if system["head"] == "mlp" else {}
@@ -113,10 +116,7 @@ def test_after_a_kill_only_the_missing_cells_are_computed(study, capsys):
 @pytest.mark.long
 def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path, capsys):
     arguments, _ = study
-    given = [
-        *arguments[: arguments.index("--shots")],
-        *arguments[arguments.index("--train") : arguments.index("--epochs")],
-    ]
+    given = [*arguments[: arguments.index("--shots")], *data_of(arguments)]
     given += ["--preset", "paper", "--shots", "1", "2", "--budget", "5", "--epochs", "2", "--out", str(tmp_path / "a")]
     assert main(given) == 0
     results = read(tmp_path / "a")
@@ -143,10 +143,7 @@ def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path
 )
 def test_what_does_not_go_together_is_refused(study, more, said, tmp_path, capsys):
     arguments, _ = study
-    given = [
-        *arguments[: arguments.index("--seeds")],
-        *arguments[arguments.index("--train") : arguments.index("--epochs")],
-    ]
+    given = [*arguments[: arguments.index("--seeds")], *data_of(arguments)]
     assert main([*given, *more, "--out", str(tmp_path / "a")]) in (1, 2)
     assert said in capsys.readouterr().err and not (tmp_path / "a").exists()
 
@@ -154,14 +151,8 @@ def test_what_does_not_go_together_is_refused(study, more, said, tmp_path, capsy
 @pytest.mark.parametrize("change", [{"encoders": ()}, {"seeds": 0}, {"budget": 0}, {"train": []}])
 def test_a_study_of_nothing_is_refused(change):
     sentences = [Sentence(("Ada",), ("B-PER",), where="f:1")]
-    given = {
-        "encoders": ("starter",),
-        "shots": (1,),
-        "seeds": 1,
-        "heads": (AUTO,),
-        "train": sentences,
-        "dev": sentences,
-    }
+    given = {"encoders": ("starter",), "shots": (1,), "seeds": 1, "heads": (AUTO,)}
+    given |= {"train": sentences, "dev": sentences}
     if "train" in change:
         change = {"train": [Sentence(("a",), ("O",), where="f:1")]}
     with pytest.raises(ValueError, match=r"nothing to compare|so none can be drawn"):

@@ -64,6 +64,8 @@ class Module(NamedTuple):
     name: str
     path: Path
     tree: ast.Module
+    nodes: list[ast.AST]
+    """All of the tree: to walk it again takes longer than to look at them."""
 
 
 @cache
@@ -72,7 +74,8 @@ def modules() -> dict[str, Module]:
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         name = ".".join(parts).removesuffix(".__init__")
-        found[name] = Module(name, path, ast.parse(path.read_text("utf-8")))
+        tree = ast.parse(path.read_text("utf-8"))
+        found[name] = Module(name, path, tree, [*ast.walk(tree)])
     return found
 
 
@@ -89,7 +92,7 @@ def targets(node: ast.AST) -> list[str]:
 
 def docstrings(module: Module) -> Iterator[tuple[int, str]]:
     """(line, text) of all docstrings, those of attributes too."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
@@ -133,7 +136,7 @@ def aliases() -> dict[str, str]:
     found = {}
     for module in modules().values():
         ours = {node.name for node in module.tree.body if isinstance(node, DEFINITIONS)}
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for one in node.names:
                     if (getattr(node, "module", None) or one.name).split(".")[0] == "boustro":
@@ -155,7 +158,7 @@ def meetings() -> dict[str, set[str]]:
         homes_of = defaultdict(set)
         for name in {name for node in module.tree.body for name in targets(node)} & {*twice}:
             homes_of[name].add(module.name)
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ImportFrom):
                 for one in node.names:
                     if node.module in twice.get(one.name, ()):
@@ -170,7 +173,7 @@ def longer(kind: str) -> dict[str, int]:
     for module in modules().values():
         if kind == "modules":
             sizes[module.name] = len(module.path.read_text("utf-8").splitlines())
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if is_function(node) if kind == "functions" else kind == "classes" and isinstance(node, ast.ClassDef):
                 sizes[f"{module.name}:{node.name}"] = node.end_lineno - node.lineno + 1  # type: ignore[attr-defined]
     return {name: size for name, size in sizes.items() if size > MOST_LINES[kind]}
@@ -180,7 +183,7 @@ def unknown_in_examples() -> dict[str, int]:
     """Classes and functions that the examples of docstrings call, and nothing defines or imports: their lines."""
     known = {*dir(builtins), *OTHERS}
     for module in modules().values():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             known |= {*targets(node)} | ({node.name} if isinstance(node, DEFINITIONS) else set())
             known |= {node.arg} if isinstance(node, ast.arg) else set()
             if isinstance(node, ast.ImportFrom):
@@ -224,7 +227,7 @@ def test_no_constant_is_defined_in_three_modules():
 def clauses(of_attributes: bool) -> list[str]:
     found = []
     for module in modules().values():
-        bodies = (node for node in ast.walk(module.tree) if isinstance(node, (ast.Module, *DEFINITIONS)))
+        bodies = (node for node in module.nodes if isinstance(node, (ast.Module, *DEFINITIONS)))
         first = {node.body[0].lineno for node in bodies if node.body and ast.get_docstring(node, clean=False)}
         for line, text in docstrings(module):
             if CLAUSES.match(text) and (line not in first) == of_attributes:
@@ -251,7 +254,7 @@ def test_no_module_imports_itself():
     assert not [
         f"{module.path.relative_to(ROOT)}:{node.lineno}"
         for module in modules().values()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom) and node.module == module.name
     ]
 
@@ -265,9 +268,9 @@ def vocabulary() -> tuple[set[str], dict[str, set[str]]]:
         defaultdict(set),
     )
     for module in modules().values():
-        said = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+        said = {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
         words |= {*module.name.split(".")}
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
                 words |= {*re.findall(r"\w+", node.value)}
             for field in ("id", "attr", "arg", "name", "asname"):
@@ -309,7 +312,7 @@ def top_level() -> dict[str, set[str]]:
         names = set()
         for node in module.tree.body:
             names |= {*targets(node)} | ({node.name} if isinstance(node, DEFINITIONS) else set())
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 names |= {one.asname or one.name for one in node.names}
         found[module.name] = names

@@ -59,73 +59,72 @@ def served(monkeypatch):
         thread.join(20)
 
 
-def open_page(browser, address, **how):
-    page = browser.open(address, **how)
-    page.wait("document.querySelector('#sentence .w') && !busy")
-    return page
+@pytest.fixture
+def opened(browser, served):
+    """opened(session) → its page, which is closed in the end."""
+    pages = []
+
+    def open_it(session, ready="document.querySelector('#sentence .w')", **how):
+        address = session if isinstance(session, str) else served(session)
+        pages.append(page := browser.open(address, **how))
+        page.wait(f"{ready} && !busy" if ready else "document.querySelector('#problem')?.hidden === false")
+        return page
+
+    yield open_it
+    for page in pages:
+        page.close()
 
 
-def settled(page):
-    page.wait("!busy")
+def until(page, condition, *keys, **held):
+    """Press keys, and wait until the page has come to what they do."""
+    page.press(*keys, **held)
+    page.wait(f"{condition} && !busy")
 
 
 def entities(page):
     return page.run("entities.map(e => [e.label, e.start, e.end])")
 
 
-def test_the_text_around_a_sentence_is_shown(browser, served, tmp_path):
+def test_the_text_around_a_sentence_is_shown(opened, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(LabellingSession(texts(6, 3), file, ["PER", "LOC"], order="in-order"))
-        page = open_page(browser, served(session))
+        page = opened(session)
         assert page.text("#before") == "" and page.text("#after") == "Okonkwo saw Vellmar ."
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         assert page.text("#before") == "Ada left Vellmar ." and page.text("#after") == "Brandt sold Vellmar ."
 
 
-def test_a_sentence_is_labelled_with_the_keyboard(browser, served, tmp_path):
+def test_a_sentence_is_labelled_with_the_keyboard(opened, tmp_path):
     path = tmp_path / "answers.jsonl"
     with session_at(path, order="in-order") as session:
-        page = open_page(browser, served(session))
-        for key in ("ArrowRight", "1", "ArrowRight", "ArrowRight"):  # Ada: PER; left, Vellmar
-            page.press(key)
+        page = opened(session)
+        page.press("ArrowRight", "1", "ArrowRight", "ArrowRight")  # Ada: PER; left, Vellmar
         page.press("ArrowRight", shift=True)  # Vellmar .
         page.press("2")
         assert entities(page) == [["PER", 0, 1], ["LOC", 2, 4]]
-        page.press("Delete")
-        page.press("ArrowLeft")
-        page.press("2")
-        page.press("n")
+        page.press("Delete", "ArrowLeft", "2", "n")
         page.write("sure")
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         (row,) = on_disk(path)
         assert [(e["start"], e["end"], e["label"]) for e in row["entities"]] == [(0, 1, "PER"), (2, 3, "LOC")]
         assert row["note"] == "sure"
-        page.press("u")
-        page.wait("state.answered === 0 && !busy")
+        until(page, "state.answered === 0", "u")
         assert on_disk(path) == [] and page.text("#kind") == "undone" and len(entities(page)) == 2
-        page.press("z", control=True, shift=True)
-        page.wait("state.answered === 1 && !busy")
-        page.press("s")
-        page.wait("state.skipped === 1 && !busy")
-        page.press("b")
-        page.wait("state.sentence.is === 'answered' && !busy")
-        page.press("f")
-        page.wait("state.sentence.is === 'suggested' && !busy")
+        until(page, "state.answered === 1", "z", control=True, shift=True)
+        until(page, "state.skipped === 1", "s")
+        until(page, "state.sentence.is === 'answered'", "b")
+        until(page, "state.sentence.is === 'suggested'", "f")
         page.press("+")
         page.write("NEW")
-        page.press("Enter")
-        page.wait("state.labels.includes('NEW') && !busy")
+        until(page, "state.labels.includes('NEW')", "Enter")
         assert session.labels == ["PER", "LOC", "NEW"]
         assert page.errors() == [] and page.text("#problem").strip() in ("", "continue here")
-        page.close()
 
 
-def test_a_sentence_is_labelled_with_the_mouse(browser, served, tmp_path):
+def test_a_sentence_is_labelled_with_the_mouse(opened, tmp_path):
     path = tmp_path / "answers.jsonl"
     with session_at(path, order="in-order") as session:
-        page = open_page(browser, served(session))
+        page = opened(session)
         page.drag(".w[data-i='0']", ".w[data-i='1']")
         page.click("#labels button:nth-child(1)")
         page.click("#labels button:nth-child(2)")  # stays: every tap gets it
@@ -134,36 +133,33 @@ def test_a_sentence_is_labelled_with_the_mouse(browser, served, tmp_path):
         page.click("#sentence mark .chip")
         assert entities(page) == [["LOC", 2, 3]]
         page.click("#accept")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1")
         page.click("#undo")
-        page.wait("state.answered === 0 && !busy")
+        until(page, "state.answered === 0")
         page.click("#redo")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1")
         assert [(e["label"], e["start"], e["end"]) for e in on_disk(path)[0]["entities"]] == [("LOC", 2, 3)]
         assert page.errors() == []
-        page.close()
 
 
-def test_suggestions_are_shown_with_confidence_and_accepted_with_enter(browser, served, tmp_path):
+def test_suggestions_are_shown_with_confidence_and_accepted_with_enter(opened, tmp_path):
     path = tmp_path / "answers.jsonl"
     with session_at(path) as session:
         for _ in range(8):
             answer(session)
-        page = open_page(browser, served(session))
+        page = opened(session)
         shown = page.run("[...document.querySelectorAll('#sentence mark.suggested .chip')].map(c => c.textContent)")
         assert len(shown) == 2 and all("%" in chip for chip in shown) and {c[:3] for c in shown} == {"PER", "LOC"}
         wanted = entities(page)
-        page.press("Enter")
-        page.wait("state.answered === 9 && !busy")
+        until(page, "state.answered === 9", "Enter")
         assert [[e["label"], e["start"], e["end"]] for e in on_disk(path)[-1]["entities"]] == wanted
         page.wait("[...document.querySelectorAll('#counts dd')].map(d => d.textContent).join() === '9,9'")
         page.wait("document.querySelectorAll('#unsure button').length > 0")
         page.click("#unsure button")
-        settled(page)
-        page.close()
+        page.wait("!busy")
 
 
-def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served, tmp_path):
+def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(opened, tmp_path):
     path = tmp_path / "answers.jsonl"
     with AnswerFile(path).open() as file:
         session = LabellingSession(texts(4), file, ["PER", "LOC"], order="in-order")
@@ -171,13 +167,12 @@ def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served
         rows = np.vstack([read.words.T.astype(float), np.full(len(read.words), BIAS)]).T
         is_name = [w[0].isupper() for text in session.texts for w in text.sentence.words]
         session.attach(range(4), read, start=Start(np.linalg.lstsq(rows, np.array(is_name, float))[0], {}, (0, WIDTH)))
-        page = open_page(browser, served(session))
+        page = opened(session)
         chips = "[...document.querySelectorAll('#sentence mark .chip')].map(c => c.textContent)"
         assert page.run(chips) == ["name?×", "name?×"]
         page.press("1")
         assert entities(page) == [["", 2, 3], ["PER", 0, 1]] and page.run(chips) == ["PER×", "name?×"]
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         (row,) = on_disk(path)
         assert [(e["start"], e["end"], e["label"]) for e in row["entities"]] == [(0, 1, "PER")]
         page.press("Escape")
@@ -185,26 +180,22 @@ def test_a_name_without_a_label_takes_one_digit_and_is_no_answer(browser, served
             page.press("Delete")
         page.press("2")
         assert page.run("brush") == "LOC" and page.errors() == []
-        page.close()
 
 
-def test_groups_of_names_are_labelled_with_one_key_and_taken_back_with_one(browser, served, tmp_path):
+def test_groups_of_names_are_labelled_with_one_key_and_taken_back_with_one(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
         for _ in range(6):
             answer(session)
-        page = open_page(browser, served(session))
+        page = opened(session)
         shown = "[...document.querySelectorAll('#groups li')].map(g => g.textContent)"
-        page.press("g")
-        page.wait("groups.length > 1 && !busy")
+        until(page, "groups.length > 1", "g")
         before = page.run(shown)
         first = page.run("groups[0].names")
-        page.press("2")
-        page.press("0")  # at once
+        page.press("2", "0")  # at once
         page.wait("state.groups_told === 2 && !pending")
         assert session.told.steps[0] == ("LOC", tuple(first)) and session.told.steps[1][0] == ""
         assert {*first, *session.told.steps[1][1]}.isdisjoint(page.run("groups.flatMap(g => g.names)"))
-        page.press("u")
-        page.press("u")
+        page.press("u", "u")
         page.wait(f"state.groups_told === 0 && !pending && groups.length === {len(before)}")
         assert page.run(shown) == before and len(session.answers) == 6
         page.drag(".w[data-i='1']", ".w[data-i='1']")
@@ -212,85 +203,70 @@ def test_groups_of_names_are_labelled_with_one_key_and_taken_back_with_one(brows
         assert ["LOC", 1, 2] in entities(page) and page.run("state.groups_told") == 0
         page.press("Escape")
         assert page.run("$('grouped').hidden")
-        page.press("u")  # what was changed on the screen
-        page.press("u")
-        page.wait("state.answered === 5 && !busy")
+        until(page, "state.answered === 5", "u", "u")  # what was changed on the screen
         assert page.errors() == []
-        page.close()
 
 
-def test_a_second_tab_is_refused_until_it_insists(browser, served, tmp_path):
+def test_a_second_tab_is_refused_until_it_insists(opened, served, tmp_path):
     with session_at(tmp_path / "answers.jsonl") as session:
         address = served(session)
-        first = open_page(browser, address)
-        second = browser.open(address)
-        second.wait("document.querySelector('#problem')?.hidden === false")
+        first, second = opened(address), opened(address, "")
         assert "open in another tab" in second.text("#problem") and not second.run("!!document.querySelector('.w')")
         second.click("#insist")
-        second.wait("document.querySelector('.w') && !busy")
+        until(second, "document.querySelector('.w')")
         first.press("Enter")
         first.wait("document.querySelector('#problem')?.hidden === false")
         assert "open in another tab" in first.text("#problem") and not session.answers
         second.press("Enter")
         second.wait("state.answered === 1")
-        first.close()
-        second.close()
 
 
-def test_without_the_token_there_is_nothing(browser, served, tmp_path):
+def test_without_the_token_there_is_nothing(opened, served, tmp_path):
     with session_at(tmp_path / "answers.jsonl") as session:
-        page = browser.open(served(session).replace(TOKEN, "wrong"))
-        page.wait("document.querySelector('#problem')?.hidden === false")
+        page = opened(served(session).replace(TOKEN, "wrong"), "")
         assert "no token" in page.text("#problem") and not page.run("!!document.querySelector('.w')")
-        page.close()
 
 
-def test_the_page_asks_nobody_else_and_hides_its_token(browser, served, tmp_path):
+def test_the_page_asks_nobody_else_and_hides_its_token(opened, served, tmp_path):
     with session_at(tmp_path / "answers.jsonl") as session:
         address = served(session)
-        page = open_page(browser, address)
+        page = opened(address)
         page.wait("document.querySelectorAll('#counts dd').length === 2")
         own = address.split("/#")[0]
         asked = page.addresses() - {"about:blank"}
         assert asked and all(url.startswith(own) for url in asked)
         assert TOKEN not in page.run("location.href")
-        page.close()
 
 
-def test_texts_and_labels_are_text(browser, served, tmp_path):
+def test_texts_and_labels_are_text(opened, tmp_path):
     hostile = "<img src=x onerror=alert(1)> </mark><script>document.title='x'</script> & \" ' \u202e"
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(LabellingSession([text(hostile), text("b c", 1)], file, ["<b onclick=x>"], order="in-order"))
-        page = open_page(browser, served(session))
-        page.press("ArrowRight")
-        page.press("1")
+        page = opened(session)
+        page.press("ArrowRight", "1")
         words = page.run("[...document.querySelectorAll('#sentence .w')].map(w => w.textContent).join(' ')")
         assert words == hostile and page.text("title") == "boustro label"
         assert page.run("document.querySelectorAll('#sentence img, #sentence script, #labels b').length") == 0
         assert page.text("#labels button").startswith("<b onclick=x>")
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         assert page.run("document.querySelectorAll('#counts b').length") == 0
-        page.close()
 
 
-def test_right_to_left_text_is_read_from_the_right(browser, served, tmp_path):
+def test_right_to_left_text_is_read_from_the_right(opened, tmp_path):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(LabellingSession([text("زار أحمد القاهرة أمس")], file, ["PER"], order="in-order"))
-        page = open_page(browser, served(session))
+        page = opened(session)
         assert page.run("getComputedStyle(document.querySelector('#sentence')).direction") == "rtl"
         places = page.run("[...document.querySelectorAll('#sentence .w')].map(w => w.getBoundingClientRect().x)")
         assert places == sorted(places, reverse=True)
-        page.press("ArrowLeft")
-        page.press("ArrowLeft")  # onwards
+        page.press("ArrowLeft", "ArrowLeft")  # onwards
         page.press("1")
         assert entities(page) == [["PER", 1, 2]]
-        page.close()
 
 
-def test_nested_entities_are_drawn_inside_each_other(browser, served, tmp_path):
+def test_nested_entities_are_drawn_inside_each_other(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", nested=True, order="in-order") as session:
-        page = open_page(browser, served(session))
+        page = opened(session)
         page.drag(".w[data-i='0']", ".w[data-i='2']")
         page.press("1")
         page.run("(choose([1, 4]), 1)")  # crosses the first one
@@ -301,19 +277,15 @@ def test_nested_entities_are_drawn_inside_each_other(browser, served, tmp_path):
         assert page.run("document.querySelectorAll('#sentence mark mark').length") >= 2
         assert page.run("document.querySelectorAll('#sentence .chip').length") == 3
         assert page.run("document.querySelectorAll('#sentence .w').length") == 4
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
-        page.close()
+        until(page, "state.answered === 1", "Enter")
 
 
-def test_undo_begins_with_the_sentence_on_the_screen(browser, served, tmp_path):
+def test_undo_begins_with_the_sentence_on_the_screen(opened, tmp_path):
     path = tmp_path / "answers.jsonl"
     with session_at(path, order="in-order") as session:
-        page = open_page(browser, served(session))
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
-        for key in ("ArrowRight", "1", "ArrowRight", "ArrowRight", "2"):
-            page.press(key)
+        page = opened(session)
+        until(page, "state.answered === 1", "Enter")
+        page.press("ArrowRight", "1", "ArrowRight", "ArrowRight", "2")
         assert entities(page) == [["PER", 0, 1], ["LOC", 2, 3]]
         page.press("u")
         assert entities(page) == [["PER", 0, 1]] and len(on_disk(path)) == 1
@@ -321,43 +293,34 @@ def test_undo_begins_with_the_sentence_on_the_screen(browser, served, tmp_path):
         page.press("z", control=True)
         page.press("u")
         assert entities(page) == [] and len(on_disk(path)) == 1
-        page.press("u")  # now the answer before it
-        page.wait("state.answered === 0 && !busy")
+        until(page, "state.answered === 0", "u")  # now the answer before it
         assert on_disk(path) == []
-        page.close()
 
 
-def test_what_is_not_answered_survives_a_reload(browser, served, tmp_path):
+def test_what_is_not_answered_survives_a_reload(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
-        page = open_page(browser, served(session))
-        page.press("ArrowRight")
-        page.press("1")
-        page.press("n")
+        page = opened(session)
+        page.press("ArrowRight", "1", "n")
         page.write("half done")
         page.call("Page.reload")
-        page.wait("document.querySelector('#sentence mark') && !busy")
+        until(page, "document.querySelector('#sentence mark')")
         assert entities(page) == [["PER", 0, 1]] and page.run("$('note').value") == "half done"
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         page.call("Page.reload")
         page.wait("document.querySelector('#sentence .w') && !busy && state.answered === 1")
         assert entities(page) == [] and page.run("$('note').value") == ""  # of another sentence
-        page.press("b")
-        page.wait("state.sentence.is === 'answered' && !busy")
-        page.press("ArrowRight")
-        page.press("2")  # another label than the answer's
+        until(page, "state.sentence.is === 'answered'", "b")
+        page.press("ArrowRight", "2")  # another label than the answer's
         page.call("Page.reload")
-        page.wait("document.querySelector('#sentence mark') && !busy")
+        until(page, "document.querySelector('#sentence mark')")
         assert entities(page) == [["LOC", 0, 1]] and page.text("#kind") == "changed"
-        page.press("Enter")
-        page.wait("state.sentence.is !== 'answered' && !busy")
+        until(page, "state.sentence.is !== 'answered'", "Enter")
         assert [e.label for e in session.answers[0].entities] == ["LOC"]
-        page.close()
 
 
-def test_keys_go_to_the_ends_and_from_entity_to_entity(browser, served, tmp_path):
+def test_keys_go_to_the_ends_and_from_entity_to_entity(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
-        page = open_page(browser, served(session))
+        page = opened(session)
         last = page.run("state.sentence.words.length") - 1
         for key, place in (("End", last), ("Home", 0)):
             page.press(key)
@@ -369,12 +332,11 @@ def test_keys_go_to_the_ends_and_from_entity_to_entity(browser, served, tmp_path
         assert page.run("cursor") == 0
         page.press("End", shift=True)
         assert page.run("chosen") == [0, last + 1]
-        page.close()
 
 
-def test_all_names_of_the_group_that_a_key_labels_can_be_seen(browser, served, tmp_path):
+def test_all_names_of_the_group_that_a_key_labels_can_be_seen(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", order="in-order") as session:
-        page = open_page(browser, served(session))
+        page = opened(session)
         names = [f"Name{n}" for n in range(30)]
         made = [{"names": names, "mentions": 30, "label": ""} for _ in range(2)]
         page.run(f"groups = {made}.map(g => ({{...g, out: new Set()}})), draw(), 1".replace("'", '"'))
@@ -382,31 +344,23 @@ def test_all_names_of_the_group_that_a_key_labels_can_be_seen(browser, served, t
         assert page.run(shown) == [30, 12]
         page.run("now = 1, draw(), 1")
         assert page.run(shown) == [12, 30]
-        page.close()
 
 
-def test_no_entities_answers_and_delete_takes_back_what_was_just_made(browser, served, tmp_path):
+def test_no_entities_answers_and_delete_takes_back_what_was_just_made(opened, tmp_path):
     path = tmp_path / "answers.jsonl"
     with session_at(path, order="in-order") as session:
-        page = open_page(browser, served(session))
-        page.press("ArrowRight")
-        page.press("1")
-        page.press("Delete")
+        page = opened(session)
+        page.press("ArrowRight", "1", "Delete")
         assert entities(page) == []
-        page.press("Delete")
-        page.press("ArrowRight")
-        page.press("1")
-        page.press("x")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Delete", "ArrowRight", "1", "x")
         page.click("#clear")
-        page.wait("state.answered === 2 && !busy")
+        until(page, "state.answered === 2")
         assert [row["entities"] for row in on_disk(path)] == [[], []]
-        page.close()
 
 
-def test_the_innermost_goes_first_and_a_drag_labels_what_was_dragged(browser, served, tmp_path):
+def test_the_innermost_goes_first_and_a_drag_labels_what_was_dragged(opened, tmp_path):
     with session_at(tmp_path / "answers.jsonl", nested=True, order="in-order") as session:
-        page = open_page(browser, served(session))
+        page = opened(session)
         page.drag(".w[data-i='0']", ".w[data-i='3']")
         page.press("1")
         page.click(".w[data-i='2']")  # one word inside, and not all of the entity
@@ -418,78 +372,66 @@ def test_the_innermost_goes_first_and_a_drag_labels_what_was_dragged(browser, se
             page.click(".w[data-i='2']")
             page.press("Delete")
             assert sorted(entities(page)) == rest
-        page.close()
 
 
-def test_a_chip_stands_behind_the_last_word_whatever_the_direction(browser, served, tmp_path):
+def test_a_chip_stands_behind_the_last_word_whatever_the_direction(opened, tmp_path):
     lines = ["We saw אחמד חסן in Cairo .", "زار Ada Brandt القاهرة أمس"]
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(
             LabellingSession([text(own, n) for n, own in enumerate(lines)], file, ["PER"], order="in-order")
         )
-        page = open_page(browser, served(session), width=1000)
+        page = opened(session, width=1000)
         box = 'document.querySelector("{}").getBoundingClientRect()'
         page.drag(".w[data-i='2']", ".w[data-i='3']")
         page.press("1")
         chip, first, last = (page.run(f"({box.format(s)}).x") for s in (".chip", ".w[data-i='2']", ".w[data-i='3']"))
         assert chip < last < first  # read from the right
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         page.drag(".w[data-i='1']", ".w[data-i='2']")
         page.press("1")
         chip, first, last = (page.run(f"({box.format(s)}).x") for s in (".chip", ".w[data-i='1']", ".w[data-i='2']"))
         assert first < last < chip
-        page.close()
 
 
-def test_a_tab_without_the_session_cannot_be_used(browser, served, tmp_path):
+def test_a_tab_without_the_session_cannot_be_used(opened, served, tmp_path):
     with session_at(tmp_path / "answers.jsonl") as session:
         address = served(session)
-        first, second = open_page(browser, address), browser.open(address)
-        second.wait("document.querySelector('#problem')?.hidden === false")
+        first, second = opened(address), opened(address, "")
         off = "[...document.querySelectorAll('header, .page')].map(n => n.inert)"
         assert second.run(off) == [True, True] and first.run(off) == [False, False]
         assert float(second.run("getComputedStyle(document.querySelector('.page')).opacity")) < 0.5
         second.click("#insist")
-        second.wait("document.querySelector('.w') && !busy")
+        until(second, "document.querySelector('.w')")
         assert second.run(off) == [False, False]
         first.press("1")
         first.wait("document.querySelector('#problem')?.hidden === false")
         assert first.run(off) == [True, True]
-        first.close()
-        second.close()
 
 
 @pytest.mark.parametrize("manner", [TOPIC, TOPICS], ids=["one", "several"])
-def test_topics_of_whole_texts(browser, served, tmp_path, manner):
+def test_topics_of_whole_texts(opened, tmp_path, manner):
     path = tmp_path / "answers.jsonl"
     (tmp_path / "m.txt").write_text("My <b>parcel</b> is late.  Where is it?\nA wrong invoice.\nThanks!\n")
     found = read_whole(tmp_path / "m.txt", "auto")
     with AnswerFile(path, manner.answer).open() as file:
         session = LabellingSession(found, file, ["delivery", "billing"], order="in-order", manner=manner)
         session.attach([0, 1, 2], manner.vectors(vectors([own.sentence for own in found])))
-        page = browser.open(served(session))
-        page.wait("document.querySelector('#sentence')?.textContent && !busy")
+        page = opened(session, "document.querySelector('#sentence')?.textContent")
         assert page.text("#sentence") == "My <b>parcel</b> is late.  Where is it?"
         page.press("Enter")
         page.wait("!busy")
         assert manner.several or "choose one label" in page.text("#problem")
         if manner.several:
-            page.press("u")
-            page.wait("state.answered === 0 && !busy")
-        page.press("2")
-        page.press("1")
+            until(page, "state.answered === 0", "u")
+        page.press("2", "1")
         assert page.text("#topics").count("×") == 1 + manner.several
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         while page.run("entities.length"):  # what is suggested after one answer is no matter
             page.click("#topics .chip")
         page.click("#labels button:nth-child(2)")
-        page.press("Enter")
-        page.wait("state.answered === 2 && !busy")
+        until(page, "state.answered === 2", "Enter")
         colours = page.run("$('colours').textContent.match(/^.*?@media/)[0].replace(/@media/, '')")
-        page.press("x")  # no label, or one for what is about none of these
-        page.wait("state.answered === 3 && !busy")
+        until(page, "state.answered === 3", "x")  # no label, or one for what is about none of these
         assert page.run("$('colours').textContent").startswith(colours)  # a further label changes no other
         rows = [row.get("labels", [row.get("label")]) for row in on_disk(path)]
         assert rows == (
@@ -497,28 +439,24 @@ def test_topics_of_whole_texts(browser, served, tmp_path, manner):
         )
         page.wait("document.querySelector('#counted').textContent === 'Labels so far'")
         assert page.run("getComputedStyle($('export')).display") == "none" and page.errors() == []
-        page.close()
 
 
-def test_topics_suggested_by_name_say_so_and_come_while_the_page_is_open(browser, served, tmp_path):
+def test_topics_suggested_by_name_say_so_and_come_while_the_page_is_open(opened, tmp_path):
     (tmp_path / "m.txt").write_text("Where is it?\nA wrong invoice.\n")
     found = read_whole(tmp_path / "m.txt", "auto")
     names = {"delivery": np.array([9.0, 0, 0]), "billing": np.array([0, 9.0, 0])}
     with AnswerFile(tmp_path / "answers.jsonl", TOPIC.answer).open() as file:
         session = LabellingSession(found, file, ["delivery", "billing"], order="in-order", manner=TOPIC)
         session.attach([0, 1], WordVectors(np.eye(2, dtype=np.float16), np.arange(3)), start={})
-        page = browser.open(served(session))
-        page.wait("document.querySelector('#sentence')?.textContent && !busy")
+        page = opened(session, "document.querySelector('#sentence')?.textContent")
         assert page.text("#kind") == "nothing suggested"
         with session.lock:
             session.begin(names)  # as it is when labels were added
         page.wait("document.querySelector('#topics')?.textContent.includes('delivery')")
         assert page.text("#kind") == "suggested from the names of the topics"
         assert "100%" in page.text("#topics")
-        page.press("Enter")
-        page.wait("state.answered === 1 && !busy")
+        until(page, "state.answered === 1", "Enter")
         assert page.text("#topics").startswith("billing")
-        page.close()
 
 
 CONTRAST = """(() => {
@@ -541,36 +479,34 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_all_text_can_be_read(browser, served, tmp_path, dark):
+def test_all_text_can_be_read(opened, tmp_path, dark):
     with session_at(tmp_path / "answers.jsonl", labels=("PER", "LOC", "ORG", "MISC", "Disease")) as session:
         for _ in range(8):
             answer(session)
-        page = open_page(browser, served(session), dark=dark)
+        page = opened(session, dark=dark)
         page.wait("document.querySelectorAll('#counts dd').length === 5")
         page.drag(".w[data-i='0']", ".w[data-i='1']")
         page.press("g")
         page.wait("groups.length")
         page.click("#groups .name")  # left out
         assert page.run(CONTRAST) == []
-        page.close()
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_is_wider_than_the_window(browser, served, tmp_path, width):
+def test_nothing_is_wider_than_the_window(opened, tmp_path, width):
     with AnswerFile(tmp_path / "answers.jsonl").open() as file:
         session = attach(
             LabellingSession([text("x" * 300 + " and " + "word " * 150 + "."), text("b", 1)], file, ["PER"])
         )
-        page = open_page(browser, served(session), width=width)
+        page = opened(session, width=width)
         wide = "[...document.querySelectorAll('body *')].filter(n => n.getBoundingClientRect().right > innerWidth)"
         assert page.run(f"{wide}.map(n => n.outerHTML.slice(0, 80))") == []
         assert page.run("document.documentElement.scrollWidth") <= width
-        page.close()
 
 
 @pytest.mark.parametrize("note", ["", "1 of 1 texts look <b>German</b>"])
-def test_the_page_says_that_a_language_is_not_read(browser, served, tmp_path, note):
+def test_the_page_says_that_a_language_is_not_read(opened, tmp_path, note):
     with session_at(tmp_path / "answers.jsonl", note=note) as session:
-        page = open_page(browser, served(session))
+        page = opened(session)
         assert page.text("#language") == note
         assert page.run("document.getElementById('language').hidden") is not bool(note)

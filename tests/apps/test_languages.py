@@ -106,10 +106,8 @@ def test_nothing_is_suggested_in_another_language_before_there_are_answers(tmp_p
     from boustro.apps.label.session import LabellingSession
     from boustro.apps.label.texts import TextToLabel, whole_sentence
 
-    texts = [
-        TextToLabel(whole_sentence(text, f"t:{n}"), None, text)
-        for n, text in enumerate((GERMAN, "The box was broken."))
-    ]
+    given = enumerate((GERMAN, "The box was broken."))
+    texts = [TextToLabel(whole_sentence(text, f"t:{n}"), None, text) for n, text in given]
     with AnswerFile(tmp_path / "answers.jsonl", SPANS.answer).open() as file:
         session = LabellingSession(texts, file, ["PER"], note="1 of 2 texts look German", english=True)
         assert session.view()["note"] == "1 of 2 texts look German"
@@ -146,9 +144,8 @@ def file_of_languages(tmp_path_factory):
         parts.append((name, int(len(shape) == 2 and name not in ("emb.pos", "emb.type")), values[name].size, raw))
     pieces = [piece.encode() for piece in PIECES]
     changed = [(0x9, " "), (0xFF25, "E"), (0x200B, " "), (0x1, "")]
-    table = b"".join(
-        struct.pack("<IB", c, len(to)) + b"".join(struct.pack("<I", ord(t)) for t in to) for c, to in changed
-    )
+    written = ((c, len(to), b"".join(struct.pack("<I", ord(t)) for t in to)) for c, to in changed)
+    table = b"".join(struct.pack("<IB", c, length) + to for c, length, to in written)
     head = b"E5S1" + struct.pack("<I7ifi", 1, WIDTH, 2, 12, INNER, len(PIECES) + 2, 16, 2, 1e-12, 32)
     head += struct.pack("<5iQ", len(pieces), 0, 2, 1, 3, sum(map(len, pieces)))
     head += np.cumsum([0, *map(len, pieces)]).astype("<u4").tobytes()

@@ -10,6 +10,7 @@ import pytest
 from boustro import Classifier, Tagger
 from boustro.apps.cli.main import main
 from boustro.apps.live.stream import Live
+from served import plain
 from world import run
 
 TEXT = "Ada Brandt left Vellmar .\nIn Lisse it rained . “Ada” 👩‍👧 sold boats ."
@@ -20,18 +21,15 @@ def test_a_file_gives_what_live_gives(tagger_folder, file, delay):
     code, out, errors = run(["predict", str(tagger_folder), str(file("a.txt", TEXT)), "--live", "--delay", str(delay)])
     live = Live(Tagger.from_pretrained(tagger_folder), delay)
     expected = [event.to_dict() for event in (*live.feed(TEXT), *live.end())]
-    assert (code, errors) == (0, "") and json.loads(f"[{','.join(out.splitlines())}]") == json.loads(
-        json.dumps(expected)
-    )
+    assert (code, errors) == (0, "") and [*map(json.loads, out.splitlines())] == plain(expected)
     assert expected or not delay
 
 
 @pytest.mark.slow
 def test_events_come_while_the_text_does(tagger_folder):
     text = f"{TEXT} Nobody reads the bulletin . É"
-    assert [
-        e for e in Live(Tagger.from_pretrained(tagger_folder), 2).feed(text) if e.kind == "final"
-    ]  # else nothing would come, and the test would wait
+    events = Live(Tagger.from_pretrained(tagger_folder), 2).feed(text)
+    assert any(event.kind == "final" for event in events)  # else nothing would come, and the test would wait
     command = [sys.executable, "-m", "boustro", "predict", str(tagger_folder), "--live", "--delay", "2"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}) as process:
         assert process.stdin and process.stdout

@@ -19,11 +19,7 @@ ROWS = {
         for word, score in (("open", 5 - len(place) / 10), ("closed", 1 + PLACES.index(place) / 10))
     ],
     "qa": [
-        {
-            "context": f"Ada flew to {place}.",
-            "question": "Where did Ada fly?",
-            "answers": [{"text": place, "start": 12}],
-        }
+        {"context": f"Ada flew to {place}.", "question": "Where?", "answers": [{"text": place, "start": 12}]}
         for place in PLACES
     ],
     "classify": [
@@ -76,10 +72,8 @@ def test_every_draw_has_k_examples_and_those_of_a_smaller_k_are_among_them(task,
     for small, large in zip(results["draws"]["2"], results["draws"]["6"], strict=True):
         assert len(small) == 2 and len(large) == 6 and {*small} < {*large}
     assert results["draws"]["6"][0] != results["draws"]["6"][1]
-    assert [(s["name"], s["shots"], len(s["dev"]["values"])) for s in results["systems"]] == [
-        ("K=2", 2, 2),
-        ("K=6", 6, 2),
-    ]
+    found = [(s["name"], s["shots"], len(s["dev"]["values"])) for s in results["systems"]]
+    assert found == [("K=2", 2, 2), ("K=6", 6, 2)]
     assert "K in all" in report and "Scores by the number of examples" in report and "K = 6" in report
     assert f"dev {METRICS[task]}" in errors
 
@@ -94,10 +88,9 @@ def test_a_point_is_what_fit_gives_on_its_draw(study, tiny_pair):
 
 
 def test_more_examples_than_there_are_is_noticed(given, tmp_path):
-    words = [*given("qa", tmp_path / "a"), "--shots", "100"]
-    words = [w for n, w in enumerate(words) if not (w in ("2", "6") and words[n - 1] != "--seeds")]
-    words.remove("--shots")
-    assert main(words) == 0
+    words = given("qa", tmp_path / "a")
+    at = words.index("--shots")
+    assert main([*words[:at], *words[at + 3 :], "--shots", "100"]) == 0
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
     assert "K = 100: there are 8 training examples only" in results["notices"]
 
@@ -133,19 +126,16 @@ def test_systems_are_compared_at_the_same_k(tiny_pair, tiny_lm, tmp_path, capsys
     again = [*words, "--dev", str(dev), "--out", str(tmp_path / "a"), "--reference", results["systems"][0]["name"]]
     assert main(again) == 0
     told = json.loads((tmp_path / "a/results.json").read_text("utf-8"))["systems"]
-    assert [s["name"] for s in told if s["to_reference"] is None] == [
-        s["name"] for s in told if s["line"] == told[0]["line"]
-    ]
+    same_line = [s["name"] for s in told if s["line"] == told[0]["line"]]
+    assert [s["name"] for s in told if s["to_reference"] is None] == same_line
     assert "computed in" in capsys.readouterr().err
 
 
 def test_a_draw_is_read_in_its_documents_and_learned_from_alone(tiny_pair):
     texts = [["Ada", "left"], ["Mira", "sang"], ["It", "rained"], ["Tarn", "rose"]]
     tags = [["B-PER", "O"], ["B-PER", "O"], ["O", "O"], ["B-LOC", "O"]]
-    train = [
-        Sentence(tuple(words), tuple(own), document=name, where=f"f:{n}")
-        for n, (words, own, name) in enumerate(zip(texts, tags, "aaab", strict=True))
-    ]
+    given = enumerate(zip(map(tuple, texts), map(tuple, tags), "aaab", strict=True))
+    train = [Sentence(words, own, document=name, where=f"f:{n}") for n, (words, own, name) in given]
     grid = Comparison(encoders=(tiny_pair,), heads=("mlp",), seeds=1, shots=(1,), train=train, dev=train)
     (draw,) = grid.draws[1]
     taught = grid.taught(1, 1)

@@ -58,7 +58,7 @@ def redact(chunks: list[str], **options) -> tuple[str, list]:
 @pytest.mark.parametrize("delay", [1, 2, 8, None])
 def test_any_chunks_give_the_same_text_with_the_same_masks(delay):
     draw = random.Random(1)
-    for _ in range(200):
+    for _ in range(60):
         cuts = draw.choices(range(len(TEXT)), k=draw.randint(0, 40))
         text, found = redact(chunked(TEXT, cuts), delay=delay)
         assert text == MASKED
@@ -86,8 +86,6 @@ def test_a_word_that_may_be_in_a_name_is_left_out_whole_or_in_a_stream():
     assert str(counted) == f"{counted.masked} of 8 words ({counted.share:.1%}) are masked"
     best = Redactor(threshold=1)
     assert best.feed(text).text + best.end().text == text
-    with pytest.raises(OptionError, match="a threshold is for a Tagger"):
-        Redactor(ToyTagger(), threshold=0.1, live=ToyLive)
 
 
 def test_a_folder_is_opened_once_in_a_process_and_again_when_it_is_written_anew(tagger_folder, tmp_path, monkeypatch):
@@ -146,19 +144,28 @@ def test_what_is_written_instead():
     text, found = redact([TEXT], write="event", labels=["PHONE"])
     assert text.endswith("call Ada at +, ok?") and [(r.label, r.written) for r in found] == [("PHONE", "")]
     assert text[found[0].at :] == ", ok?" and found[0].score == 0.9
-    with pytest.raises(OptionError, match="did you mean 'PER'"):
-        redact([], labels=["PERS"])
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "said"),
+    [
+        (Redactor, {"tagger": ToyTagger(), "labels": ["PERS"], "live": ToyLive}, "did you mean 'PER'"),
+        (Redactor, {"tagger": ToyTagger(), "threshold": 0.1, "live": ToyLive}, "a threshold is for a Tagger"),
+        (Redactor, {"labels": []}, "no label is named"),
+        (Checker, {"labels": ["person"]}, "no label 'person'; did you mean 'PERSON'\\? \\(it has ORGANISATION, OTHER"),
+    ],
+)
+def test_labels_and_thresholds_that_a_tagger_has_not_are_refused(make, options, said):
+    with pytest.raises(OptionError, match=said):
+        make(**options)
 
 
 def test_a_name_has_one_mask_in_all_texts_of_a_conversation():
     masks = Masks(ToyTagger.types)
-    options = {"masks": masks, "delay": 1}
     assert masks.mask("LOC", "Port  LISSE") == masks.mask("LOC", "Port\nLisse") == "[LOC_1]"
-    assert redact(["Okonkwo saw Ada\u00a0 Brandt."], **options)[0].startswith("[PER_1] saw [PER_2]")
-    assert (
-        redact(["Ada and Okonkwo left [LOC_1] for Zürich."], **options)[0]
-        == "[PER_2] and [PER_1] left [LOC_1] for [LOC_2]."
-    )
+    assert redact(["Okonkwo saw Ada\u00a0 Brandt."], masks=masks, delay=1)[0].startswith("[PER_1] saw [PER_2]")
+    text, _ = redact(["Ada and Okonkwo left [LOC_1] for Zürich."], masks=masks, delay=1)
+    assert text == "[PER_2] and [PER_1] left [LOC_1] for [LOC_2]."
 
 
 def test_a_mask_in_the_text_stays_and_its_number_is_taken():
@@ -168,11 +175,8 @@ def test_a_mask_in_the_text_stays_and_its_number_is_taken():
     assert rewrite("Dr [PER_7], Li called PER_7", spans, masks, "mask").text == "[PER_1][PER_7][PER_2] called [PER_3]"
     assert rewrite("[PER_7]", [Region(1, 6, "PER", None)], masks, "mask").text == "[PER_7]"
     assert redact(["[PHONE_12345] +49 30 1234567"])[0] == "[PHONE_12345] +[PHONE_1]"
-
-
-@pytest.mark.parametrize("chunks", [["Ada, [PER_1], Okonkwo"], list("Ada, [PER_1], Okonkwo")])
-def test_a_mask_that_stands_behind_a_name_is_taken_too(chunks):
-    assert redact(chunks)[0] == "[PER_2], [PER_1], [PER_3]"
+    for chunks in (["Ada, [PER_1], Okonkwo"], list("Ada, [PER_1], Okonkwo")):  # behind a name
+        assert redact(chunks)[0] == "[PER_2], [PER_1], [PER_3]"
 
 
 EDGES = {
@@ -281,9 +285,8 @@ def test_a_failure_of_the_tagger_ends_it_and_releases_nothing():
 def test_half_characters_are_joined_or_replaced():
     assert whole_characters("a\ud83e", last=False) == ("a", "\ud83e")
     assert whole_characters("\ud83e\uddac", last=False) == ("🦬", "")
-    assert (
-        whole_characters("\ud83e", last=True) == ("\ufffd", "") and whole_characters("\uddacx", False)[0] == "\ufffdx"
-    )
+    assert whole_characters("\ud83e", last=True) == ("\ufffd", "")
+    assert whole_characters("\uddacx", False)[0] == "\ufffdx"
 
 
 @given(
@@ -315,12 +318,11 @@ FILES = {
     "t.json": '[\n  {\n    "to": "Ada Brandt",\n    "n": 1\n  }\n]\n',
     "t.txt": "Ada Brandt left.\r\n\r\nAda Brandt came with Okonkwo.",
 }
-MASKED_FILES = {
-    "t.csv": '\ufeffid;"message";n\r\n1;"[PER_1] met [PER_2]. [PER_1] paid";"x"\n2;"";\r\n\r\n3;[PER_1] again;7',
-    "t.jsonl": '{"n": 1, "log": "{\\"by\\": \\"[PER_1]\\"}", "to": ["[PER_1]"]}\n\n{"n": 2.5}\n',
-    "t.json": '[\n  {\n    "to": "[PER_1]",\n    "n": 1\n  }\n]\n',
-    "t.txt": "[PER_1] left.\r\n\r\n[PER_1] came with [PER_2].",
-}
+MASKS = {"Ada Brandt": "[PER_1]", "Okonkwo": "[PER_2]", "Ada": "[PER_1]"}
+
+
+def masked(text: str) -> str:
+    return re.sub("|".join(MASKS), lambda match: MASKS[match[0]], text)
 
 
 @pytest.fixture
@@ -333,31 +335,22 @@ def test_a_folder_of_files_comes_back_with_masks_and_all_else_as_it_was(toy, fil
     (tmp_path / "given" / "in").mkdir(parents=True)
     for name, content in FILES.items():
         file(f"given/in/{name}", content)
-    out = tmp_path / "shared"
-    words = ["redact", str(tmp_path / "given"), "--text-column", "message", "--out", str(tmp_path / "part")]
-    assert main(words) == 1
+    column, out = ["--text-column", "message"], tmp_path / "shared"
+    assert main(["redact", str(tmp_path / "given"), *column, "--out", str(tmp_path / "part")]) == 1
     assert "no 'message' (found: to, n)" in (said := capsys.readouterr().err) and "2 of 4 files could not be" in said
-    assert {p.name: p.read_bytes().decode() for p in (tmp_path / "part" / "in").iterdir()} == {
-        name: MASKED_FILES[name] for name in ("t.csv", "t.txt")
-    }
-    for name in FILES:
-        column = ["--text-column", "message"] if name == "t.csv" else []
-        target = [
-            str(tmp_path / "given" / "in" / name),
-            "--out",
-            str(out / name),
-            "--json",
-            str(tmp_path / "told.json"),
-        ]
-        assert main(["redact", *target, *column]) == 0
-        assert (out / name).read_bytes().decode() == MASKED_FILES[name]
+    found = {p.name: p.read_bytes().decode() for p in (tmp_path / "part" / "in").iterdir()}
+    assert found == {name: masked(FILES[name]) for name in ("t.csv", "t.txt")}
+    for name, content in FILES.items():
+        target = ["redact", str(tmp_path / "given" / "in" / name), "--out", str(out / name)]
+        assert main([*target, *column * (name == "t.csv"), "--json", str(tmp_path / "told.json")]) == 0
+        assert (out / name).read_bytes().decode() == masked(content)
         said = capsys.readouterr().err
         assert said.count("what is not found stays") == 1 and " words (" in said
     assert "1 tables with columns that are not read" not in said
     told = json.loads((tmp_path / "told.json").read_text())
     assert told == {"files": 1, "rows": 3, "left_out": 0, "words": 8, "masked": 5, "share": 0.625, "labels": {"PER": 3}}
-    assert main(["redact", *target]) == 1 and "give --overwrite" in capsys.readouterr().err
-    assert main(["redact", *target, "--overwrite", "--with", "label"]) == 0
+    assert main(target) == 1 and "give --overwrite" in capsys.readouterr().err
+    assert main([*target, "--overwrite", "--with", "label"]) == 0
     assert (out / "t.txt").read_text() == "[PER] left.\n\n[PER] came with [PER]."
 
 
@@ -388,8 +381,12 @@ def test_a_stream_is_what_a_file_without_an_ending_is(toy, given, file, capsys, 
     assert restore(found, names) == given
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.txt", "t.parquet"])
-@pytest.mark.parametrize("same", [[], ["--same-everywhere"]])
+EVERYWHERE = ["--same-everywhere"]
+
+
+@pytest.mark.parametrize(
+    ("name", "same"), [("t.csv", []), ("t.csv", EVERYWHERE), ("t.jsonl", EVERYWHERE), ("t.txt", []), ("t.parquet", [])]
+)
 def test_a_mask_that_a_row_has_is_taken_wherever_it_stands(toy, file, tmp_path, name, same):
     rows = [{"text": "Ada left.", "by": "[PER_1]"}, {"text": "Okonkwo left.", "by": "[PER_2] [PER_0003]"}]
     (tmp_path / "in").mkdir()
@@ -442,12 +439,9 @@ def test_a_table_in_windows_1252_becomes_utf8_that_a_spreadsheet_reads(toy, file
 @pytest.mark.parametrize("ending", ["parquet", "xlsx"])
 def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     pandas = pytest.importorskip("pandas")
-    given = pandas.DataFrame(
-        {"id": [10**14, 2], "text": ["Okonkwo left.", None], "day": pandas.to_datetime(["2026-01-02"] * 2)}
-    )
-    read, write = (
-        (pandas.read_parquet, given.to_parquet) if ending == "parquet" else (pandas.read_excel, given.to_excel)
-    )
+    columns = {"id": [10**14, 2], "text": ["Okonkwo left.", None], "day": pandas.to_datetime(["2026-01-02"] * 2)}
+    given, kind = pandas.DataFrame(columns), "parquet" if ending == "parquet" else "excel"
+    read, write = getattr(pandas, f"read_{kind}"), getattr(given, f"to_{kind}")
     write(tmp_path / f"a.{ending}", index=False)
     assert main(["redact", str(tmp_path / f"a.{ending}"), "--out", str(tmp_path / f"b.{ending}")]) == 0
     found, given = read(tmp_path / f"b.{ending}"), read(tmp_path / f"a.{ending}")
@@ -458,13 +452,7 @@ def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
 @pytest.mark.parametrize(
     ("name", "content", "more", "message"),
     [
-        ("a.csv", "id,mesage\n1,Ada\n", ["--text-column", "message"], "no column 'message'; did you mean 'mesage'?"),
-        ("a.csv", "id,body\n1,Ada\n", [], "no column 'text' (found: id, body); name the column, such as"),
-        ("a.jsonl", '{"a": 1}\n{"a": \n', [], "a.jsonl:2: not a JSON object (Expecting value"),
-        ("a.jsonl", '{"a": "Ada", "a": "Okonkwo"}\n', [], "a.jsonl:1: not a JSON object (the key 'a' comes twice"),
-        ("a.txt", b"Ada\n\x81\n", [], "a.txt:2"),
         ("a.txt", "Ada\n", ["--text-column", "message"], "lines of text have no columns"),
-        ("a.conll", "Ada B-PER\n", [], "words in columns"),
         ("a.csv", "text\nAda\n", ["--out", "b.xlsx"], "end it in .csv"),
         ("a.parquet", b"PAR1", [], "name what to write with --out"),
         ("a.txt", "Ada\n", ["--labels", "PERS,LOC"], "no label 'PERS'; did you mean 'PER'? (it has PER, LOC, PHONE)"),
@@ -501,95 +489,89 @@ def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters(
     checker, slot = Checker(threshold=0), BodyTexts().text(CALLS, "")
     checker.fill([slot], Masks(checker.labels))
     assert re.findall(r"\d+", re.sub(r"\[\w+]", "", slot.result)) == numbers and "call" not in slot.result
-    tags, words = ("B-LOC", "I-LOC", "O", "B-LOC", "I-LOC", "B-LOC"), ("14", "Mill", "in", "7", "Lisse", "9")
-    for own, left in [
-        ([], ("O", "B-LOC", "O", "O", "B-LOC", "O")),
-        ([Entity("LOC", 0, 2), Entity("LOC", 5, 6)], ("B-LOC", "I-LOC", "O", "O", "B-LOC", "O")),
-    ]:
-        assert without_lone_words(tags, own, [True] * 6, words) == left
-        assert without_lone_words(tags, own, [False] * 6, words) == tags
+    tags, words = tuple("B-LOC I-LOC O B-LOC I-LOC B-LOC".split()), ("14", "Mill", "in", "7", "Lisse", "9")
+    for own, left in (([], "O B-LOC O O B-LOC O"), ([(0, 2), (5, 6)], "B-LOC I-LOC O O B-LOC O")):
+        found = [Entity("LOC", *span) for span in own]
+        assert without_lone_words(tags, found, [True] * 6, words) == tuple(left.split())
+        assert without_lone_words(tags, found, [False] * 6, words) == tags
 
 
 def test_other_names_are_left_out_where_they_are_asked_for_and_a_label_counts_by_its_own_probability(tagger_folder):
     assert Redactor().labels == Checker().labels == {"PERSON", "PLACE", "ORGANISATION"}
-    assert Redactor(labels=["OTHER"]).labels == {"OTHER"} and Redactor(tagger_folder).labels == {
-        *boustro.load(tagger_folder).types
-    }
-    with pytest.raises(OptionError, match="no label 'person'; did you mean 'PERSON'\\? \\(it has ORGANISATION, OTHER"):
-        Checker(labels=["person"])
-    with pytest.raises(OptionError, match="no label is named"):
-        Redactor(labels=[])
+    assert Redactor(labels=["OTHER"]).labels == {"OTHER"}
+    assert Redactor(tagger_folder).labels == {*boustro.load(tagger_folder).types}
     of_all = boustro.load("starter-names").with_threshold(0.3)
     words = open_tagger(of_all, ["PERSON"]).fitted.head.words
     assert words.least == 0.3 and words.types == words.names == {"PERSON"}
 
 
+AS_JSON = '{"text": "Ada"}\n{"text": "Ada"\n{"text": "Li"}\n'
 BROKEN = {
-    "a.txt": (b"Ada left.\n\xc3\xa9\xff Ada\nOkonkwo left.\n", "[PER_1] left.\n[PER_1] left.\n", "a.txt:2"),
-    "a.jsonl": (
-        '{"text": "Ada"}\n{"text": "Ada"\n{"text": "Li"}\n',
-        '{"text": "[PER_1]"}\n{"text": "Li"}\n',
-        "a.jsonl:2",
-    ),
-    "a.json": (
-        '[{"text": "Ada"},\n {"to": "Ada"}, {"text": 7}]\n',
-        '[{"text": "[PER_1]"}, {"text": 7}]\n',
-        "a.json:2, item 2",
-    ),
-    "a.csv": ("text,n\nAda,1\nAda,2,3\nLi,4\n", "text,n\n[PER_1],1\nLi,4\n", "a.csv:3"),
+    "a.txt:2": (b"Ada left.\n\xc3\xa9\xff Ada\nOkonkwo left.\n", "[PER_1] left.\n[PER_1] left.\n"),
+    "a.jsonl:2": (AS_JSON, '{"text": "[PER_1]"}\n{"text": "Li"}\n'),
+    "a.json:2, item 2": ('[{"text": "Ada"},\n {"to": "Ada"}, {"text": 7}]\n', '[{"text": "[PER_1]"}, {"text": 7}]\n'),
+    "a.csv:3": ("text,n\nAda,1\nAda,2,3\nLi,4\n", "text,n\n[PER_1],1\nLi,4\n"),
 }
+"""What stands in a file whose row at this place cannot be read, and the file without that row."""
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("place", BROKEN)
 def test_a_row_that_cannot_be_read_costs_that_row_where_errors_are_kept_and_else_the_file(
-    toy, file, tmp_path, monkeypatch, capsys, name
+    toy, file, tmp_path, monkeypatch, capsys, place
 ):
     monkeypatch.chdir(tmp_path)
-    given, masked, place = BROKEN[name]
-    file(name, given)
+    (given, left), name = BROKEN[place], place.split(":")[0]
     columns = ["--text-column", "text"] if name == "a.json" else []
-    assert main(["redact", name, "--out", f"b{name}", *columns]) == 1 and f"{place}: " in capsys.readouterr().err
     (tmp_path / "in").mkdir()
-    for part, content in ((name, given), ("b.docx", b"PK\x03\x04"), ("u.txt", "Ada left."), ("v.csv", "")):
-        file(f"in/{part}", content)
+    for part, content in (
+        (f"in/{name}", given),
+        ("in/b.docx", b"PK\x03\x04"),
+        ("in/u.txt", "Ada left."),
+        ("in/v.csv", ""),
+    ):
+        file(part, content)
     assert main(["redact", "in", "--out", "out", *columns]) == 1
     said = capsys.readouterr().err
     assert (
         "2 of 4 files could not be read and are not in out" in said and f"in/{place}: " in said and "in/b.docx" in said
     )
     assert {p.name: p.read_text() for p in (tmp_path / "out").iterdir()} == {"u.txt": "[PER_1] left.", "v.csv": ""}
-    for to in ([], ["--out", f"b{name}"]):
-        assert main(["redact", name, *to, *columns, "--errors", "e.jsonl", "--json", "told.json", "--overwrite"]) == 0
+    keeping = ["--errors", "e.jsonl", "--json", "told.json", "--overwrite", *columns]
+    for source, to in (("in/" + name, []), ("in/" + name, ["--out", f"b{name}"]), ("-", [])):
+        with (tmp_path / "in" / name).open() as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            assert main(["redact", source, *to, *keeping]) == 0
         found = capsys.readouterr()
-        assert ((tmp_path / f"b{name}").read_text() if to else found.out) == masked
-        assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == place and "1 rows that could not" in found.err
-        assert json.loads((tmp_path / "told.json").read_text())["left_out"] == 1
-    with (tmp_path / name).open() as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        assert main(["redact", "-", "--errors", "e.jsonl", "--overwrite", *columns]) == 0
-    assert capsys.readouterr().out == masked
-    assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == place.replace(name, "standard input")
+        assert ((tmp_path / f"b{name}").read_text() if to else found.out) == left
+        kept = json.loads((tmp_path / "e.jsonl").read_text())["place"]
+        assert kept == (place.replace(name, "standard input") if source == "-" else f"in/{place}")
+        assert (
+            "1 rows that could not" in found.err and json.loads((tmp_path / "told.json").read_text())["left_out"] == 1
+        )
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.txt.gz", "a.xlsx", "a.parquet", "folder"])
-@pytest.mark.parametrize("more", [[], ["--same-everywhere"]])
+INTERRUPTED = ["a.csv", "a.jsonl", "a.json", "a.txt.gz", "a.xlsx", "a.parquet", "folder"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [*((name, EVERYWHERE[: n % 2]) for n, name in enumerate(INTERRUPTED)), ("folder", EVERYWHERE)]
+)
 def test_a_run_that_was_interrupted_goes_on_and_writes_the_same(monkeypatch, tmp_path, capsys, name, more):
     pandas = pytest.importorskip("pandas")
     texts = [f"{who} met {other} {n} times." for n, who in enumerate([*NAMES] * 2) for other in ("Ada", "Okonkwo")]
     frame, source = pandas.DataFrame({"n": range(len(texts)), "text": texts}), tmp_path / name
     (tmp_path / "folder").mkdir()
     for path in [source] if name != "folder" else [source / "a.csv", source / "b.jsonl", source / "c.txt"]:
-        match path.suffixes[0]:
-            case ".csv":
-                frame.to_csv(path, index=False)
-            case ".jsonl" | ".json":
-                frame.to_json(path, orient="records", lines=path.suffix == ".jsonl", force_ascii=False)
-            case ".txt":
-                (gzip.open if path.suffix == ".gz" else open)(path, "wb").write("\n".join(texts).encode())
-            case ".xlsx":
-                frame.to_excel(path, index=False)
-            case ".parquet":
-                frame.to_parquet(path)
+        as_json = {"orient": "records", "lines": path.suffix == ".jsonl", "force_ascii": False}
+        {
+            ".csv": lambda path: frame.to_csv(path, index=False),
+            ".json": lambda path, how=as_json: frame.to_json(path, **how),
+            ".jsonl": lambda path, how=as_json: frame.to_json(path, **how),
+            ".txt": lambda path: path.write_text("\n".join(texts)),
+            ".gz": lambda path: path.write_bytes(gzip.compress("\n".join(texts).encode())),
+            ".xlsx": lambda path: frame.to_excel(path, index=False),
+            ".parquet": frame.to_parquet,
+        }[path.suffix](path)
     monkeypatch.setattr("boustro.apps.batch.redact.ROWS_AT_ONCE", 5)
     asked = []
 

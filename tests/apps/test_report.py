@@ -35,29 +35,26 @@ from boustro.types import Entity, Sentence
 
 verdict = REPORT.verdict
 LABELS = ["PER", "LOC", "ORG", "<i>ODD"]
-DATA = read_data(
-    [
-        (
-            (f"<b>Ada{n}", "of", "Port", "</script>", "spoke"),
-            (f"B-{LABELS[n % 4]}", "O", f"B-{LABELS[-n % 3]}", "I-X", "O"),
-        )
-        for n in range(60)
-    ]
-)
+WORDS = ("of", "Port", "</script>", "spoke")
+TAGS = [(f"B-{LABELS[n % 4]}", "O", f"B-{LABELS[-n % 3]}", "I-X", "O") for n in range(60)]
+DATA = read_data([((f"<b>Ada{n}", *WORDS), tags) for n, tags in enumerate(TAGS)])
+
+
+def report(grid, out, skip=()):
+    """A report over cells as `compute_cell` would leave them: its results and its page."""
+    fill(grid, out, skip)
+    return write_report(grid, find_cells(grid, out), out), (out / "report.html").read_text("utf-8")
 
 
 def fill(grid, out, skip=()):
-    """Cells as `compute_cell` would leave them."""
     for system, seed in itertools.product(grid.systems(), range(1, grid.seeds + 1)):
         if (system.name, seed) in skip:
             continue
         draw = random.Random(f"{system.name} {seed}")
         quality = draw.uniform(0.5, 0.9)
-        predicted = [
-            extract_spans([t if draw.random() < quality else draw.choice(["O", "B-PER", "B-ORG"]) for t in s.tags])
-            for s in grid.dev
-        ]
-        write_cell(grid, system, seed, out, {"dev": predicted})
+        wrong = ["O", "B-PER", "B-ORG"]
+        tags = ([t if draw.random() < quality else draw.choice(wrong) for t in s.tags] for s in grid.dev)
+        write_cell(grid, system, seed, out, {"dev": [*map(extract_spans, tags)]})
 
 
 def write_cell(grid, system, seed, out, answers):
@@ -102,9 +99,8 @@ def make_grid(**changed):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A study of two systems: its results, and its folder."""
-    out, grid = tmp_path_factory.mktemp("made"), make_grid(title="A <title> & more")
-    fill(grid, out)
-    return write_report(grid, find_cells(grid, out), out), out
+    out = tmp_path_factory.mktemp("made")
+    return report(make_grid(title="A <title> & more"), out)[0], out
 
 
 class Page(html.parser.HTMLParser):
@@ -224,13 +220,11 @@ def test_every_picture_fits_a_phone_in_letters_of_at_least_11_pixels(made):
 
 def test_systems_of_one_encoder_have_a_colour_each(tmp_path):
     grid = make_grid(encoders=("starter",), variants=parse_variants(["dropout=0.1,0.3", "lr=1e-3,1e-2"]), seeds=2)
-    fill(grid, tmp_path)
-    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    results, text = report(grid, tmp_path)
     drawn = score_dots(results["systems"], "dev")
     used = re.findall(r'<path class="p (s\d)"', drawn)
     assert len(used) == len(set(used)) == 4
     own = dict(zip((s["name"] for s in results["systems"]), used, strict=True))
-    text = (tmp_path / "report.html").read_text("utf-8")
     for section in ("curves", "calibration"):
         body = text[text.index(f"<section id={section} ") :].partition("</section>")[0]
         for name, style in own.items():
@@ -240,10 +234,7 @@ def test_systems_of_one_encoder_have_a_colour_each(tmp_path):
 
 def test_24_systems_are_still_one_file_of_modest_size(tmp_path):
     vary = parse_variants(["pooling=exit,exit+before", "layers=last,all", "dropout=0.1,0.3,0.5"])
-    grid = make_grid(heads=("mlp",), variants=vary, seeds=2)
-    fill(grid, tmp_path)
-    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
-    text = (tmp_path / "report.html").read_text("utf-8")
+    results, text = report(make_grid(heads=("mlp",), variants=vary, seeds=2), tmp_path)
     assert len(results["systems"]) == 24 and len({s["name"] for s in results["systems"]}) == 24
     assert len(text) < 500_000 and Page(text).open == []
     first, second = (set(name.split(" · ")) for name in results["pair"])
@@ -254,19 +245,17 @@ def test_24_systems_are_still_one_file_of_modest_size(tmp_path):
 
 def test_an_incomplete_study_is_stamped_everywhere(tmp_path):
     grid = make_grid()
-    fill(grid, tmp_path, skip=[("starter", 2), ("starter-forward", 1), ("starter-forward", 2)])
-    results = write_report(grid, find_cells(grid, tmp_path), tmp_path)
+    results, _ = report(grid, tmp_path, skip=[("starter", 2), ("starter-forward", 1), ("starter-forward", 2)])
     assert results["stamp"] == "3 of 6 cells" and len(results["missing"]) == 3
     assert "starter, seed 2" in results["missing"]
     for name in ("report.md", "report.html"):
         text = (tmp_path / name).read_text("utf-8")
         assert "Incomplete" in text and "3 of 6 cells" in text
         assert "starter-forward (1 of 3 seeds)" in text and "starter (2 of 3 seeds)" in text
-    by_name = {s["name"]: s for s in results["systems"]}
-    assert by_name["starter"]["num_seeds"] == 2 and len(by_name["starter"]["dev"]["values"]) == 2
-    fill(grid, tmp_path)
-    whole = write_report(grid, find_cells(grid, tmp_path), tmp_path)
-    assert whole["stamp"] == "" and "Incomplete" not in (tmp_path / "report.html").read_text("utf-8")
+    (starter,) = (s for s in results["systems"] if s["name"] == "starter")
+    assert starter["num_seeds"] == 2 and len(starter["dev"]["values"]) == 2
+    whole, page = report(grid, tmp_path)
+    assert whole["stamp"] == "" and "Incomplete" not in page
 
 
 def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_path):
@@ -288,9 +277,8 @@ def test_one_system_alone_and_without_epochs_or_layers_still_gives_a_report(tmp_
 
 
 def test_a_comparison_of_classifiers_speaks_of_texts_and_accuracy(tmp_path):
-    texts = [
-        Sentence(("good", "boat", str(n)), label="POS" if n % 3 else "NEG", where=f"t.jsonl:{n}") for n in range(60)
-    ]
+    labels = ["POS" if n % 3 else "NEG" for n in range(60)]
+    texts = [Sentence(("good", "boat", str(n)), label=own, where=f"t.jsonl:{n}") for n, own in enumerate(labels)]
     grid = make_grid(heads=("mlp-pool",), task=Classifier, train=texts[:20], dev=texts)
     for system, seed in itertools.product(grid.systems(), (1, 2, 3)):
         wrong = 30 if system.name == "starter-forward" else 6
@@ -379,10 +367,8 @@ def test_a_verdict_admits_that_there_is_no_difference():
     certain = "3.0 points above b (95% interval 2.0 to 4.0, p < 0.001)."
     assert verdict(results) == f"a reaches 80.0 dev F1 (mean of 3 seeds), {certain}"
     assert verdict({**results, "stamp": "3 of 6 cells"}).startswith("Incomplete (3 of 6 cells): a reaches")
-    assert (
-        verdict({**results, "judged_on": "test"})
-        == f"a, best on dev, reaches 70.0 test F1 (mean of 3 seeds), {certain}"
-    )
+    on_test = verdict({**results, "judged_on": "test"})
+    assert on_test == f"a, best on dev, reaches 70.0 test F1 (mean of 3 seeds), {certain}"
     second["to_best"] = gap(-3.0, -4.0, -2.0, 0.01, True)
     assert ", 3.0 points below b (95% interval −4.0 to −2.0, p = 0.010)." in verdict(results)
     second["to_best"] = gap(3.0, 2.0, 4.0, None, False, num_seeds=1)

@@ -60,12 +60,8 @@ def answer_alone(*asked):
 def of_tables(tiny_lm, traced_once, tmp_path):
     """A classifier of texts and one of pairs with a table of words beside their LM, exported: (folder, texts)."""
     lm, how = str(tiny_lm("llama")), {"epochs": 2, "hidden": 8} | ONE_GRAPH
-    examples = [
-        ("Ada sailed.", "travel"),
-        ("It snowed.", "weather"),
-        ("Ben rowed.", "travel"),
-        ("It rained.", "weather"),
-    ]
+    texts = ("Ada sailed.", "It snowed.", "Ben rowed.", "It rained.")
+    examples = [*zip(texts, ("travel", "weather") * 2, strict=True)]
     pairs = [{"sentence1": text, "sentence2": "It snowed.", "label": label} for text, label in examples]
     given = {"head": "mlp-pool", "words": True, "table": "starter-words"}
     models = {

@@ -82,19 +82,8 @@ def shards(tmp_path_factory):
 
 
 def command(shards, out, *more):
-    words = [
-        "lab",
-        "scaling",
-        "--shards",
-        shards,
-        "--validation",
-        shards,
-        "--out",
-        out,
-        "--sizes",
-        "tiny",
-        "--no-compile",
-    ]
+    words = ["lab", "scaling", "--shards", shards, "--validation", shards, "--out", out]
+    words += ["--sizes", "tiny", "--no-compile"]
     words += ["--budgets", 64, 128, "--segment-length", 16, "--batch-segments", 2, "--validation-pieces", 64]
     return [str(word) for word in (*words, *more)]
 

@@ -30,15 +30,11 @@ def act(texts):
     if any(isinstance(text, dict) for text in texts):  # sentences of words
         return [{"tags": ["B-PER" if word == "Ada" else "O" for word in text["words"]]} for text in texts]
     places = [[(label, text.find(name), name) for name, label in NAMES.items() if name in text] for text in texts]
-    return [
-        {
-            "entities": [
-                {"label": n, "start": s, "end": s + len(t), "text": t, "score": 0.9 if len(n) > 3 else 0.8}
-                for n, s, t in own
-            ]
-        }
-        for own in places
+    score = lambda label: 0.9 if len(label) > 3 else 0.8  # noqa: E731
+    found = [
+        [{"label": n, "start": s, "end": s + len(t), "text": t, "score": score(n)} for n, s, t in own] for own in places
     ]
+    return [{"entities": own} for own in found]
 
 
 class Explaining(Puppet):
@@ -83,12 +79,9 @@ def served():
     stops = []
 
     def serve(**options) -> str:
-        first, second = (
-            Explaining("names", act, {"streams": STREAMS}),
-            Explaining(
-                "topics", lambda texts: [{"probabilities": {"a": 0.75, "b": 0.25}}] * len(texts), {"words": WORDS}
-            ),
-        )
+        topics = {"probabilities": {"a": 0.75, "b": 0.25}}
+        first = Explaining("names", act, {"streams": STREAMS})
+        second = Explaining("topics", lambda texts: [topics] * len(texts), {"words": WORDS})
         first.labels, second.task = [*NAMES.values()], "classify"
         http = HttpOptions(port=0, **options)
         service = Service(lambda: {"names": first, "topics": second}, ServeLimits())
@@ -157,9 +150,8 @@ def test_a_file_with_gold_tags_becomes_a_table(browser, served):
     assert page.run("tagged('Vitamin B-12') === null && tagged('Ada left\\nthe I-land club') === null")
     page.run("$('input').value = 'Ada NNP B-PER\\nleft VBD O\\n\\nLisse NNP B-LOC\\n'; go()")
     page.wait("!$('conll').hidden")
-    assert page.run("[...document.querySelectorAll('#rows tr.differs td')].map(cell => cell.textContent)") == [
-        *("Lisse", "B-LOC", "O")
-    ]
+    differing = page.run("[...document.querySelectorAll('#rows tr.differs td')].map(cell => cell.textContent)")
+    assert differing == ["Lisse", "B-LOC", "O"]
     assert page.text("#legend") == "3 words, 1 with another tag"
 
 

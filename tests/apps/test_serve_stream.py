@@ -69,10 +69,8 @@ def address(served):
 
 @contextlib.contextmanager
 def socket(address, query="model=ner&delay=2", **how):
-    with (
-        contextlib.suppress(ConnectionClosed),
-        connect(address.replace("http", "ws") + f"/v1/live?{query}", **how) as found,
-    ):
+    place = address.replace("http", "ws") + f"/v1/live?{query}"
+    with contextlib.suppress(ConnectionClosed), connect(place, **how) as found:
         yield found
 
 
@@ -220,11 +218,7 @@ def test_the_page_tags_while_one_types(address):
         page.wait("document.readyState === 'complete'")
         page.wait("models.length === 3")
         page.run("$('model').value = 'ner'; choose(); $('input').value = ''; $('typing').checked = true")
-        for part in (
-            "Professor Bran",
-            "dt Calloway sold umbrellas . In Lisse it rai",
-            "ned . Nobody reads the bulletin . ",
-        ):
+        for part in ("Professor Bran", "dt Calloway sold umbrellas . In Lisse it rai", "ned . Nobody reads it . "):
             page.run(f"$('input').value += {json.dumps(part)}; $('input').dispatchEvent(new Event('input'))")
         page.wait("document.querySelectorAll('#text mark:not(.open)').length >= 1")
         assert "Lisse" in page.text("#text")

@@ -159,10 +159,8 @@ def test_the_command_reads_the_file(forward, tmp_path, capsys, documents):
     tagger.save_pretrained(tmp_path / "ner")
     stacked = {"token_ids": torch.tensor(ids), "hidden_states": torch.stack([states[0], states[1]], 1)}
     save_file(stacked, tmp_path / "few.safetensors")
-    save_file(
-        {"token_ids": torch.tensor(ids)} | {f"layer.{n}": s.clone() for n, s in states.items()},
-        tmp_path / "all.safetensors",
-    )
+    layers = {f"layer.{n}": s.clone() for n, s in states.items()}
+    save_file({"token_ids": torch.tensor(ids), **layers}, tmp_path / "all.safetensors")
     command = ["predict", str(tmp_path / "ner"), "--format", "jsonl", "--states"]
     assert main([*command, str(tmp_path / "all.safetensors")]) == 0
     found = json.loads(capsys.readouterr().out)

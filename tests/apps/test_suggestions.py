@@ -22,10 +22,8 @@ LINES = ["🚀 In Vellmar it rained.", "Nobody reads.", "Professor Ada Calloway 
 def accepted(suggestion):
     """The record after an annotator has accepted what was suggested."""
     if "data" in suggestion:
-        results = [
-            {key: part[key] for key in ("from_name", "to_name", "type", "value")}
-            for part in suggestion["predictions"][0]["result"]
-        ]
+        keys, found = ("from_name", "to_name", "type", "value"), suggestion["predictions"][0]["result"]
+        results = [{key: part[key] for key in keys} for part in found]
         return {"data": suggestion["data"], "annotations": [{"result": results}]}
     answers = {name: [{"value": own["value"], "user_id": "1"}] for name, own in suggestion["suggestions"].items()}
     return suggestion | {"responses": answers or {"entities": [{"value": [], "user_id": "1"}]}}

@@ -86,10 +86,8 @@ def test_a_task_is_trained_judged_and_asked_as_python_does_it(name, tiny_pair, f
 
 
 def test_recall_is_promised_by_taggers_alone(tagger_folder, tiny_lm, file, tmp_path, capsys):
-    texts, gold = (
-        str(file("texts.txt", "Ada said boats cost 3 million.\n" * 120)),
-        str(file("gold.conll", format_conll(DATA))),
-    )
+    texts, gold = file("texts.txt", "Ada said boats cost 3 million.\n" * 120), file("gold.conll", format_conll(DATA))
+    texts, gold = str(texts), str(gold)
     predict = ["predict", str(tagger_folder), texts, "--recall", "0.9", "--format"]
     assert main([*predict, "jsonl"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -147,10 +145,8 @@ def test_python_and_the_command_fit_the_same_head(task, tiny_pair, tmp_path):
 
 def test_a_student_is_distilled_and_judged(tagger_folder, tiny_lm, file, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    texts, dev = (
-        str(file("texts.txt", "Ada said boats cost 3 million .\n" * 24)),
-        str(file("dev.conll", format_conll(DATA))),
-    )
+    texts, dev = file("texts.txt", "Ada said boats cost 3 million .\n" * 24), file("dev.conll", format_conll(DATA))
+    texts, dev = str(texts), str(dev)
     how = ["--student", str(tiny_lm("llama", sentinel=True)), "--texts", texts, "--epochs", "2", "--no-cache"]
     assert main(["distill", str(tagger_folder), *how, "--dev", dev, "--out", "s", "--json", "figures.json"]) == 0
     shown = capsys.readouterr().out

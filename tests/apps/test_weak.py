@@ -22,21 +22,15 @@ def found(entities):
 def test_the_longest_name_counts_over_whole_words_in_its_case():
     names = Gazetteer([*NAMES, ("Ada", "LOC")])
     text = "Ada Brandt left Port Lisse Bank. Adam and Ada met O'Neill in Port\nLisse, port lisse."
-    assert found(names.entities(text)) == [
-        ("PER", "Ada Brandt", 0),
-        ("ORG", "Port Lisse Bank", 16),
-        ("PER", "Ada", 42),
-        ("PER", "O'Neill", 50),
-    ]
+    longest = [("PER", "Ada Brandt", 0), ("ORG", "Port Lisse Bank", 16), ("PER", "Ada", 42), ("PER", "O'Neill", 50)]
+    assert found(names.entities(text)) == longest
     assert names.repeated == 1 and len(names) == 5
     for ignore_case in (False, True):
         apart = Gazetteer([("Zoë Côté", "PER")], ignore_case).entities(unicodedata.normalize("NFD", "Zoë Côté left."))
         assert [(e.start, e.end) for e in apart] == [(0, 11)]
     any_case = Gazetteer(NAMES, ignore_case=True)
-    assert found(any_case.entities("PORT LISSE and port lisse")) == [
-        ("LOC", "PORT LISSE", 0),
-        ("LOC", "port lisse", 15),
-    ]
+    written = found(any_case.entities("PORT LISSE and port lisse"))
+    assert written == [("LOC", "PORT LISSE", 0), ("LOC", "port lisse", 15)]
 
 
 @pytest.mark.parametrize(
@@ -105,10 +99,8 @@ def test_of_names_that_differ_in_a_full_stop_the_one_of_the_text_counts():
 def test_names_that_cross_another_one_are_counted(tmp_path, capsys, monkeypatch):
     names = Gazetteer([("Port Lisse", "LOC"), ("Lisse Bank", "ORG"), ("Lisse", "LOC")])
     crossing: list[Entity] = []
-    assert found(names.entities("Port Lisse Bank of Lisse", crossing)) == [
-        ("LOC", "Port Lisse", 0),
-        ("LOC", "Lisse", 19),
-    ]
+    apart = found(names.entities("Port Lisse Bank of Lisse", crossing))
+    assert apart == [("LOC", "Port Lisse", 0), ("LOC", "Lisse", 19)]
     assert found(crossing) == [("ORG", "Lisse Bank", 5)]
     monkeypatch.chdir(tmp_path)
     Path("names.tsv").write_text("Port Lisse\tLOC\nLisse Bank\tORG\n")
@@ -145,9 +137,8 @@ def test_the_command_writes_what_fit_reads(tmp_path, capsys, monkeypatch):
     Path("answers.jsonl").write_text("".join(json.dumps(a) + "\n" for a in answers))
     assert main(["weak", "answers.jsonl", "--out", "listed.jsonl"]) == 0
     assert f"note: 1 {ABSENT}" in capsys.readouterr().err
-    assert json.loads(Path("listed.jsonl").read_text())["entities"] == [
-        {"start": 0, "end": 3, "label": "PER", "text": "Ada"}
-    ]
+    (entity,) = json.loads(Path("listed.jsonl").read_text())["entities"]
+    assert entity == {"start": 0, "end": 3, "label": "PER", "text": "Ada"}
     assert main(["weak", "texts.txt", "--out", "x.jsonl"]) == 1 and not Path("x.jsonl").exists()
     assert main(["weak", "texts.txt", "--gazetteer", "names.tsv", "--out", "answers.jsonl"]) == 1
     assert "answers.jsonl exists; give --overwrite" in capsys.readouterr().err
@@ -205,9 +196,8 @@ def test_a_gazetteer_may_be_a_table_with_columns(tmp_path, name, content):
     names = Gazetteer.read(tmp_path / name)
     assert [e.text for e in names.entities("The type, the name, the label of Port Lisse.")] == ["Port Lisse"]
     (tmp_path / "b.csv").write_text("who,what\nPort Lisse,LOC\n")
-    with pytest.raises(
-        ValueError, match=r"b.csv:1: expected a name and a label with a tab .* or columns text \(or name"
-    ):
+    said = r"b.csv:1: expected a name and a label with a tab .* or columns text \(or name"
+    with pytest.raises(ValueError, match=said):
         Gazetteer.read(tmp_path / "b.csv")
 
 
