@@ -38,7 +38,8 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
     for kept, (name, own) in enumerate(found):
         assert name == tagger.encoder().streams[kept].name and [a.input for a in own] == [a.input for a in answers]
         means = [
-            np.broadcast_to(m.mean.numpy(), x.shape) for m, x in zip(tagger.fitted.head.mixes, whole.streams, strict=True)
+            np.broadcast_to(mix.mean.numpy(), x.shape)
+            for mix, x in zip(tagger.fitted.head.mixes, whole.streams, strict=True)
         ]
         streams = [x if i == kept else means[i] for i, x in enumerate(whole.streams)]
         wanted = tagger.fitted.answers(predict_inputs(tagger.fitted.head, HeadInputs(streams, whole.lengths)), examples)
