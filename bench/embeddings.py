@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import boustro
 from boustro.metrics.score import score_correlation
-from boustro.tasks.data.pairs import PAIRS
+from boustro.tasks.pairs import PAIRS
 
 FORWARD = "starter-forward"
 HALVES = FORWARD, "starter-backward"

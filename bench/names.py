@@ -47,7 +47,7 @@ from boustro.encoders.spec import open_encoder
 from boustro.heads.factored import aliases
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
-from boustro.tasks.labellings.tags import may_be_name
+from boustro.tasks.tagger.tags import may_be_name
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 

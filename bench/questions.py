@@ -21,9 +21,9 @@ import tyro
 
 from boustro.metrics.questions import match, score_answers
 from boustro.metrics.significance import bootstrap, difference, f1
-from boustro.tasks.data.questions import Question, read_questions
-from boustro.tasks.labellings.questions import HEAVY, answer_text, match_features, read_contexts_once, stem_weights
 from boustro.tasks.questions import QuestionAnswerer
+from boustro.tasks.questions.data import Question, read_questions
+from boustro.tasks.questions.labelling import HEAVY, answer_text, match_features, read_contexts_once, stem_weights
 from pairs import encoders, shown
 
 WEIGHT, NEAR, COVERED = 3, 6, 12  # columns of `match_features`: weight of a match, ten words around, sentence

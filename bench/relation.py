@@ -16,7 +16,7 @@ import tyro
 
 from boustro.metrics.relations import score_relations
 from boustro.output import give
-from boustro.tasks.data.relations import MarkedText, read_relations
+from boustro.tasks.relation import MarkedText, read_relations
 
 FOLDS = 5
 

@@ -58,7 +58,7 @@ def main() -> None:
         scores, same = [], []
         for tagger in taggers:
             answers, plain = answer(tagger, dev, some), answer(tagger, dev, base)
-            scores.append(tagger.score_answers(dev, answers).value)
+            scores.append(tagger.fitted.score(dev, answers).value)
             same.append(np.mean([a.tags == b.tags for a, b in zip(answers, plain, strict=True)]))
         rest = np.square(some.astype(float) - base).sum() / np.square(base - base.mean(0, dtype=float)).sum()
         row = {"states": name, "f1": [round(s, 2) for s in scores], "mean": round(float(np.mean(scores)), 2)}
@@ -71,10 +71,8 @@ def main() -> None:
 
 def answer(tagger: Any, dev: Sequence[Any], vectors: np.ndarray) -> list[Any]:
     """The answers of a tagger with these vectors of its LM."""
-    made = object.__new__(Tagger)
-    vars(made).update(vars(tagger))
-    made._settle(replace(tagger.plan, reader=tagger.reader.with_vectors(vectors)))
-    return made.answer(dev)
+    plan = replace(tagger.plan, reader=tagger.plan.reader.with_vectors(vectors))
+    return tagger.sharing(plan=plan, _fitted=replace(tagger.fitted, plan=plan)).answer(dev)
 
 
 def llama_states(file: str, rows: list[list[int]]) -> list[torch.Tensor]:

@@ -197,12 +197,12 @@ def f1(
             taggers = {cell: trained(cell, data, out, train_sentences) for cell in cells}
             first = next(iter(taggers.values()))
             for tagger in taggers.values():  # the LMs are in memory once
-                tagger.reader.opened.lms.update(first.reader.opened.lms)
-                tagger.reader.opened.wide.clear()
+                tagger.plan.reader.opened.lms.update(first.plan.reader.opened.lms)
+                tagger.plan.reader.opened.wide.clear()
             for cell, tagger in taggers.items():
                 if f"{cell.name} all" not in results.known:
                     flat = [sentence for document in dev for sentence in document]
-                    results.add(f"{cell.name} all", tagger.score_answers(flat, tagger.answer(flat)).value)
+                    results.add(f"{cell.name} all", tagger.fitted.score(flat, tagger.answer(flat)).value)
             for delay in DELAYS:
                 remembered = Remembered()
                 for cell, tagger in taggers.items():

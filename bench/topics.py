@@ -147,7 +147,7 @@ def judge_shots(name: str, folder: Path, shots: tuple[int, ...], draws: int) -> 
                     "fit + texts": (Classifier(**described).fit([*given, *unlabelled]), {}),
                 }
                 for what, (model, names) in models.items():
-                    examples = [part.example for text in texts for part in model.split(text, "text")]
+                    examples = [part.example for text in texts for part in model.inputs.split(text, "text")]
                     answers = model.answer(examples, cached=True)
                     right = [a.tags[0] == names.get(y, y) for a, y in zip(answers, gold, strict=True)]
                     error = reliability([a.scores[0] for a in answers], right).error
@@ -158,7 +158,7 @@ def judge_shots(name: str, folder: Path, shots: tuple[int, ...], draws: int) -> 
 
 
 def best_scores(model: Any, texts: list[str]) -> np.ndarray:
-    examples = [part.example for text in texts for part in model.split(text, "text")]
+    examples = [part.example for text in texts for part in model.inputs.split(text, "text")]
     return np.stack(model.fitted.outputs(examples)).max(1)
 
 

@@ -163,7 +163,7 @@ def measure(sets: tuple[str, ...], sentences: int = 700) -> None:
         types = sorted({tag[2:] for s in gold for tag in s.tags or () if tag != "O"})
         tagger = boustro.Tagger.from_labels(types)
         answers = tagger.answer(gold, cached=True)
-        score: Any = tagger.score_answers(gold, answers)
+        score: Any = tagger.fitted.score(gold, answers)
         error = (calibration(tagger.fitted, gold, answers, None) or {}).get("error", np.nan)
         parts = f"precision {score.precision:.1f}, recall {score.recall:.1f}, calibration error {100 * error:.1f}"
         print(f"{name}: F1 {score.f1:.1f}, {parts}; {json.dumps(types)}", flush=True)

@@ -57,8 +57,31 @@ class Entity:
         return asdict(self)
 
 
+class Example:
+    """Unit that a head learns from and answers: of a tagger a `Sentence`, of other tasks what these read."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> "tuple[Sentence, ...]":
+        """Its sentences, which are encoded; as many for each example of a task."""
+        assert isinstance(self, Sentence)
+        return (self,)
+
+    @property
+    def shared(self) -> "tuple[Sentence, ...]":
+        """The sentences that tell of its answer what other examples of them have: those stay together where parts are
+        left out, or drawn (`tasks.folds`). By default all its parts."""
+        return self.parts
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether a head learns from it, where it is in a training set. By default it does."""
+        return True
+
+
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Example):
     """Words, with their tags where they are known.
 
     `spaces[i]` tells whether white space stands before word `i` in running text; `None` means that

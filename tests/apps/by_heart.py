@@ -11,7 +11,7 @@ import pytest
 from boustro.store import write_manifest
 from boustro.tasks.answers import Answer
 from boustro.tasks.tagger import Tagger
-from boustro.tasks.units import EntityUnits
+from boustro.tasks.tagger.entities import EntityUnits
 from boustro.types import Entity
 
 NAMES = {"Ada": "PER", "Okonkwo": "PER", "Lisse": "LOC", "Vellmar": "LOC", "Zürich": "LOC"}
@@ -20,8 +20,8 @@ NAMES = {"Ada": "PER", "Okonkwo": "PER", "Lisse": "LOC", "Vellmar": "LOC", "Zür
 class NamesByHeart(Tagger):
     """Each word of `NAMES` is an entity; all else is the code of every tagger."""
 
-    types, record, labelling, is_exported = ["LOC", "PER"], {}, SimpleNamespace(units=EntityUnits()), False
-    _lists, fitted = None, True
+    types, record, is_trained, _foreign = ["LOC", "PER"], {}, True, None
+    fitted = SimpleNamespace(labelling=SimpleNamespace(units=EntityUnits()), head=SimpleNamespace(is_exported=False))
 
     def __init__(self) -> None:
         pass

@@ -150,11 +150,22 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
     model = task_class(task).from_pretrained(folder)
     model.save_pretrained(tmp_path / "again")
     again = task_class(task).from_pretrained(tmp_path / "again")
-    inputs = [model.parse_value(record, "input") for record in DATA[kind]]
+    inputs = [model.inputs.parse_value(record, "input") for record in DATA[kind]]
     assert again.predict(inputs) == model.predict(inputs)
     assert [found.label for found in model.predict(inputs)] == [*map(label_of, answers)]
+    own = {"head": "biaffine"} if kind == "head" else {}
+    made = task_class(task)(encoder, **own, epochs=1, hidden=8).fit(DATA[kind], dev=DATA[kind])
+    assert made.predict(inputs) == model.predict(inputs)
+    assert made.evaluate(DATA[kind]).to_dict() == {n: v for n, v in evaluated.items() if n != "calibration"}
+    capsys.readouterr()
+    for form in (*model.formats, "csv"):
+        ran("predict", folder, data, "--format", form)
+        told = capsys.readouterr().out
+        assert all(label in told for label in map(label_of, answers)), form
+    for label, answer in zip(map(label_of, answers), model.answer_checked(inputs), strict=True):
+        assert label in str(model.show(answer, "text", colour=True))
     if kind in MOVED:
-        moved = model.parse_value({**DATA[kind][0], **MOVED[kind]}, "input")
+        moved = model.inputs.parse_value({**DATA[kind][0], **MOVED[kind]}, "input")
         assert model.predict(moved).probabilities != model.predict(inputs[0]).probabilities
 
     study = ["--train", data, "--dev", data, "--encoders", encoder, "--json", scores]
@@ -191,6 +202,9 @@ def served(folder, records, answers):
     with client_of({name: open_model(name, path) for name, path in named.items()}) as client:
         answer = ask(client, *records)
         assert answer.status_code == 200, answer.text
+        assert client.get("/").status_code == 200
+        (about,) = client.get("/v1/models").json()["models"]
+        assert about["example"] == task_class(about["task"]).inputs.example
         outputs = answer.json()["outputs"]
         assert [output["label"] for output in outputs] == [*map(label_of, answers)]
 

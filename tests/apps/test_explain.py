@@ -11,7 +11,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.explain import LONGEST_EXPLAINED, by_stream, effects, explain, word_effects
 from boustro.heads.inputs import HeadInputs
 from boustro.heads.training import predict_inputs
-from boustro.tasks.data.pairs import PAIRS
+from boustro.tasks.pairs import PAIRS
 from boustro.types import Sentence
 from labelled import EIGHT, TEXTS
 from served import INPUTS, RECORDS, TAGGED
@@ -34,14 +34,15 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
     answers = tagger.answer_inputs(["Ada Brandt left Vellmar.", "Okonkwo sold boats."])
     found = by_stream(tagger, answers)
     examples = [part.example for answer in answers for part, _ in answer.parts]
-    whole = tagger.inputs(examples)
+    whole = tagger.fitted.inputs(examples)
     for kept, (name, own) in enumerate(found):
         assert name == tagger.encoder().streams[kept].name and [a.input for a in own] == [a.input for a in answers]
         means = [
-            np.broadcast_to(m.mean.numpy(), x.shape) for m, x in zip(tagger.head.mixes, whole.streams, strict=True)
+            np.broadcast_to(mix.mean.numpy(), x.shape)
+            for mix, x in zip(tagger.fitted.head.mixes, whole.streams, strict=True)
         ]
         streams = [x if i == kept else means[i] for i, x in enumerate(whole.streams)]
-        wanted = tagger.read_answers(predict_inputs(tagger.head, HeadInputs(streams, whole.lengths)), examples)
+        wanted = tagger.fitted.answers(predict_inputs(tagger.fitted.head, HeadInputs(streams, whole.lengths)), examples)
         for got, expected in zip((answer for a in own for _, answer in a.parts), wanted, strict=True):
             assert got.tags == expected.tags
             np.testing.assert_allclose(got.scores, expected.scores, atol=2e-3)
@@ -51,7 +52,7 @@ def test_an_lm_alone_is_the_head_over_the_mean_of_the_other(tagger):
 def test_an_lm_alone_has_its_pooled_mentions_with_it(pair):
     tagged = [{**record, "document": "d"} for record in TAGGED]
     tagger = boustro.Tagger(pair, "mlp", pool_mentions=True, epochs=1, cache=False).fit(tagged, seed=1)
-    assert len(tagger.head.widths) == 4
+    assert len(tagger.fitted.head.widths) == 4
     names = [name for name, _ in by_stream(tagger, tagger.answer_inputs(["Ada left Vellmar. Vellmar won."]))]
     assert len(names) == 2 and not any("pooled" in name for name in names)
 
@@ -70,7 +71,7 @@ def test_every_word_of_a_text_has_its_effect(name, tiny_lm):
     (answer,) = model.answer_inputs([INPUTS[name]])
     (why,) = explain(model, [answer])
     ((part, _),) = answer.parts
-    words = [word for one in model.parts(part.example) for word in one.words]
+    words = [word for one in part.example.parts for word in one.words]
     assert [word["text"] for word in why["words"]] == words
     if name in ("pair", "similarity"):
         sides = [1] * len(part.example.first) + [2] * len(part.example.second)

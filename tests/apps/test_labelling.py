@@ -143,7 +143,7 @@ def test_the_figure_of_the_page_is_that_of_the_command_that_it_prints(tiny_lm, t
     shown = tmp_path / "scores.json"
     assert main([*command[1:], "--json", str(shown)]) == 0
     said = capsys.readouterr().err
-    assert f"head: {work.finished.tagger.head_kind}, of " in said and " by cross-validation (F1: ridge" in said
+    assert f"head: {work.finished.tagger.plan.head_kind}, of " in said and " by cross-validation (F1: ridge" in said
     assert "next: boustro predict" in said
     assert round(json.loads(shown.read_text())["cross_validation"]["score"], 1) == work.finished.f1
 
@@ -160,7 +160,7 @@ def test_nested_entities_train_a_span_head(tiny_lm, tmp_path):
                     session.answer(session.current, [*right(session, session.current), Entity("PER", 0, 3)])
             work.start_finishing()
             wait_for(lambda: not work.finishing)
-            assert not work.finish_problem and work.finished.tagger.head_kind == "span"
+            assert not work.finish_problem and work.finished.tagger.plan.head_kind == "span"
 
 
 def test_a_session_that_was_killed_comes_back_with_its_curve(work):

@@ -311,4 +311,4 @@ def test_topics_are_suggested_before_anything_is_labelled(tmp_path):
             command = training_command(tmp_path / "m.txt", options, DEFAULT_OPTIONS, session, work)
     assert "--encoder" not in command  # it is the default
     assert "--types praise" in command
-    assert model.encoder_spec == "starter-texts"
+    assert model.plan.reader.spec == "starter-texts"

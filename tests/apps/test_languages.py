@@ -70,7 +70,7 @@ def test_a_note_counts_inputs_and_not_their_sentences(tmp_path, capsys):
     assert main(["embed", str(text), "--out", str(tmp_path / "v")]) == 0
     assert "note: 1 of 2 texts look German" in capsys.readouterr().err
     sentences = [[Sentence((*s.split(" "),), ("O",) * 3, document="d") for s in ("Ich bin zufrieden", "Das ist gut")]]
-    assert [*Tagger.running_texts(sentences[0])] == ["Ich bin zufrieden Das ist gut"]
+    assert [*Tagger().plan.running_texts(sentences[0])] == ["Ich bin zufrieden Das ist gut"]
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.long)])
@@ -246,25 +246,27 @@ def test_texts_in_another_language_are_read_by_the_encoder_that_knows_them(insta
     english = ["The box broke and I am sad.", "It is here and it works."]
     with pytest.warns(UserWarning, match="2 of 2 texts look German; languages reads them, in place of starter-texts"):
         model = Classifier(cache=False).fit(texts, labels)
-    assert model.encoder_spec == "languages"
+    assert model.plan.reader.spec == "languages"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.predict(texts).__len__() == 2
-        assert Classifier(cache=False).fit(english, labels).encoder_spec == "starter-texts"
+        assert Classifier(cache=False).fit(english, labels).plan.reader.spec == "starter-texts"
     with pytest.warns(UserWarning, match="2 of 2 texts look German; the package's models read English"):
-        assert Classifier("starter-texts", cache=False).fit(texts, labels).encoder_spec == "starter-texts"
+        assert Classifier("starter-texts", cache=False).fit(texts, labels).plan.reader.spec == "starter-texts"
     model.save_pretrained(tmp_path / "m")
-    assert boustro.load(tmp_path / "m").encoder_spec == "languages"
+    assert boustro.load(tmp_path / "m").plan.reader.spec == "languages"
     alone = Classifier.from_labels(labels, texts)
-    assert alone.encoder_spec == "languages" and any("languages reads them" in what for what in alone.record["notices"])
-    assert Classifier.from_labels(labels, english).encoder_spec == "starter-texts"
+    assert alone.plan.reader.spec == "languages" and any(
+        "languages reads them" in what for what in alone.record["notices"]
+    )
+    assert Classifier.from_labels(labels, english).plan.reader.spec == "starter-texts"
     data = tmp_path / "a.jsonl"
     data.write_text("".join(f"{json.dumps({'text': t, 'label': n})}\n" for t, n in zip(texts, labels, strict=True)))
     for found, said in ((installed[1], "languages reads them"), (None, "pip install 'boustro[languages]'")):
         place(found)
         assert main(["fit", "--train", str(data), "--out", str(tmp_path / "n"), "--overwrite"]) == 0
         assert capsys.readouterr().err.count(said) == 1
-    assert Classifier.from_labels(labels, texts).encoder_spec == "starter-texts"
+    assert Classifier.from_labels(labels, texts).plan.reader.spec == "starter-texts"
 
 
 def test_the_predictor_of_columns_warns_once(tmp_path):

@@ -226,11 +226,11 @@ def test_memory_does_not_grow(make):
 def test_an_entity_without_an_end_is_final_in_parts(make, monkeypatch, kind, delay):
     monkeypatch.setattr("boustro.apps.live.engine.SENTENCE_WORDS", 20)
     tagger = deepcopy(make(kind))
-    last = [m for m in tagger.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
+    last = [m for m in tagger.fitted.head.body.modules() if isinstance(m, torch.nn.Linear)][-1]
     with torch.no_grad():
         last.weight.zero_()
         last.bias.fill_(-1e3)
-        last.bias[[tagger.head.labels.index(tag) for tag in ("B-PER", "I-PER")]] = torch.tensor([0.0, 1e3])
+        last.bias[[tagger.fitted.head.labels.index(tag) for tag in ("B-PER", "I-PER")]] = torch.tensor([0.0, 1e3])
     live, events = Live(tagger, delay), []
     for n in range(100):
         events += live.feed(f"word{n} ")
@@ -288,7 +288,7 @@ def test_the_first_lm_reads_a_text_longer_than_its_window(make):
 def test_a_head_can_learn_with_fewer_words_behind(tiny_pair, tmp_path, head):
     steps = {} if head == "ridge" else {"epochs": 20, "lr": 1e-2, "hidden": 16}
     tagger = Tagger(tiny_pair, head, live=True, cache=False, **steps).fit(DATA, DATA, seed=1)
-    assert tagger.trained_head().side == 7
+    assert tagger.fitted.head.side == 7
     assert tagger.record["notices"]["training sentences read with fewer words behind each word"]
     tagger.save_pretrained(tmp_path / "ner")
     again = Tagger.from_pretrained(tmp_path / "ner")
@@ -303,7 +303,7 @@ def test_what_is_cut_is_what_a_stream_reads(tiny_pair):
     tagger = Tagger(tiny_pair, "linear", epochs=1, cache=False).fit(DATA, seed=1)
     sentences = [Sentence(tuple(TEXT.split()[:12]))]
     encoder = tagger.encoder()
-    inputs = tagger.inputs(sentences)
+    inputs = tagger.fitted.inputs(sentences)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("boustro.features.training.DELAYS", (2,))
         cut, counts = cut_inputs(encoder, "sentence", sentences, inputs, seed=1)
@@ -345,7 +345,7 @@ def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatc
     flat = [word for sentence in sentences for word in sentence.words]
     tagger = make(kind)
     encoder = tagger.encoder()
-    cut, _ = cut_inputs(encoder, "document", sentences, tagger.inputs(sentences), seed=1)
+    cut, _ = cut_inputs(encoder, "document", sentences, tagger.fitted.inputs(sentences), seed=1)
     words, single = WordBuffer(), []
     vectors = RowVectors(encoder, words, by_sentence=False)
     spaces = [space for sentence in sentences for space in guess_spaces(sentence.words)]
@@ -371,7 +371,7 @@ def test_a_text_is_cut_as_an_engine_reads_it_word_by_word(make, kind, monkeypatc
 
 def test_words_whose_vectors_stay_are_scored_once(make, monkeypatch):
     tagger, scored = make("forward only"), []
-    head = tagger.trained_head()
+    head = tagger.fitted.head
     scores = head.scores
     monkeypatch.setattr(
         head, "scores", lambda vectors, lengths: scored.append(len(vectors)) or scores(vectors, lengths)

@@ -24,7 +24,7 @@ from boustro.apps.live.redactor import Contradiction, Redactor, open_tagger, rew
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
-from boustro.tasks.labellings.tags import may_be_name, without_lone_words
+from boustro.tasks.tagger.tags import may_be_name, without_lone_words
 from boustro.types import Entity
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger

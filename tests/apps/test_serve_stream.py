@@ -32,7 +32,7 @@ TEXT = "".join(PARTS)
 def exported(folder):
     """A tagger whose head is said to be that of an export, which needs no graph to be refused."""
     model = open_model("graph", folder)
-    model.model.trained_head().is_exported = True
+    model.model.fitted.head.is_exported = True
     return Served("graph", model.model)
 
 

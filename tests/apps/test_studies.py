@@ -19,9 +19,13 @@ from boustro.metrics.questions import score_answers
 from boustro.metrics.significance import bootstrap
 from boustro.tasks.answers import Answer
 from boustro.tasks.data.conll import format_conll
-from boustro.tasks.data.questions import read_questions
 from boustro.tasks.labellings import labelling_class
-from boustro.tasks.units import AnswerUnits, EntityUnits, LabelSetUnits, LabelUnits, NumberUnits, WordUnits
+from boustro.tasks.labellings.scores import NumberUnits
+from boustro.tasks.labellings.texts import LabelSetUnits, LabelUnits
+from boustro.tasks.questions.data import read_questions
+from boustro.tasks.questions.labelling import AnswerUnits
+from boustro.tasks.tagger.entities import EntityUnits
+from boustro.tasks.tagger.tags import WordUnits
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 from pretraining import replacing

@@ -13,8 +13,8 @@ from boustro.heads.options import SequenceOptions, SpanOptions, TagOptions
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.schemes import encode_tags, entities_to_bio, tags_to_entities
 from boustro.tasks.labellings import make_labelling, open_labelling
-from boustro.tasks.labellings.entities import SpanLabelling
-from boustro.tasks.labellings.tags import TagLabelling
+from boustro.tasks.tagger.entities import SpanLabelling
+from boustro.tasks.tagger.tags import TagLabelling
 from boustro.types import Entity, Sentence
 from labelled import options_of
 

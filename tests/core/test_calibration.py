@@ -172,7 +172,7 @@ def test_answers_stay_and_the_folder_keeps_the_temperature(lm, crf, tmp_path):
     plain = boustro.Tagger(lm, "mlp", **options).fit(DATA, seed=1)
     made = boustro.Tagger(lm, "mlp", calibrate=4, **options).fit(DATA, seed=1)
     own = made.record["calibration"]
-    assert made.head.temperature == pytest.approx(own["temperature"], abs=1e-3) and own["temperature"] > 1.1
+    assert made.fitted.head.temperature == pytest.approx(own["temperature"], abs=1e-3) and own["temperature"] > 1.1
     assert own["error"] < own["error_before"] and own["parts"] == 4  # who is PER is noise: nobody can be sure
     before, after = plain.answer([words for words, _ in DATA]), made.answer([words for words, _ in DATA])
     assert [a.tags for a in before] == [a.tags for a in after]
@@ -186,21 +186,24 @@ def test_answers_stay_and_the_folder_keeps_the_temperature(lm, crf, tmp_path):
 def test_thresholds_and_promises_are_set_on_calibrated_probabilities(lm):
     options = {"hidden": 32, "epochs": 12, "lr": 1e-2, "dropout": 0.0, "cache": False}
     plain, made = (boustro.Tagger(lm, calibrate=k, **options).fit(DATA, longer(DATA), seed=1) for k in (0, 2))
-    assert made.head.temperature > 1
+    assert made.fitted.head.temperature > 1
     assert not np.allclose(plain.promise.probabilities, made.promise.probabilities)
     assert made.with_recall(0.9).evaluate(longer(DATA)).recall >= 90
     options |= {"epochs": 4}
     likely, usual = (boustro.Tagger(lm, calibrate=2, threshold=t, **options).fit(DATA, seed=1) for t in (0.4, None))
-    assert likely.head.options.threshold == 0.4 and likely.head.temperature == usual.head.temperature != 1
+    assert (
+        likely.fitted.head.options.threshold == 0.4
+        and likely.fitted.head.temperature == usual.fitted.head.temperature != 1
+    )
     assert all(e.score >= 0.4 for a in likely.answer([words for words, _ in DATA]) for e in a.entities)
 
 
 def test_a_classifier_is_calibrated_too(lm, tmp_path):
     made = boustro.Classifier(lm, "mlp-pool", calibrate=1, hidden=32, epochs=20, lr=1e-2, dropout=0.0, cache=False)
     made.fit(TEXTS, seed=1)
-    assert made.record["calibration"]["parts"] == 1 and made.head.temperature > 1
+    assert made.record["calibration"]["parts"] == 1 and made.fitted.head.temperature > 1
     p = made.predict_proba([text for text, _ in TEXTS])
-    made.head.temperature = 1.0
+    made.fitted.head.temperature = 1.0
     q = made.predict_proba([text for text, _ in TEXTS])
     assert (p.argmax(1) == q.argmax(1)).all() and p.max(1).mean() < q.max(1).mean()
 

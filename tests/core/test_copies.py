@@ -53,13 +53,13 @@ def test_a_copy_of_a_trained_tagger_answers_the_same(tiny_pair, tmp_path, head):
 def test_a_copy_holds_no_lm_and_opens_its_own_when_it_is_asked(tagger):
     tagger.predict(TEXT)
     given = pickle.dumps(tagger)
-    assert len(given) < 4 * sum(p.numel() * 4 for p in tagger.head.parameters())
-    assert not pickle.loads(given).reader.is_open and tagger.reader.is_open
+    assert len(given) < 4 * sum(p.numel() * 4 for p in tagger.fitted.head.parameters())
+    assert not pickle.loads(given).plan.reader.is_open and tagger.plan.reader.is_open
 
 
 def test_a_tagger_that_is_not_trained_is_copied_too(tiny_pair):
     other = pickled(boustro.Tagger(tiny_pair, "mlp", **FAST))
-    assert other.head_kind == "mlp" and other.fit(DATA).predict(TEXT) is not None
+    assert other.plan.head_kind == "mlp" and other.fit(DATA).predict(TEXT) is not None
 
 
 def test_a_copy_is_used_in_another_folder(tmp_path, tiny_lm, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_copy_does_not_take_another_lm_for_its_own(tmp_path, tiny_lm):
 def test_a_copy_goes_to_the_device_that_was_asked_for(tagger_folder, monkeypatch):
     named, best = (boustro.Tagger.from_pretrained(tagger_folder, device=device) for device in ("cpu", None))
     monkeypatch.setattr("boustro.hardware.best_device", lambda: torch.device("meta"))
-    assert [pickled(tagger).device.type for tagger in (named, best)] == ["cpu", "meta"]
+    assert [pickled(tagger).plan.device.type for tagger in (named, best)] == ["cpu", "meta"]
 
 
 # Other processes

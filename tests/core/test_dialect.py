@@ -10,9 +10,9 @@ from boustro.options import OptionError
 from boustro.tasks import read_counted
 from boustro.tasks.data import load_data
 from boustro.tasks.data.annotations import ADDRESSES
-from boustro.tasks.data.pairs import PAIRS
 from boustro.tasks.data.reading import DataOptions, named_columns
 from boustro.tasks.data.texts import PADDED_LABELS, read_texts
+from boustro.tasks.pairs import PAIRS
 from boustro.tasks.tagger import Tagger
 from boustro.text import separated as dialect
 from boustro.text.documents import read_documents

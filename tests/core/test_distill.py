@@ -86,14 +86,14 @@ def test_a_student_reads_the_mentions_that_its_teacher_read(tiny_pair, tiny_lm):
 
 def test_a_student_of_a_tagger_learns_its_probabilities_at_its_temperature(teacher):
     """The mean expected tag of a CRF, and the tags of single words."""
-    examples = [part.example for text in TEXTS[:6] for part in teacher.split(text, "text")]
+    examples = [part.example for text in TEXTS[:6] for part in teacher.inputs.split(text, "text")]
     try:
-        teacher.head.temperature = 4.0
+        teacher.fitted.head.temperature = 4.0
         found = _soft_targets(teacher, examples)(np.arange(len(examples)), torch.arange(0))
-        rows = found.tags if teacher.head.crf else found
+        rows = found.tags if teacher.fitted.head.crf else found
         wanted = np.concatenate([answer.scores for answer in teacher.answer(examples)])
     finally:
-        teacher.head.temperature = 1.0
+        teacher.fitted.head.temperature = 1.0
     np.testing.assert_allclose(rows.amax(-1), wanted, atol=1e-4)
 
 
@@ -104,7 +104,7 @@ def test_a_student_of_a_classifier_learns_what_it_answers(tiny_pair, several, wo
     texts = [("Ada left.", "name"), ("It rained.", "place"), ("Lisse won it.", "name"), ("Nobody reads.", "none")] * 3
     data = [{"text": text, "labels": ["all", label]} for text, label in texts] if several else texts
     made = boustro.Classifier(tiny_pair, "mlp-pool", epochs=3, dropout=0.0, words=words, **HOW).fit(data, seed=1)
-    made.head.temperature = 2.5
+    made.fitted.head.temperature = 2.5
     examples = read_texts(data)[:4]
     found = _soft_targets(made, examples)(np.arange(4), torch.arange(0))
     wanted = [list(answer.probabilities.values()) for answer in made.answer(examples)]

@@ -15,8 +15,8 @@ from boustro.heads.transforms import TRANSFORMS, Standardised, TopRemoved, White
 from boustro.store import write_folder
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import neighbours, read_texts_in_order
+from boustro.tasks.embed.labelling import UNKNOWN_TEXTS, ZERO_VECTORS, WordFrequencies, cosines
 from boustro.tasks.embed.task import SentenceEncoder, nearest_texts
-from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, WordFrequencies, cosines
 from boustro.types import Sentence
 from conftest import SENTENCES
 from embedding import MORE, PAIRS, TEXTS, statistics

@@ -88,7 +88,7 @@ def test_a_whole_number_beside_a_missing_one_is_the_same_label(make):
     """A data frame makes floats of such a column."""
     made = make("classify", none=0.1).fit(TEXTS[:3], [1, 2.0, np.float64(1)])
     gold = [1.0, 2.0, float("nan")]
-    assert made.classes_.tolist() == [1, 2] and not made.unknown_labels(made.read([("It rained.", 2.0)]))
+    assert made.classes_.tolist() == [1, 2] and not made.fitted.labelling.unknown(made.read([("It rained.", 2.0)]))
     frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS[:3], "label": gold})
     assert made.score(TEXTS[:3], np.array(gold)) == made.score(frame) == made.score(TEXTS[:3], [1, 2, None])
 
@@ -143,7 +143,7 @@ def test_labels_are_an_array_as_they_were_given(name, make, tmp_path):
     made.save(tmp_path / "made")
     opened = type(made).from_pretrained(tmp_path / "made")
     assert opened.classes_.tolist() == [0, 2, 10] and opened.types == ["0", "10", "2"]
-    assert clone(opened).get_params() == opened.get_params() and clone(opened).settings() == opened.settings()
+    assert clone(opened).get_params() == opened.get_params() and clone(opened).plan.settings() == opened.plan.settings()
     assert made.predict_proba([]).shape == (0, 3)
 
 

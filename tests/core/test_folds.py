@@ -28,17 +28,13 @@ from boustro.types import Entity, Sentence
 LONG = "the ferry to Vellmar leaves at seven in the morning {} ."
 
 
-def itself(sentence):
-    return (sentence,)
-
-
 def sentences(*texts, document=""):
     return [Sentence(tuple(text.split()), document=document) for text in texts]
 
 
 def divided(examples, num_folds, key, seed=1):
     """How many values of `key` stand on both sides of some part."""
-    parts = list(left_out(kin(examples, itself), num_folds, seed))
+    parts = list(left_out(kin(examples), num_folds, seed))
     assert sorted(np.concatenate([left for _, left in parts]).tolist()) == list(range(len(examples)))
     assert all(sorted([*kept, *left]) == list(range(len(examples))) for kept, left in parts)
     sides = [({key(examples[n]) for n in kept}, {key(examples[n]) for n in left}) for kept, left in parts]
@@ -48,14 +44,14 @@ def divided(examples, num_folds, key, seed=1):
 def test_documents_stay_together_also_where_there_are_fewer_than_parts():
     own = [Sentence((f"w{n}", f"v{n}"), document=f"d{n % 3}") for n in range(18)]
     assert divided(own, 5, lambda s: s.document) == (3, 0)
-    assert kin(own, itself).divided == ""
+    assert kin(own).divided == ""
     alone = [Sentence(s.words, document="d") for s in own]
-    assert len(list(left_out(kin(alone, itself), 5, 1))) == 5
-    assert kin(alone, itself).divided == "sentences of one document"
-    ((kept, left),) = left_out(kin(own + sentences(*(f"x{n} y{n}" for n in range(12))), itself), 1, 1)
+    assert len(list(left_out(kin(alone), 5, 1))) == 5
+    assert kin(alone).divided == "sentences of one document"
+    ((kept, left),) = left_out(kin(own + sentences(*(f"x{n} y{n}" for n in range(12)))), 1, 1)
     assert len(kept) + len(left) == 30 and len(left) == 6
     with pytest.raises(ValueError, match="1 training examples cannot be parted"):
-        list(left_out(kin(own[:1], itself), 3, 1))
+        list(left_out(kin(own[:1]), 3, 1))
 
 
 @pytest.mark.parametrize("copy", [
@@ -66,7 +62,7 @@ def test_a_copy_stands_on_the_same_side(copy):
     copies = [text.upper() if copy == "THE FERRY" else copy.format(text) for text in texts]
     assert divided(sentences(*texts, *copies), 5, lambda s: next(w for w in s.words if w[-1] == "1").upper()) == (5, 0)
     documents = [s for n, t in enumerate(texts * 2) for s in sentences(t, "so what", document=f"d{n}")]
-    assert len(set(kin(documents, itself).groups)) == 10  # whole documents are compared: "so what" joins none
+    assert len(set(kin(documents).groups)) == 10  # whole documents are compared: "so what" joins none
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefg"), min_size=0, max_size=12), min_size=1, max_size=12))
@@ -90,8 +86,8 @@ def test_alike_is_what_all_pairs_say(texts):
 
 def test_a_chain_of_texts_that_are_nearly_equal_is_divided_but_equal_ones_are_not():
     own = sentences(*(LONG.format(n) for n in range(10))) * 2
-    assert divided(own, 5, lambda s: s.words) == (5, 0) and kin(own, itself).divided == "nearly equal texts"
-    assert kin(sentences("a", "a", "a"), itself).divided == "equal texts"
+    assert divided(own, 5, lambda s: s.words) == (5, 0) and kin(own).divided == "nearly equal texts"
+    assert kin(sentences("a", "a", "a")).divided == "equal texts"
 
 
 def test_questions_of_one_context_and_pairs_of_one_text_stay_together():
@@ -99,15 +95,15 @@ def test_questions_of_one_context_and_pairs_of_one_text_stay_together():
     questions = [{"context": c, "question": f"{q} {n} ?", "answers": []} for n, c in enumerate(contexts)
                  for q in ("Who left", "When was it", "Why")]  # fmt: skip
     task = task_class("qa")
-    assert kin(task.read(questions), task.shared).groups.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert kin(task.read(questions)).groups.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     pairs = [{"sentence1": c, "sentence2": f"{q} {n} ?", "label": str(n)} for n, c in enumerate(contexts)
              for q in ("Who left", "When was it")]  # fmt: skip
     pairs += [{"sentence1": "Nobody came at all .", "sentence2": "Who left 0 ?", "label": "1"}]
     task = task_class("pair")
-    assert kin(task.read(pairs), task.shared).groups.tolist() == [0, 0, 1, 1, 2, 2, 0]
+    assert kin(task.read(pairs)).groups.tolist() == [0, 0, 1, 1, 2, 2, 0]
     relations = [{"text": c, "head": [0, 2], "tail": [3, 3 + k], "label": str(k)} for c in contexts for k in (1, 2)]
     task = task_class("relation")
-    assert kin(task.read(relations), task.shared).groups.tolist() == [0, 0, 1, 1, 2, 2]
+    assert kin(task.read(relations)).groups.tolist() == [0, 0, 1, 1, 2, 2]
 
 
 def numbered(rng, count, words=8):
@@ -122,8 +118,8 @@ def test_a_text_of_several_documents_stands_on_one_side(documents):
     order = [*range(20), *rng.permutation(20) + 20]
     names = [n // 20 if documents == "two" else n % 8 for n in range(40)]
     own = [replace(sentences(texts[n])[0], document=f"d{name}") for n, name in zip(order, names, strict=True)]
-    assert divided(own, 5, lambda s: s.words) == (5, 0) and kin(own, itself).divided == "sentences of one document"
-    assert len(set(drawn_together(own, itself))) == 20
+    assert divided(own, 5, lambda s: s.words) == (5, 0) and kin(own).divided == "sentences of one document"
+    assert len(set(drawn_together(own))) == 20
 
 
 def test_what_stands_in_many_documents_joins_none_but_is_not_learned_either():
@@ -133,14 +129,14 @@ def test_what_stands_in_many_documents_joins_none_but_is_not_learned_either():
         for s in sentences(text, document=f"d{n // 6}")
     ]
     own += [s for n in range(10) for s in sentences("Results of the day", document=f"d{n}")]
-    found = kin(own, itself)
+    found = kin(own)
     assert found.divided == "" and len(set(found.groups)) == 10
     for kept, left in left_out(found, 5, 1):
         sides = [{(s.words, s.document) for s in (own[n] for n in side)} for side in (kept, left)]
         assert not {words for words, _ in sides[0]} & {words for words, _ in sides[1]}
         assert len(left) == 14 and len(kept) == 48 and not {d for _, d in sides[0]} & {d for _, d in sides[1]}
     few = replace(own[0], document="d1"), replace(own[6], document="d0")
-    assert len(set(kin([*own[:60], *few], itself).groups)) == 9  # two of ten that share texts are one
+    assert len(set(kin([*own[:60], *few]).groups)) == 9  # two of ten that share texts are one
 
 
 def test_random_labels_are_not_known_from_texts_of_other_documents(tiny_pair):
@@ -238,14 +234,14 @@ def test_nothing_is_chosen_or_promised_by_dev_texts_that_were_learned(tiny_pair)
         known.predict("Ada left.", recall=0.5)
     sets = [{"text": text, "labels": ["ab"[n % 2], "c"]} for n, text in enumerate(texts)]
     told, alone = (boustro.Classifier(**how).fit(sets[:12], dev=dev) for dev in (sets[6:], sets[12:]))
-    assert told.labelling.threshold == pytest.approx(alone.labelling.threshold, rel=1e-5) != 0.5
+    assert told.fitted.labelling.threshold == pytest.approx(alone.fitted.labelling.threshold, rel=1e-5) != 0.5
 
 
 def test_what_lda_chooses_by_has_no_copy_of_what_it_learned(tiny_pair):
     rng = np.random.default_rng(0)
     texts, labels = numbered(rng, 20) * 3, ["abc"[n] for n in rng.integers(0, 3, 20)] * 3
     model = boustro.Classifier(tiny_pair, "lda-pool", cache=False).fit(texts, labels)
-    tried = model.trained_head().tried
+    tried = model.fitted.head.tried
     assert len(tried) > 3 and not any({n % 20 for n in kept} & {n % 20 for n in left} for kept, left, _ in tried)
     sure = model.predict_proba(numbered(rng, 40)).max(1).mean()
     assert sure < 0.55  # of three labels that nothing says
@@ -298,14 +294,14 @@ def test_records_that_name_their_document_stay_with_it(task):
     names = ["a", "a", "b", "b", 7, 7, None, None]
     records = [{"text": f"{'klmnopqr'[n]} x{n} y{n}", "document": name, **made} for n, name in enumerate(names)]
     read = task_class(task).read(records)
-    assert kin(read, task_class(task).shared).groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
-    assert drawn_together(read, task_class(task).shared).tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
+    assert kin(read).groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
+    assert drawn_together(read).tolist() == [0, 0, 1, 1, 2, 2, 3, 4]
 
 
 def test_a_single_document_is_drawn_by_sentences():
     own = [Sentence((f"w{n}",), document="d") for n in range(9)]
-    assert drawn_together(own, itself).tolist() == list(range(9))
-    assert drawn_together([*own, Sentence(("x",), document="e")], itself).tolist() == [0] * 9 + [1]
+    assert drawn_together(own).tolist() == list(range(9))
+    assert drawn_together([*own, Sentence(("x",), document="e")]).tolist() == [0] * 9 + [1]
     values = np.ones((1, 9, 3))
     alone, plain = (bootstrap(f1, [values], draws=3, groups=g)[0] for g in (np.zeros(9, np.int64), None))
     assert (alone.resampled == plain.resampled).all()
@@ -323,7 +319,7 @@ def test_a_part_left_out_is_not_in_the_memory(tiny_pair, documents):
     plan = boustro.Tagger(tiny_pair, **how).plan
     fit_head(plan, Examples(train=data if documents else data[:-1]), 1, [lambda _, own, __: told.append(own) or {}])
     others = boustro.Tagger(tiny_pair, **how).fit(data[:6], seed=1)
-    wanted = others.reader.read(data[6:]).streams
+    wanted = others.plan.reader.read(data[6:]).streams
     (own,) = told
     for inputs, same in ((own.learning(np.arange(6)).inputs, True), (own.inputs, False)):
         pairs = [(a[-8:], b[:8]) for a, b in zip(inputs.streams, wanted, strict=True)]
@@ -456,21 +452,21 @@ def test_a_second_training_chooses_anew(tiny_lm, tmp_path, monkeypatch):
     assert "of 2 by cross-validation" in own.record[CHOICE]
     own.save_pretrained(tmp_path / "made")
     made = boustro.Tagger.from_pretrained(tmp_path / "made")
-    assert (own.head_kind, own.record[CHOICE]) == (made.head_kind, made.record[CHOICE])
+    assert (own.plan.head_kind, own.record[CHOICE]) == (made.plan.head_kind, made.record[CHOICE])
     assert own.predict(TEXTS) == made.predict(TEXTS)
-    assert own.fit(TEXTS[:4], NAMES[:4]).head_kind == "ridge" and CHOICE not in own.record
+    assert own.fit(TEXTS[:4], NAMES[:4]).plan.head_kind == "ridge" and CHOICE not in own.record
     for asked in ({"head": "ridge"}, {"epochs": 1}):
         kept = boustro.Tagger(lm, **asked).fit(TEXTS, NAMES)
-        assert CHOICE not in kept.record and kept.head_kind == asked.get("head", "mlp")
+        assert CHOICE not in kept.record and kept.plan.head_kind == asked.get("head", "mlp")
 
 
 def test_copies_are_no_further_examples(tiny_lm):
     """With case and punctuation changed, too; each three times, they choose what they choose once."""
     lm, texts, labels = str(tiny_lm("llama")), [f"w{n} v{n * 7 % 11} u" for n in range(40)], [*"abcb"] * 10
     copies = [*texts, *(f"{text.upper()}!" for text in texts), *texts]
-    assert num_different(sentences(*copies), itself) == 40 and num_different(sentences(*copies), itself, 7) == 7
+    assert num_different(sentences(*copies)) == 40 and num_different(sentences(*copies), 7) == 7
     few = boustro.Classifier(lm, cache=False).fit(copies, labels * 3)
-    assert few.head_kind == "lda-pool" and few.config.words
+    assert few.plan.head_kind == "lda-pool" and few.config.words
     assert not boustro.Classifier(lm, cache=False).fit(copies[:12] * 3, labels[:12] * 3).config.words
     made = boustro.Tagger(lm, cache=False).fit(TEXTS[:5] * 3, NAMES[:5] * 3, cross_validate=60)
     assert CHOICE not in made.record and "has 5" in made.record[KEY]["why_not"]

@@ -131,10 +131,10 @@ def test_an_option_belongs_to_heads(task, kind, option, message):
 
 def test_a_preset_is_for_all_heads():
     linear, ridge = (boustro.Tagger("no/such-model", kind, preset="paper") for kind in ("linear", "ridge"))
-    assert linear.head_options == SequenceOptions(
+    assert linear.plan.head_options == SequenceOptions(
         standardise=False, crf=False, decode="argmax", dropout=0.1, epochs=20, batch_sentences=32
     )
-    assert ridge.head_options == TagOptions(standardise=False) and ridge.config.layers == "last"
+    assert ridge.plan.head_options == TagOptions(standardise=False) and ridge.config.layers == "last"
 
 
 def test_a_span_head_wants_entities(tiny_pair):

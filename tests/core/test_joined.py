@@ -7,9 +7,9 @@ import pytest
 from boustro.tasks import Fields
 from boustro.tasks.data import load_data
 from boustro.tasks.data.named import RecordReader
-from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
 from boustro.tasks.embed.data import read_texts_in_order
+from boustro.tasks.questions.data import read_questions
 from boustro.tasks.sense.data import read_keys
 from boustro.tasks.sense.examples import read_wordnet
 from boustro.text.documents import read_documents, read_lines

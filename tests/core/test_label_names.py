@@ -100,7 +100,7 @@ def test_the_share_of_texts_that_fit_no_label():
     answers = model.predict(texts)
     assert [n for n, answer in enumerate(answers) if not answer.label] == [len(TEXTS)]
     assert answers[-1].to_dict()["label"] is None
-    assert model.labelling.to_dict()["least"] == model.labelling.least
+    assert model.fitted.labelling.to_dict()["least"] == model.fitted.labelling.least
 
 
 def test_several_labels_of_a_text():
@@ -165,7 +165,7 @@ def test_fit_learns_what_is_said_of_labels(tmp_path):
         "label,description\n" + "".join(f"{n},{m}\n" for n, m in {**MEANINGS, "a4": "tax"}.items()), "utf-8"
     )
     model = Classifier("starter-texts", cache=False, describe=str(table)).fit(texts, gold)
-    assert model.head.trust > 0.9
+    assert model.fitted.head.trust > 0.9
     assert model.record["notices"] == {"descriptions of labels that no text has: a4": 1}
     model.save_pretrained(tmp_path / "model")
     assert Classifier.from_pretrained(tmp_path / "model").config.describe == {**MEANINGS, "a4": "tax"}
@@ -329,7 +329,7 @@ def test_one_text_and_any_iterable_of_texts_are_read(known):
     assert Classifier.from_labels(LABELS, TEXTS[0]).record["notices"] == {TOO_FEW: 1}
     for given in (pd.Series(TEXTS), np.array(TEXTS), (text for text in TEXTS), dict.fromkeys(TEXTS).keys()):
         made = Classifier.from_labels(LABELS, given, none=0)
-        assert torch.equal(made.head.body.weight, known.head.body.weight)
+        assert torch.equal(made.fitted.head.body.weight, known.fitted.head.body.weight)
 
 
 def test_a_name_that_says_nothing_is_never_answered():

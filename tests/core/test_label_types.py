@@ -7,7 +7,7 @@ from boustro import Tagger
 from boustro.heads.factored import kind_names
 from boustro.store import Artefact
 from boustro.tasks.label_types import DescribedStates
-from boustro.tasks.labellings.tags import NamedTypes
+from boustro.tasks.tagger.tags import NamedTypes
 from boustro.types import Sentence
 
 TYPES = {"politician": "", "party": "a political party", "law": "an act or a treaty", "city": ""}

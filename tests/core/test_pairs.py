@@ -12,8 +12,7 @@ import boustro
 from boustro.heads.options import PairOptions
 from boustro.heads.pairs import PAIR_FEATURES, PairBody
 from boustro.metrics.score import score_correlation
-from boustro.tasks.data.pairs import PAIRS, make_pair
-from boustro.tasks.labellings.pairs import side_features
+from boustro.tasks.pairs import PAIRS, make_pair, side_features
 
 SUBJECTS, VERBS = ("Ada", "Ben", "Cleo", "Dora"), ("left", "sang", "slept", "won")
 TEXTS = [f"{who} {did}." for who in SUBJECTS for did in VERBS]
@@ -50,7 +49,7 @@ def test_a_pair_regressor_answers_in_the_units_of_its_training_data(lm, tmp_path
 
 def test_a_text_of_several_pairs_is_encoded_once(lm):
     task = boustro.PairClassifier(lm, hidden=8, epochs=1).fit(LABELLED, seed=1)
-    inputs = task.inputs(PAIRS["pair"].read(LABELLED))
+    inputs = task.fitted.inputs(PAIRS["pair"].read(LABELLED))
     assert len(inputs) == len(LABELLED) and len(inputs.lengths) == len({t for a, b, _ in LABELLED for t in (a, b)})
 
 
@@ -90,8 +89,8 @@ def test_marks_in_another_unit_are_converted_where_they_are_answered():
     """🚀 is one character, two UTF-16 units: 'left' is at [6, 10), in UTF-16 units at [7, 11)."""
     record = {"sentence1": "🚀 Ada left", "start1": 6, "end1": 10, "sentence2": "She left", "start2": 4, "end2": 8}
     moved = {**record, "start1": 7, "end1": 11}
-    read = boustro.PairClassifier.as_input
-    assert read(moved, "here").pair == read(record, "here").pair and read(moved, "here").record == moved
+    read = boustro.PairClassifier.inputs.as_input
+    assert read(moved, "here").example == read(record, "here").example and read(moved, "here").record == moved
 
 
 def test_side_features_say_what_the_other_text_has():

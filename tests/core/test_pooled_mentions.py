@@ -64,7 +64,7 @@ def test_the_streams_are_those_of_the_encoder_and_their_means(tiny_pair, tmp_pat
 
 def test_a_tagger_reads_them_saved_or_not(tiny_pair, tmp_path):
     tagger = boustro.Tagger(tiny_pair, "mlp", pool_mentions=True, epochs=3, cache=False).fit(TAGGED, TAGGED, seed=1)
-    assert isinstance(tagger.encoder(), ExtendedEncoder) and len(tagger.head.widths) == 4
+    assert isinstance(tagger.encoder(), ExtendedEncoder) and len(tagger.fitted.head.widths) == 4
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.tag(SENTENCES) == tagger.tag(SENTENCES)

@@ -10,7 +10,7 @@ import torch
 import boustro
 from boustro.heads.options import AnswerOptions
 from boustro.heads.registry import make_head
-from boustro.tasks.labellings.questions import OTHER, match_features, question_kind, stem, stem_weights
+from boustro.tasks.questions.labelling import OTHER, match_features, question_kind, stem, stem_weights
 from boustro.types import NO_ANSWER
 
 MAX_SPAN = 3
@@ -158,7 +158,7 @@ def test_a_folder_opens_and_agrees(answerer, tmp_path):
     opened = boustro.QuestionAnswerer.from_pretrained(tmp_path / "qa")
     items = [(q["question"], q["context"]) for q in QUESTIONS + UNANSWERED]
     assert opened.predict(items) == answerer.predict(items)
-    states = [task.trained_head().state_dict() for task in (opened, answerer)]
+    states = [task.fitted.head.state_dict() for task in (opened, answerer)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])
 
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from boustro.tasks.data.named import guess_task
-from boustro.tasks.data.questions import as_question, read_questions
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.data.units import word_span
+from boustro.tasks.questions.data import as_question, read_questions
 
 CONTEXT = "Ada Brandt painted the “old” harbour 🏖️ in 1907. Nobody bought it."
 

@@ -119,8 +119,8 @@ def outcome(tiny_pair):
         model = task_class(task)(tiny_pair, kind, cache=False, **own, **chosen)
         model.fit((NAMES if task == "tag" else RECORDS[task]) * 3, seed=1)
         answers = list(model.answer_inputs([INPUT.get(task, INPUTS[task])]))
-        weights = {name: value.tolist() for name, value in model.head.state_dict().items()}
-        learned = weights, model.labelling.to_dict(), model.record["calibration"]
+        weights = {name: value.tolist() for name, value in model.fitted.head.state_dict().items()}
+        learned = weights, model.fitted.labelling.to_dict(), model.record["calibration"]
         return repr((model.encoder().identity().to_dict(), learned, answers))
 
     return found

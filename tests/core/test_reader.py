@@ -22,9 +22,15 @@ class Marked(NamedTuple):
     sentence: Sentence
     place: int
 
+    @property
+    def parts(self) -> tuple[Sentence]:
+        return (self.sentence,)
 
-def own_sentence(example: Marked) -> tuple[Sentence]:
-    return (example.sentence,)
+
+class Several(NamedTuple):
+    """An example of some sentences."""
+
+    parts: tuple[Sentence, ...]
 
 
 def sentence(text: str, document: str = "") -> Sentence:
@@ -36,32 +42,32 @@ def words_of(sentences: list[Sentence]) -> list[str]:
 
 
 def test_a_sentence_that_stands_alone_is_the_same_where_its_words_and_spaces_are():
-    asked = [(sentence("who left"), sentence("Ada left")), (sentence("who won"), sentence("Ada left"))]
-    sentences, parts = distinct_sentences(asked, tuple)
+    asked = [Several((sentence(question), sentence("Ada left"))) for question in ("who left", "who won")]
+    sentences, parts = distinct_sentences(asked)
     assert words_of(sentences) == ["who left", "Ada left", "who won"] and parts.tolist() == [[0, 1], [2, 1]]
     spaced = Sentence(("Ada", "left"), spaces=(False, False))
-    assert len(distinct_sentences([(spaced,), (sentence("Ada left"),)], tuple)[0]) == 2
+    assert len(distinct_sentences([Several((spaced,)), Several((sentence("Ada left"),))])[0]) == 2
 
 
 def test_in_a_document_a_sentence_is_the_same_where_it_is_one_object():
     once, again = sentence("Ada left", "d"), sentence("Ada left", "d")
     given = [Marked(once, 0), Marked(once, 1), Marked(again, 0), Marked(once, 1)]
-    sentences, parts = distinct_sentences(given, own_sentence)
+    sentences, parts = distinct_sentences(given)
     assert [s is own for s, own in zip(sentences, (once, again), strict=True)] == [True, True]
     assert parts[:, 0].tolist() == [0, 0, 1, 0]
 
 
 def test_an_example_that_is_a_sentence_is_never_taken_for_another():
     one = sentence("Ada left")
-    sentences, parts = distinct_sentences([one, one, sentence("Ada left")], lambda example: (example,))
+    sentences, parts = distinct_sentences([one, one, sentence("Ada left")])
     assert len(sentences) == 3 and parts.tolist() == [[0], [1], [2]]
-    assert distinct_sentences([], tuple)[1].shape == (0, 1)
+    assert distinct_sentences([])[1].shape == (0, 1)
 
 
 def test_documents_stay_whole_in_memory_whatever_an_example_is(monkeypatch):
     monkeypatch.setattr("boustro.features.reader.MOST_FEATURE_BYTES", 2)
     a, b, alone = sentence("Ada left", "d"), sentence("She won", "d"), sentence("It rained")
-    chunks = [*within_memory([Marked(a, 0), Marked(b, 0), Marked(alone, 0), Marked(alone, 1)], own_sentence, 1)]
+    chunks = [*within_memory([Marked(a, 0), Marked(b, 0), Marked(alone, 0), Marked(alone, 1)], 1)]
     assert [len(chunk) for chunk in chunks] == [2, 1, 1]
 
 
@@ -71,7 +77,7 @@ def test_marked_places_of_a_sentence_are_read_as_the_sentence_is(tiny_pair, cont
     documents = [sentence("Ada left .", "d"), sentence("She won .", "d"), sentence("Ada left .", "d")]
     reading = ReadingOptions(context=context, dtype="float32")
     plain = Reader(tiny_pair, reading, cache=False, widening=Widening(mentions=True))
-    marked = Reader(tiny_pair, reading, cache=False, widening=Widening(mentions=True), parts=own_sentence)
+    marked = Reader(tiny_pair, reading, cache=False, widening=Widening(mentions=True))
     wanted, found = plain.read(documents), marked.read([Marked(s, n) for s in documents for n in range(3)])
     assert len(found) == 9 and found.parts[:, 0].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     for one, other in zip(wanted.streams, found.streams, strict=True):

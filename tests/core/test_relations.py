@@ -10,9 +10,8 @@ from boustro.heads.registry import make_head
 from boustro.heads.relation import mean_of, words_between
 from boustro.metrics.relations import macro_f1, relation_counts, score_relations
 from boustro.metrics.score import score_table
-from boustro.tasks.data.relations import OVERLAPPING, mark_text, read_relations
 from boustro.tasks.data.units import WIDENED
-from boustro.tasks.labellings.pairs import NONE_TAKEN, TAKEN
+from boustro.tasks.relation import NONE_TAKEN, OVERLAPPING, TAKEN, mark_text, read_relations
 from labelled import rows
 
 RAIN = {"text": "Rain caused the flood.", "head": [0, 4], "tail": [16, 21], "label": "Cause-Effect(e1,e2)"}
@@ -204,7 +203,7 @@ def test_pairs_in_one_text_have_their_own_answers(classifier):
 def test_a_text_is_encoded_once_whatever_its_pairs(classifier, monkeypatch):
     """And it never sees its own copies: alone it has the same vectors."""
     examples = read_relations(PAIRS)
-    inputs, alone = classifier.inputs(examples), classifier.inputs(examples[2:3])
+    inputs, alone = classifier.fitted.inputs(examples), classifier.fitted.inputs(examples[2:3])
     assert len(inputs) == 4 and len(inputs.lengths) == 1 and inputs.sizes.tolist() == [len(examples[0])] * 4
     for together, own in zip(inputs.streams, alone.streams, strict=True):
         np.testing.assert_array_equal(together, own)

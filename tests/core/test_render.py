@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.tasks.labellings.entities import SpanLabelling
 from boustro.tasks.render import as_html, as_terminal, colours, css, css_class, html_head, in_brackets, page_colours
+from boustro.tasks.tagger.entities import SpanLabelling
 from boustro.types import Entity, Sentence
 
 TEXT = "Bank of Port Lisse fell"

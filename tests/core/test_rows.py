@@ -22,9 +22,9 @@ from pyarrow import feather, ipc, parquet
 
 from boustro.output import as_json
 from boustro.tasks.data import load_data
-from boustro.tasks.data.pairs import PAIRS
-from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.texts import read_texts
+from boustro.tasks.pairs import PAIRS
+from boustro.tasks.questions.data import read_questions
 from boustro.text.documents import read_documents
 from boustro.text.places import START, kind_of_file, refuse_kind
 from boustro.text.rows import parse_record

@@ -259,7 +259,7 @@ def test_the_most_frequent_sense_is_the_same_for_every_encoder():
 
 def test_fit_evaluate_save_open_agree(files, tiny_pair):
     tagger = SenseTagger(tiny_pair, wordnet=str(files / "wordnet")).fit(files / "train.jsonl")
-    assert len(tagger.labelling.labels) == 3 and tagger.record["held_out"]["occurrences"] == 4
+    assert len(tagger.fitted.labelling.labels) == 3 and tagger.record["held_out"]["occurrences"] == 4
     score = tagger.evaluate(files / "c.data.xml")
     assert (score.value, score.coverage) == (100, 50)
     assert score.baselines == {"most frequent sense": 100, "WordNet's first sense": 100}
@@ -301,7 +301,7 @@ def test_a_context_of_many_thousand_words_is_read_in_windows(files, tiny_pair):
     tagger = SenseTagger(tiny_pair).fit(files / "train.jsonl")
     long = SenseSentence(Sentence(("rain", "fell") * 10_000 + tuple(WORDS[MONEY])), (Target(20_001, "bank", "NOUN"),))
     assert tagger.predict(long)[0].key in (RIVER, MONEY)
-    assert sum(tagger.reader.encoder().counts.values()) > 0
+    assert sum(tagger.plan.reader.encoder().counts.values()) > 0
 
 
 def test_what_cannot_be_learned_from_is_refused(files, tiny_lm):

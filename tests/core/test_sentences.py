@@ -292,7 +292,7 @@ def test_a_classifier_is_cached_saved_and_opened(folder, tmp_path, monkeypatch, 
 def test_words_stand_beside_a_vector_of_a_text_only_where_there_are_many(folder):
     texts, labels = [f"{text} {n}" for n in range(4) for text in TOPICS], LABELS * 4
     few = boustro.Classifier(str(folder), cache=False).fit(texts, labels)
-    assert len(texts) >= 20 and few.head_kind == "lda-pool" and not few.config.words
+    assert len(texts) >= 20 and few.plan.head_kind == "lda-pool" and not few.config.words
     other = boustro.Classifier(f"masked:{folder}", cache=False).fit(texts, labels)
     many = boustro.Classifier(str(folder), "mlp-pool", cache=False, epochs=1).fit(texts, labels)
     assert other.config.words and many.config.words

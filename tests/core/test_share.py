@@ -219,13 +219,13 @@ def test_a_tagger_opens_with_the_commit_it_was_trained_on(cached_lm, tiny_lm, tm
     (cached_lm / "refs" / "main").write_text(COMMITS[1])  # the hub moves on
     assert load_encoder("ada/lm").identity().weights == f"ada/lm@{COMMITS[1]}"
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")
-    assert opened.encoder_spec == f"ada/lm@{COMMITS[0]}+{backward}"
+    assert opened.plan.reader.spec == f"ada/lm@{COMMITS[0]}+{backward}"
     assert opened.evaluate(TRAIN) == trained.evaluate(TRAIN)
     assert ModelCard.load(tmp_path / "ner" / "README.md").data.base_model == ["ada/lm"]
     with pytest.raises(ValueError, match="not the one that this head was trained on"):
         boustro.Tagger.from_pretrained(tmp_path / "ner", encoder=f"ada/lm@{COMMITS[1]}+{backward}")
     opened.save_pretrained(tmp_path / "again")
-    assert json.loads((tmp_path / "again/config.json").read_text("utf-8"))["encoder"] == opened.encoder_spec
+    assert json.loads((tmp_path / "again/config.json").read_text("utf-8"))["encoder"] == opened.plan.reader.spec
 
 
 def test_a_part_of_a_spec_may_name_a_revision(tmp_path, monkeypatch):

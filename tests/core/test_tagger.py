@@ -78,7 +78,7 @@ def test_a_folder_keeps_the_rule_of_words_that_it_was_trained_by(tagger_folder, 
     copied = pickle.loads(pickle.dumps(opened))
     opened.save(tmp_path / "again")
     for model in (opened, copied, boustro.Tagger.from_pretrained(tmp_path / "again")):
-        (part,) = model.split(text, "text")
+        (part,) = model.inputs.split(text, "text")
         assert part.example.words == ("Ada", "Brandt,Vellmar", "said", "boats", "cost", ".")
         assert {e.end for e in model.predict(text)} & {10, 11} == set()
         assert model.read([(text, {"entities": [[0, 3, "PER"]]})])[0].words == part.example.words
@@ -160,11 +160,11 @@ def test_a_tagger_and_an_entity_say_what_they_are(tagger, tiny_pair):
 
 
 def test_by_default_a_tagger_reads_all_of_the_package_unless_it_reads_otherwise_than_the_memory():
-    assert boustro.Tagger(layers="last", context="sentence").encoder_spec == "starter-large"
-    assert boustro.Tagger(live=True).encoder_spec == "starter-memory"
+    assert boustro.Tagger(layers="last", context="sentence").plan.reader.spec == "starter-large"
+    assert boustro.Tagger(live=True).plan.reader.spec == "starter-memory"
     for options in ({"pooling": "mean"}, {"layers": "1,2"}, {"preset": "paper"}):
-        assert boustro.Tagger(**options).encoder_spec == "starter"
-    assert boustro.Classifier().encoder_spec == "starter-texts"
+        assert boustro.Tagger(**options).plan.reader.spec == "starter"
+    assert boustro.Classifier().plan.reader.spec == "starter-texts"
 
 
 def test_gold_labels_that_a_tagger_does_not_know_are_a_warning(tagger):
@@ -191,7 +191,7 @@ def test_batches_and_the_cache_change_no_tag(tagger):
 @pytest.mark.bf16
 def test_one_seed_gives_one_tagger(tiny_pair):
     first, same, other = (
-        boustro.Tagger(tiny_pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).head.state_dict() for s in (1, 1, 2)
+        boustro.Tagger(tiny_pair, "mlp", epochs=2).fit(DATA, DATA, seed=s).fitted.head.state_dict() for s in (1, 1, 2)
     )
     assert all(torch.equal(first[k], same[k]) for k in first)
     assert any(not torch.equal(first[k], other[k]) for k in first)
@@ -248,7 +248,7 @@ def test_the_paper_preset_is_section_3_2(tiny_lm):
     assert (head.lr, head.batch_sentences, head.dropout) == (1e-3, 32, 0.1)
     assert (head.crf, head.decode) == (False, "argmax")
     paper = boustro.Tagger(str(tiny_lm("gpt2")), "mlp", preset="paper", epochs=1).fit(DATA)
-    shapes = {name: tuple(p.shape) for name, p in paper.head.named_parameters()}
+    shapes = {name: tuple(p.shape) for name, p in paper.fitted.head.named_parameters()}
     assert shapes == {"body.1.weight": (32, 32), "body.1.bias": (32,), "body.4.weight": (5, 32), "body.4.bias": (5,)}
 
 

@@ -262,16 +262,16 @@ def test_words_beside_the_head_are_saved_and_opened(lm, data, tmp_path):
 
 def test_by_default_the_number_of_texts_decides_the_head_and_words_stand_beside_it(lm, tmp_path):
     few = boustro.Classifier(lm).fit(TEXTS)
-    assert few.head_kind == "lda-pool" and set(few.record["words"]) == {"vectors", "weight"}
-    parts = few.trained_head().tried  # weights are chosen by what the head itself was chosen by
+    assert few.plan.head_kind == "lda-pool" and set(few.record["words"]) == {"vectors", "weight"}
+    parts = few.fitted.head.tried  # weights are chosen by what the head itself was chosen by
     assert len(parts) > 1 and all(scores.shape == (len(left), 3) for _, left, scores in parts)
     for how, data in (({}, TEXTS * 34), ({}, SETS), ({"calibrate": 2}, TEXTS)):
-        assert boustro.Classifier(lm, epochs=1, **how).fit(data).head_kind == "mlp-pool"
+        assert boustro.Classifier(lm, epochs=1, **how).fit(data).plan.head_kind == "mlp-pool"
     assert not boustro.Classifier(lm, "ridge-pool").fit(TEXTS).config.words
     assert not boustro.Classifier(lm, words=False).fit(TEXTS).config.words
-    assert boustro.Classifier(lm, "mlp-pool", epochs=1).fit(TEXTS).head_kind == "mlp-pool"
+    assert boustro.Classifier(lm, "mlp-pool", epochs=1).fit(TEXTS).plan.head_kind == "mlp-pool"
     weak = boustro.Classifier(lm, epochs=1).fit(TEXTS, weak=TEXTS, weak_weight=0.1)
-    assert weak.head_kind == "mlp-pool" and not weak.config.words
+    assert weak.plan.head_kind == "mlp-pool" and not weak.config.words
 
 
 @pytest.mark.parametrize(("num_dev", "taught"), [(0, 1), (199, 1), (200, 0)])
@@ -284,7 +284,7 @@ def test_words_are_weighed_on_a_development_set_that_is_large_enough(lm, num_dev
     )
     model = boustro.Classifier(lm, "mlp-pool", words=True, epochs=3).fit(TEXTS, dev)
     assert [(options.epochs, options.hidden) for options in parts] == [(2, 128)] * taught
-    assert model.trained_head().options.epochs == 3 and model.fitted.extras["words"].head_weight > 0
+    assert model.fitted.head.options.epochs == 3 and model.fitted.extras["words"].head_weight > 0
 
 
 def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tmp_path):
@@ -294,7 +294,7 @@ def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tm
     copies = [(text[-12:], label) for text, label in TEXTS]  # three different ones, too few for words unasked
     model = boustro.Classifier(lm, words=True, table=str(tmp_path / "table")).fit(copies)
     texts = [["dock"], ["parasols"], ["gate"]]  # words that no training text has
-    words, ids = [text.words for text in read_texts(TEXTS)], model.labelling.ids(read_texts(TEXTS))
+    words, ids = [text.words for text in read_texts(TEXTS)], model.fitted.labelling.ids(read_texts(TEXTS))
     blind, seeing = (fit_words(words, ids, 3, table.describe(words)[:, :count]) for count in (0, 1))
     assert seeing.scores(texts, table.describe(texts)).argmax(1).tolist() == [0, 2, 1]
     assert len({*blind.scores(texts).argmax(1)}) == 1
@@ -314,11 +314,11 @@ def test_vectors_of_a_table_stand_beside_words_and_are_kept_in_the_folder(lm, tm
 def test_ridge_is_the_closed_form_over_mean_and_maximum(lm):
     model = boustro.Classifier(lm, "ridge-pool").fit(TEXTS, dev=TEXTS)
     assert model.record["dev_scores"]["accuracy"] > 90
-    head, inputs = model.trained_head(), model.inputs(read_texts(TEXTS))
+    head, inputs = model.fitted.head, model.fitted.inputs(read_texts(TEXTS))
     batch = inputs.batch(np.arange(len(inputs)))
     mixed = head.mix([torch.from_numpy(np.array(s)) for s in inputs.streams]).detach()
     x = head.pool(batch.to_words(mixed), batch.lengths).numpy()
-    ids = model.labelling.ids(read_texts(TEXTS))
+    ids = model.fitted.labelling.ids(read_texts(TEXTS))
     solved = ridge(LabelledWords(x, ids, 3, np.arange(25)))
     assert float(head.body.strength) == pytest.approx(solved.strength, rel=1e-3)
     wanted = x @ solved.weight.T + solved.bias

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro.tasks.data import load_data
-from boustro.tasks.data.pairs import PAIRS
-from boustro.tasks.data.questions import read_questions
 from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, UNCLEAR, UTF_16, WIDENED, Span, find_unit
+from boustro.tasks.pairs import PAIRS
+from boustro.tasks.questions.data import read_questions
 from labelled import rows, spans
 
 TEXTS = ["Ada Brandt réside à Port Lisse.", "🚒🚒 Ada Brandt left Port Lisse, été 1990.", "It rained."]

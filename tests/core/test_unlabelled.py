@@ -69,7 +69,7 @@ def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(tin
     assert partly.record["losses"] != alone.record["losses"]  # the context is another one
     assert whole.record["train"].get("labelled") is None
     sentences = read_data(PARTLY, unlabelled=True)
-    inputs = partly.inputs(sentences)
+    inputs = partly.fitted.inputs(sentences)
     kept = inputs.keep(np.array([0, 2]))
     for own, stream in zip(kept.streams, inputs.streams, strict=True):
         np.testing.assert_array_equal(own, np.concatenate([stream[:4], stream[8:15]]))

@@ -51,9 +51,9 @@ def test_weak_examples_with_a_text_that_is_left_out_are_left_out_with_it(tiny_pa
     def spy(like, data, numbers=None, weak=None):
         if numbers is None:  # the training that follows
             return train(like, data)
-        kept, plan = set(numbers.tolist()), like.plan
-        left = {fitting.letters_of(plan.task.parts, own) for n, own in enumerate(data.gold) if n not in kept}
-        shared = [n for n in weak if fitting.letters_of(plan.task.parts, data.examples[n]) in left]
+        kept = set(numbers.tolist())
+        left = {fitting.letters_of(own) for n, own in enumerate(data.gold) if n not in kept}
+        shared = [n for n in weak if fitting.letters_of(data.examples[n]) in left]
         trained.append((len(left), shared, len(weak)))
         return train(like, data, numbers, weak)
 

@@ -123,7 +123,7 @@ def test_a_tagger_is_trained_opened_and_used_there(pair, device, tmp_path, head,
     if options.get("combine") == "concat":
         small.pop("mix_epochs")
     tagger = boustro.Tagger("+".join(pair), head, **small, **options, cache=tmp_path / "cache").fit(DATA, DATA[:9])
-    assert {p.device.type for p in tagger.head.parameters()} == {device.type}
+    assert {p.device.type for p in tagger.fitted.head.parameters()} == {device.type}
     assert len(tagger.predict(["Ada sold umbrellas.", ""])) == 2
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner")

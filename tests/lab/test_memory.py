@@ -339,7 +339,7 @@ def test_a_tagger_remembers_its_training_data_as_a_memory_of_it_would(tiny_pair,
     other = boustro.Tagger(f"memory:{tmp_path / 'memory'}", **how, cache=False).fit(file, file, seed=1)
     for cache in (False, tmp_path / "cache"):
         tagger = boustro.Tagger(tiny_pair, memory=True, **how, cache=cache).fit(file, file, seed=1)
-        assert tagger.record["losses"] == other.record["losses"] and len(tagger.head.widths) == 4
+        assert tagger.record["losses"] == other.record["losses"] and len(tagger.fitted.head.widths) == 4
         assert tagger.answer(TAGGED) == other.answer(TAGGED)
     tagger.save_pretrained(tmp_path / "ner")
     assert load_file(tmp_path / "ner" / MEMORY_FILE)["counts"].tolist() == [2, 2, *[1] * 7]

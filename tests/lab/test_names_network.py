@@ -22,7 +22,7 @@ from boustro.lab.adapt.names import UNKNOWN, read_file
 from boustro.lab.adapt.options import NamesConfig
 from boustro.names import PACKAGED, packaged
 from boustro.store import Artefact
-from boustro.tasks.labellings.tags import join_names
+from boustro.tasks.tagger.tags import join_names
 from boustro.text.places import _say_which
 from boustro.types import Entity, Sentence
 

@@ -42,7 +42,7 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
 
     Raises `ValueError` for an untrained model and for an unknown label.
     """
-    (part,) = model.split(text, "")
+    (part,) = model.inputs.split(text, "")
     by_word = effects(model, [part.example], label)[0]
     return [
         WordEffect(word, start, end, effect)
@@ -51,13 +51,13 @@ def word_effects(model: Classifier, text: str, label: str | None = None) -> list
 
 
 def effects(model: Task[Any, Any], examples: Sequence[Any], label: str | None = None) -> list[list[float]]:
-    """Return the effect of every word of `example.words`, in tasks with `without_each`; 0 for one that is not left out.
+    """Return the effect of every word of `example.words`, in tasks with `leaves_words_out`; 0 for one that stays.
 
     Of a regression, the effect is on the value.
     """
     if label is not None:
         choose(label, dict.fromkeys(model.types), "label")
-    shorter = [list(model.without_each(example) or ()) for example in examples]
+    shorter = [list(example.without_each()) if model.leaves_words_out else [] for example in examples]
     asked = [e for example, cuts in zip(examples, shorter, strict=True) for e in (example, *cuts) if e is not None]
     answers = iter(model.answer(asked))
     by_example = []
@@ -74,16 +74,17 @@ def by_stream(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[tup
 
     Empty for an encoder of one LM, and for a head whose vectors are not standardised, or beside others'.
     """
-    head = model.trained_head()
+    fitted = model.fitted
+    head = fitted.head
     if len(head.widths) < 2 or not head.options.standardise:
         return []
     examples = [part.example for answer in answers for part, _ in answer.parts]
-    inputs = model.inputs(examples)
+    inputs = fitted.inputs(examples)
     mixed, streams = mix_all(head, inputs.streams), []
     encoder = model.encoder()
     for numbers in encoder.streams_by_lm if len(encoder.streams_by_lm) > 1 else ():
         masked = [x if i in numbers else x * 0 for i, x in enumerate(mixed.split(head.widths, dim=1))]
-        own_answers = iter(model.read_answers(predict_mixed(head, torch.cat(masked, dim=1), inputs), examples))
+        own_answers = iter(fitted.answers(predict_mixed(head, torch.cat(masked, dim=1), inputs), examples))
         streams.append((encoder.streams[numbers[0]].name, [_answered_by(answer, own_answers) for answer in answers]))
     return streams
 
@@ -101,7 +102,7 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
         for explained, answer in zip(explanations, stream_answers, strict=True):
             explained.setdefault("streams", []).append({"stream": name} | model.to_record(answer))
     parts = [part for answer in answers for part, _ in answer.parts]
-    if parts and all(model.without_each(part.example) is not None for part in parts):
+    if parts and model.leaves_words_out:
         refuse_many_words(parts, model)
         own_effects = iter(effects(model, [part.example for part in parts]))
         for explained, answer in zip(explanations, answers, strict=True):
@@ -112,7 +113,7 @@ def explain(model: Task[Any, Any], answers: Sequence[InputAnswer]) -> list[dict[
 def refuse_many_words(parts: Sequence[InputPart], model: Task[Any, Any], place: str = "the input") -> None:
     """`ValueError` for an example with more words than are left out one by one, where the task needs that."""
     longest = max((len(part.example) for part in parts), default=0)
-    if longest > LONGEST_EXPLAINED and any(model.without_each(part.example) is not None for part in parts):
+    if longest > LONGEST_EXPLAINED and model.leaves_words_out:
         raise ValueError(
             f"{place} has {longest:,} words; an explanation reads it once for each of them, and takes "
             f"{LONGEST_EXPLAINED} at most"
@@ -131,8 +132,8 @@ def _answered_by(answer: InputAnswer, answers: Iterator[Answer]) -> InputAnswer:
 
 def _placed(model: Task[Any, Any], part: InputPart, by_word: Sequence[float]) -> list[dict[str, Any]]:
     """Each word that was left out with its effect: and its place in a text, or the number of its text, 1 or 2."""
-    example, texts = part.example, model.parts(part.example)
-    pairs = zip(by_word, model.without_each(example) or (), strict=True)
+    example, texts = part.example, part.example.parts
+    pairs = zip(by_word, example.without_each(), strict=True)
     rounded = [None if shorter is None else round(effect, 4) for effect, shorter in pairs]
     if len(texts) > 1:
         left_out = (effect for effect in rounded if effect is not None)

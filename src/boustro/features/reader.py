@@ -1,6 +1,6 @@
 """Reader: the only path from examples to what a head reads, and from a spec to an encoder that is opened when needed.
 
-    reader = Reader("starter", ReadingOptions(layers="last"), parts=lambda pair: pair.parts)
+    reader = Reader("starter", ReadingOptions(layers="last"))
     reader.read(pairs, cached=True)     `HeadInputs`: each different sentence once, and which of them every pair has
     reader.to_dict()                    {"encoder": the exact spec, "encoder_identity": …}, for the folder of a model
 
@@ -21,24 +21,22 @@ from boustro.encoders.options import ReadingOptions, Reads, RecordedReading, Wid
 from boustro.given import chunk_by_size
 from boustro.heads.inputs import HeadInputs
 from boustro.names import is_shipped
-from boustro.types import Sentence
+from boustro.types import Example, Sentence
 
 if TYPE_CHECKING:
     from boustro.encoders.word_means import WordMeans
 
-Parts = Callable[[Any], tuple[Sentence, ...]]
-"""The sentences of an example; as many for each."""
 MOST_FEATURE_BYTES = 512 * 2**20  # of features, beside the LM and the head
 
 
-def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sentence], np.ndarray]:
+def distinct_sentences(examples: Sequence[Example]) -> tuple[list[Sentence], np.ndarray]:
     """The different sentences, and (examples, parts) which of them each example has."""
     numbers: dict[Any, int] = {}
     sentences: list[Sentence] = []
     rows: list[list[int]] = []
     for example in examples:
         rows.append([])
-        for part in parts(example):
+        for part in example.parts:
             number = len(sentences)
             if part is not example:
                 number = numbers.setdefault(id(part) if part.document else (part.words, part.spaces, part.text), number)
@@ -48,19 +46,19 @@ def distinct_sentences(examples: Sequence[Any], parts: Parts) -> tuple[list[Sent
     return sentences, np.array(rows, np.int64).reshape(len(rows), len(rows[0]) if rows else 1)
 
 
-def within_memory(examples: Sequence[Any], parts: Parts, bytes_per_word: int) -> Iterator[list[Any]]:
+def within_memory(examples: Sequence[Any], bytes_per_word: int) -> Iterator[list[Any]]:
     """Yield consecutive examples whose words' features take about `MOST_FEATURE_BYTES`; no document is divided."""
     sizes = chunk_by_size(
-        _by_document(examples, parts),
-        lambda group: sum(len(s) for e in group for s in parts(e)),
+        _by_document(examples),
+        lambda group: sum(len(s) for e in group for s in e.parts),
         max(MOST_FEATURE_BYTES // bytes_per_word, 1),
     )
     for chunk in sizes:
         yield [example for group in chunk for example in group]
 
 
-def _by_document(examples: Sequence[Any], parts: Parts) -> Iterator[list[Any]]:
-    for name, run in groupby(examples, key=lambda example: next((s.document for s in parts(example)), "")):
+def _by_document(examples: Sequence[Any]) -> Iterator[list[Any]]:
+    for name, run in groupby(examples, key=lambda example: next((s.document for s in example.parts), "")):
         group = list(run)
         yield from [group] if name else ([example] for example in group)
 
@@ -91,11 +89,6 @@ def naming_folder(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: its encoder was not found ({error}); name it with --encoder") from error
-
-
-def itself(example: Sentence) -> tuple[Sentence]:
-    """The parts of an example that is a sentence."""
-    return (example,)
 
 
 def load_lms(reader: "Reader") -> Encoder:
@@ -133,7 +126,6 @@ class Reader:
     Attributes:
         spec: Of the encoder.
         reading: The options.
-        parts: The sentences of an example.
         widening: What words are read by besides the encoder.
         reads: What is read of a folder of sentence-transformers (`encoders.sentences`).
         cache: Whether features are kept on disk, or the folder.
@@ -148,7 +140,6 @@ class Reader:
 
     spec: str = field(kw_only=False)
     reading: ReadingOptions = field(kw_only=False)
-    parts: Parts = itself
     widening: Widening = Widening()  # noqa: RUF009 (frozen)
     reads: Reads = "words"
     cache: bool | str | Path = True
@@ -250,7 +241,7 @@ class Reader:
 
     def sentences(self, examples: Sequence[Any]) -> tuple[list[Sentence], np.ndarray]:
         """Return the sentences that are encoded for examples, each once; (examples, parts) numbers of these."""
-        return distinct_sentences(examples, self.parts)
+        return distinct_sentences(examples)
 
     def read(self, examples: Sequence[Any], cached: bool = False, side: np.ndarray | None = None) -> HeadInputs:
         """The features of examples, with `side` features of their words, see `heads.inputs`.

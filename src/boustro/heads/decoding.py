@@ -46,7 +46,7 @@ LONGEST_SPAN, LEAST_PROBABLE = 12, 1e-5
 class LikelyWords:
     """Words that are answered besides those of the best answer: all whose probability of being in an entity with one
     of the types is at least `least`; without `types`, in any entity. In entities of the types `names` a number or a
-    function word is only where the best answer has it beside another word: an output then has what `labellings.tags`
+    function word is only where the best answer has it beside another word: an output then has what `tasks.tagger.tags`
     needs for it.
     """
 

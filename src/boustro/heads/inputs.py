@@ -161,7 +161,7 @@ def each_step(lengths: np.ndarray, backwards: bool = False) -> Iterator[np.ndarr
 
 
 PAIR_FEATURES = 4
-"""In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.labellings.pairs`)."""
+"""In the other text; not in it; not in it, with a capital or a digit; marked (`tasks.pairs`)."""
 SENSE_FEATURES = 2
 """Where the candidates of a word begin and end among the labels; 0 and 0 for a word without candidates."""
 WEIGHT_FEATURES = 1

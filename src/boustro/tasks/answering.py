@@ -29,7 +29,7 @@ class Answering:
 
     def parse(self, value: Any, place: str) -> Any:
         """Return the input that a JSON value stands for; `ValueError`, with the place, for what is none."""
-        return self.model.parse_value(value, place)
+        return self.model.inputs.parse_value(value, place)
 
     def answer(self, inputs: Sequence[Any]) -> list[InputAnswer[Any]]:
         """Answer inputs that `parse` gave."""

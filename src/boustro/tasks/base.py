@@ -6,47 +6,41 @@
     task.predict("Jane Villanueva of United Airlines spoke.")
     task.save_pretrained("ner"); Tagger.from_pretrained("ner")
 
-The LMs stay frozen: features are computed once and cached, and only the head is trained and saved. What a task says
-for itself is in `tasks.contract`; here is what is common to all.
+The LMs stay frozen: features are computed once and cached, and only the head is trained and saved.
+
+An *example* is what the head learns from, such as a `Sentence`; an *input* is what `predict` is given, such as a
+running text, which may become several examples. What the head learns from examples is the labelling's
+(`tasks.labellings`), which the kind of head chooses.
 """
 
-import tempfile
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
-import numpy as np
-
-from boustro.choose import suggestion
 from boustro.errors import require_torch
-from boustro.given import (
-    DEV,
-    TRAIN,
-    are_inputs,
-    is_by_text,
-    is_frame,
-    is_of_columns,
-    is_of_splits,
-    part_of,
-    plain_labels,
-    with_labels,
-)
-from boustro.options import OptionError, PositiveOrZero, Seed, Share, check_options
+from boustro.features.reader import within_memory
+from boustro.given import iterate
+from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.store import ModelPlace
-from boustro.tasks import TEXT_KEYS, WORD_KEYS
-from boustro.tasks.answers import Input
-from boustro.tasks.contract import Result
-from boustro.tasks.data import data_name, kept_for
-from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS, named_in, named_of
-from boustro.tasks.model import PlannedModel
+from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
+from boustro.tasks.data import data_name
+from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
+from boustro.tasks.estimator import Estimator
+from boustro.tasks.inputs import TextInputs, by_rule
 from boustro.tasks.plan import Examples, Fitted, Plan, make_plan
+from boustro.tasks.render import Shown, cells_of, in_form
+from boustro.text.words import RULE
 
 if TYPE_CHECKING:
+    from boustro.encoders.base import Encoder
     from boustro.metrics.score import Score
 
+Result = TypeVar("Result")
 SHOWN = (
     "classes_",
     "config",
@@ -62,13 +56,74 @@ SHOWN = (
     "types",
 )
 """What completion offers of every task; what extends a task, or serves the package, is in the documentation."""
+PREDICT_INPUTS = 1024  # full batches for the encoder, and answers long before the end of a stream
 
 
-class Task(PlannedModel[Input, Result]):
-    """An encoder and a trained head."""
+class Task(Estimator, ABC, Generic[Input, Result]):
+    """An encoder and a trained head. What stands before `__init__` is a task's own, and may have a default.
 
-    estimator_type: ClassVar[str | None] = None
-    """What scikit-learn calls it: a classifier or a regressor."""
+    Attributes:
+        name: As in `TASKS`.
+        formats: How `boustro predict` can print its answers.
+        columns: What a table says of an answer, see `cells`.
+        inputs: How an input is read, and becomes examples.
+        in_documents: Whether its examples are sentences, read in the documents that they stand in.
+        leaves_words_out: Whether an example has one answer, so that each of its words has an effect on it.
+        lenient: Options of `read` for a training set, which may have examples without labels, for context.
+        untrained: Makes a model from a folder that no training wrote, by its kind.
+        plan: What a training was told, with what it left to the examples; before `fit`, what it will be told.
+    """
+
+    name: ClassVar[str]
+    formats: ClassVar[tuple[str, ...]] = ("text", "jsonl", "html")
+    columns: "ClassVar[tuple[str, ...]] | property" = ("label", "score", "probabilities")
+    inputs: ClassVar[TextInputs]
+    in_documents: ClassVar[bool] = False
+    leaves_words_out: ClassVar[bool] = False
+    lenient: ClassVar[Mapping[str, Any]] = {}
+    untrained: ClassVar[Mapping[str, Callable[..., Fitted]]] = {}
+
+    @staticmethod
+    @abstractmethod
+    def collect(data: Any, options: DataOptions, notes: list[Note]) -> list[Any]:
+        """Labelled examples of a file, a data set or Python lists; what was changed or left out goes to `notes`.
+
+        Raises `FileNotFoundError`, `ValueError` with file:line for bad data, and `OptionError` for options that the
+        data of this task do not have.
+        """
+
+    @classmethod
+    def read(cls, data: Any, text_column: str | Sequence[str] = (), label_column: str | None = None) -> list[Any]:
+        """Read labelled data, with the columns of a table by their names; a warning counts what was changed or left
+        out."""
+        return read_warning(cls, data, named_columns(text_column, label_column))
+
+    def result(self, answer: InputAnswer[Input]) -> Result:
+        """Return the result of `predict` for an input; by default what the labelling makes of its only example."""
+        ((_, own),) = answer.parts
+        return self.fitted.labelling.result(own)
+
+    def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
+        """Return the answer, without the input, as JSON can hold it."""
+        result: Any = self.result(answer)
+        return result.to_dict() if isinstance(result, Label) else {self.columns[0]: result}  # type: ignore[not-subscriptable]
+
+    def empty_answer(self) -> dict[str, Any] | None:
+        """Return the record of an input without a text, which the model is not asked for; `None` where it is."""
+        return dict.fromkeys(self.columns)  # type: ignore[arg-type]
+
+    @abstractmethod
+    def shown(self, answer: InputAnswer[Input]) -> Shown:
+        """Return what forms show of an answer besides its record."""
+
+    def show(self, answer: InputAnswer[Input], form: str, colour: bool = False) -> Any:
+        """Return the answer for an input, printable, in one of `formats`; jsonl is a dict, with the input."""
+        shown = self.shown(answer)
+        return {**shown.given, **self.to_record(answer)} if form == "jsonl" else in_form(shown, form, colour)
+
+    def cells(self, answer: InputAnswer[Input]) -> list[Any]:
+        """Return the cells of the answer in a table, one for each of `columns`."""
+        return cells_of(self.to_record(answer), self.columns)  # type: ignore[bad-argument-type]
 
     def __init__(
         self,
@@ -80,34 +135,92 @@ class Task(PlannedModel[Input, Result]):
         device: str | None = None,
         **options: Any,
     ) -> None:
-        """Nothing is loaded yet.
-
-        Args:
-            encoder: Spec of the encoder, see `boustro.load_encoder`. By default `starter`, the pair of the package;
-                for a tagger `starter-large`, unless the options read otherwise than its memory of words was made; for a
-                classifier of texts `starter-texts`.
-            head: Kind of head; by default the task's own, or of few examples the one that cross-validation finds best.
-            preset: Name of a set of options.
-            cache: Keep the features of training and development data on disk (a folder says where).
-            device: cpu, cuda, mps or auto, see `boustro.load_encoder`; by default the best available.
-            options: Fields of the task's config and options of its head, over the preset's.
+        """Nothing is loaded yet; the arguments are those of the task's class.
 
         Raises `ValueError` for an unknown head, preset or option, for an option of another head, and for a value
         outside its range.
         """
         check_options(Task.__init__, locals())
         require_torch()
-        self._params = {"encoder": encoder, "head": head, "preset": preset, "cache": cache, "device": device, **options}
-        self._asked = make_plan(type(self), encoder, head, preset=preset, cache=cache, device=device, **options)
-        self.plan = self._asked
-        self._fitted: Fitted | None = None
+        how = {"preset": preset, "cache": cache, "device": device, **options}
+        self._start(make_plan(type(self), encoder, head, **how), encoder=encoder, head=head, **how)
+
+    @classmethod
+    def of(cls, plan: Plan, **asked: Any) -> Self:
+        """Make a model by a plan; `asked` are arguments of `Task.__init__` that left to the plan what it has."""
+        made, how = cls.__new__(cls), {"cache": plan.reader.cache, "device": plan.reader.device}
+        given = {"encoder": plan.reader.spec, "head": plan.head_kind, "preset": "default", **how}
+        made._start(plan, **{**given, **plan.settings(), **asked})
+        return made
+
+    def _start(self, plan: Plan, **params: Any) -> None:
+        self._params, self._fitted, self._foreign = params, None, None
+        self.plan = self._asked = plan  # the latter stays as it is when examples change a plan
+        _read_by_rule(self)
+
+    def sharing(self, **changed: Any) -> Self:
+        """Return a model with all that this one has but some attributes."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), **changed)
+        return made
+
+    @property
+    def fitted(self) -> Fitted:
+        """Outcome of training; `ValueError` before `fit`."""
+        if self._fitted is None:
+            name = type(self).__name__
+            raise ValueError(f"this {name} is not trained yet; call fit first, or open one with {name}.from_pretrained")
+        return self._fitted
+
+    @fitted.setter
+    def fitted(self, fitted: Fitted) -> None:
+        self._fitted, self.plan, self._foreign = fitted, fitted.plan, fitted.foreign_texts()
+        _read_by_rule(self)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a head that answers."""
+        return self._fitted is not None
+
+    @property
+    def config(self) -> Any:
+        """The options, a `TaskConfig`."""
+        return self.plan.config
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Record of the training: data, scores on the development set, losses, seconds, notices."""
+        return self._fitted.record if self._fitted else {}
+
+    @property
+    def types(self) -> list[str]:
+        """The labels that the trained head can answer, in alphabetical order; empty before `fit`."""
+        return list(self._fitted.labelling.types) if self._fitted else []
+
+    def encoder(self, cached: bool = False) -> "Encoder":
+        """The encoder, see `Reader.encoder`; `ValueError` where its LMs are not those that the head was trained on."""
+        return self.plan.reader.encoder(cached)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything except the encoders, which a copy opens again when it needs them."""
+        packed = self._fitted and self._fitted.packed()
+        return {**vars(self), "plan": packed.plan if packed else self.plan, "_fitted": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.plan, self._asked = self.plan.on_device(), self._asked.on_device()
+        if self._fitted is not None:
+            self._fitted = replace(self._fitted, plan=self.plan)
+            self._fitted.head.to(self.plan.device)
+
+    def __repr__(self) -> str:
+        state = f"types={self.types}" if self.is_trained else "trained=False"
+        return f"{type(self).__name__}(encoder={self.plan.reader.spec!r}, head={self.plan.head_kind!r}, {state})"
 
     def __dir__(self) -> list[str]:
         """List the attributes that a user of a model needs: `SHOWN`, and what its own task adds."""
-        common = {*dir(Task)}
-        members = (name for cls in type(self).__mro__ if issubclass(cls, Task) for name in vars(cls))
-        shown = {*SHOWN, *(name for name in members if name not in common and not name.startswith("_"))}
-        return sorted(shown if self.is_trained else shown - {"classes_"})
+        own = {name for name in dir(type(self)) if not name.startswith("_")} - {*dir(Task)}
+        return sorted({*SHOWN, *own} - (set() if self.is_trained else {"classes_"}))
 
     def fit(
         self,
@@ -141,30 +254,18 @@ class Task(PlannedModel[Input, Result]):
 
         Raises `ValueError` with file:line for bad data, and for a training set without labels.
         """
-        self.refuse_exported("is not trained again")
+        if self._fitted is not None:
+            self._fitted.refuse_exported("is not trained again")
         check_options(Task.fit, {"seed": seed, "weak_weight": weak_weight, "cross_validate": cross_validate})
-        self._check_reading(reading)
-        if weak_weight is not None and weak is None:
-            raise OptionError("weak_weight is not read without weak examples; remove it")
-        if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
-            raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
-        if y is not None and not are_inputs(X, y, self.in_documents):
-            if dev is not None:
-                raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")
-            y, dev = None, y
-        if is_of_splits(X):
-            dev = part_of(X, DEV, None) if dev is None else dev
-            X = part_of(X, TRAIN)
-        outside = OUTSIDE_TEXTS if getattr(self.config, "none", 0) else {}
-        judges = () if dev is None else self._read_beside(part_of(dev, DEV), y, outside | reading)
-        examples = Examples(
-            train=self.read(self._joined(X, y), **reading, **self.lenient),
-            dev=judges,
-            weak=() if weak is None else self._read_beside(part_of(weak, TRAIN), y, reading),
-            weight=weak_weight,
-        )
-        self.learn(examples, seed, cross_validate, self._asked_for(examples.train))
-        self.keep_columns(named_of(reading) or named_in(X))
+        from boustro.tasks.sets import training_sets
+
+        examples = training_sets(self, X, y, dev, weak, weak_weight, reading)
+        plan, note = self._asked.for_languages_of(examples.train, named=self._params["encoder"] is not None)
+        if note:
+            warnings.warn(note, stacklevel=2)
+        self.learn(examples, seed, cross_validate, plan)
+        if columns := named_of(reading) or named_in(X):
+            self.fitted = self.fitted.with_columns(columns)
         return self
 
     def learn(self, given: Examples, seed: int = 1, seconds: float = 0.0, plan: Plan[Any] | None = None) -> Self:
@@ -175,117 +276,91 @@ class Task(PlannedModel[Input, Result]):
         self.fitted = fit_best(plan or self._asked, self._params["head"], given, seed, seconds)
         return self
 
-    def _asked_for(self, train: Sequence[Any]) -> Plan:
-        """The plan for the languages of these examples, of which it warns."""
-        named = self._params["encoder"] is not None
-        asked, note = self._asked.for_languages_of(self.running_texts(train), named)
-        if note:
-            warnings.warn(note, stacklevel=3)
-        return asked
-
-    def _read_beside(self, given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
-        """Examples of a set beside the training set, whose columns may have other names; `(texts, labels)` too, which
-        two examples as a tuple are only where the training set has no `y`."""
-        two = isinstance(given, tuple) and len(given) == 2
-        as_examples = two and y is None and all(isinstance(one, tuple) and len(one) == 2 for one in given)
-        if two and not as_examples and are_inputs(given[0], given[1], self.in_documents):
-            given = self._joined(given[0], given[1])
-        else:
-            given = self._joined(given, None)
-        columns = {name: value for name, value in reading.items() if name in COLUMN_OPTIONS}
-        others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
-        return self.read(given, **others, **kept_for(given, columns))
-
-    def keep_columns(self, named: Mapping[str, Any]) -> None:
-        """Keep the names of the columns of labelled data, which its folder then reads data by (`kept_for`)."""
-        if named:
-            self.fitted = replace(self.fitted, record=self.record | {KEPT: named})
-
-    def kept_reading(self, data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of `read` that are given, and those of the training set whose columns this data has."""
-        kept = {n: v for n, v in self.record.get(KEPT, {}).items() if n in signature(self.read).parameters}
-        return kept_for(data, kept, given) | dict(given)
-
-    def _check_reading(self, reading: Iterable[str]) -> None:
-        """`OptionError` for what is no option of `read`."""
-        known = signature(type(self).read).parameters
-        for name in (name for name in reading if name not in known):
-            made = f"; options of the model are given when it is made: {type(self).__name__}({name}=…)"
-            raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
-
-    def _joined(self, given: Any, labels: Any) -> Any:
-        """Texts with their labels, also of a dict of both, as examples; a dict of columns as rows."""
-        if labels is None and is_of_columns(given, (*TEXT_KEYS, *WORD_KEYS, *self.texts)):
-            given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
-        if labels is None and is_by_text(given):
-            given, labels = list(given), list(given.values())
-        if labels is None:
-            return given
-        return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), self.labelled)
-
     def evaluate(self, X: Any, y: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
 
         `X` and `y` are what `fit` takes. Gold labels that the head does not know are a warning.
         """
-        self._check_reading(reading)
-        if is_of_splits(X):
-            raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
-        data = self._joined(X, y)
-        outside = OUTSIDE_TEXTS if self.is_trained and self.fitted.labelling.gives_none else {}
-        examples = self.read(data, **outside | self.kept_reading(data, reading))
-        for what, count in self.unknown_labels(examples).items():
+        from boustro.tasks.sets import judged_set
+
+        examples = judged_set(self, X, y, reading)
+        for what, count in self.fitted.labelling.unknown(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
-        return self.score_answers(examples, self.answer(examples, cached=True))
+        return self.fitted.score(examples, self.answer(examples, cached=True))
 
-    def score(self, X: Any, y: Any = None, **reading: Any) -> float:
-        """Return the value of `evaluate` from 0 to 1, for scikit-learn."""
-        return self.evaluate(X, y, **reading).value / 100
+    def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
+        """Answers, with their probabilities, for examples; those of one sentence may be lists of words.
 
-    @property
-    def classes_(self) -> np.ndarray:
-        """The labels in order, as `fit` was given them; `AttributeError` before, as scikit-learn's tools expect."""
-        if self.is_trained and not self.types:
-            raise AttributeError(f"a {type(self).__name__} has no classes_: it gives no labels")
-        if not self.is_trained:
-            raise AttributeError(
-                f"this {type(self).__name__} is not trained yet, so it has no classes_; call fit first"
-            )
-        values = self.fitted.labelling.values
-        return np.unique([values.get(label, label) for label in self.types])
+        Raises `ValueError`, with the place, for a word that is not a string.
+        """
+        return self._answer(self.inputs.as_examples(examples), cached)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments of `__init__`, with its defaults, for scikit-learn's `clone`."""
-        return dict(self._params)
+    def _answer(self, examples: Sequence[Any], cached: bool = False) -> list[Answer]:
+        """Return answers for examples that are checked."""
+        return self.fitted.answer(examples, cached)
 
-    def set_params(self, **params: Any) -> Self:
-        """Another encoder, head or option; the model is then untrained."""
-        self.__init__(**{**self._params, **params})  # type: ignore[misc]
-        return self
+    def answer_inputs(self, inputs: Iterable[Any], first: int = 1) -> list[InputAnswer[Input]]:
+        """Answer inputs, each a document of its own; `ValueError` for what is none, with its number from `first` on."""
+        assert self.fitted  # is there, before any LM is loaded
+        return self.answer_checked(self.inputs.check(inputs, first))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return self.is_trained
+    def answer_checked(self, inputs: Sequence[Any]) -> list[InputAnswer[Input]]:
+        """Return the answers for inputs that `as_input` has checked, each a document of its own."""
+        split = self.inputs.parts(inputs)
+        examples = [part.example for parts in split for part in parts]
+        if self._foreign is not None:
+            self._foreign.add(self.plan.running_texts(examples))
+        chunks = within_memory(examples, self.encoder().bytes_per_word)
+        answers = chain.from_iterable(map(self._answer, chunks))
+        pairs = zip(inputs, split, strict=True)
+        return [InputAnswer(item, tuple(zip(parts, answers, strict=False))) for item, parts in pairs]
 
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags that scikit-learn asks of an estimator: texts are its input, and labels or numbers are
-        needed."""
-        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+    def stream(self, inputs: Iterable[Any], batch: int = PREDICT_INPUTS) -> Iterator[Result]:
+        """Yield the results of `predict`, input by input; only `batch` inputs are in memory at once. Warn, once, of
+        texts in another language."""
+        rest, number = iterate(inputs, f"{self.inputs.given} or several"), 0
+        while some := list(islice(rest, batch)):
+            answers = self.answer_inputs(some, number + 1)
+            number += len(some)
+            if note := self.language_note():  # before the first answer, behind which `predict` does not go on
+                warnings.warn(note, stacklevel=3)
+            yield from map(self.result, answers)
 
-        kind = self.estimator_type
-        return Tags(
-            estimator_type=kind,
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags() if kind == "classifier" else None,
-            regressor_tags=RegressorTags() if kind == "regressor" else None,
-            input_tags=InputTags(two_d_array=False, string=True),
-        )
+    def language_note(self, texts: Iterable[str] = ()) -> str:
+        """Return, once, what to say of the languages of the inputs, and of texts that something else reads."""
+        return "" if self._foreign is None else self._foreign.say(texts)
+
+    def take_languages(self) -> dict[str, int]:
+        """The languages of the inputs so far, see `ForeignTexts.take`; for work that several processes share."""
+        return {} if self._foreign is None else self._foreign.take()
+
+    @overload
+    def predict(self, given: Input) -> Result: ...
+    @overload
+    def predict(self, given: Iterable[Input]) -> list[Result]: ...
+    def predict(self, given: Any) -> Result | list[Result]:
+        """The answer for an input, or the answers for several.
+
+        Args:
+            given: An input, or any iterable of inputs: a list, a generator, a column of a data frame.
+
+        Raises `ValueError`, with the place, for what is no input.
+        """
+        if self.inputs.is_input(given):
+            return next(self.stream([given]))
+        found: list[Any] = list(self.stream(given))
+        return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
+
+    def notices(self, cached: bool = False) -> dict[str, int]:
+        """Count what happened to the words that this encoder read: cut, not aligned, …; and foreign texts, if many."""
+        return dict(+self.encoder(cached).counts) | ({} if self._foreign is None else self._foreign.notices)
 
     def save_pretrained(self, path: str | Path) -> None:
         """Write a folder with the head, its labels, and which encoder it belongs to; atomic."""
         check_options(Task.save_pretrained, locals())
-        self.refuse_exported("is not saved again")
         from boustro.tasks.folder import save_fitted
 
+        self.fitted.refuse_exported("is not saved again")
         save_fitted(self.fitted, path)
 
     def save(self, path: str | Path) -> None:
@@ -296,13 +371,9 @@ class Task(PlannedModel[Input, Result]):
         self, repo_id: str, *, private: bool = False, revision: str | None = None, token: str | None = None
     ) -> str:
         """Save and upload, see `tasks.hub.upload`; returns the address of the commit."""
-        from boustro.tasks.hub import upload, write_card
+        from boustro.tasks.hub import upload_saved
 
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / repo_id.rpartition("/")[2]
-            self.save_pretrained(path)
-            write_card(path, repo_id)
-            return upload(path, repo_id, private=private, revision=revision, token=token)
+        return upload_saved(self.save_pretrained, repo_id, private=private, revision=revision, token=token)
 
     @classmethod
     def from_pretrained(
@@ -333,8 +404,26 @@ class Task(PlannedModel[Input, Result]):
         from boustro.tasks.folder import load_fitted
         from boustro.tasks.hub import download
 
-        where: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device}
-        fitted = load_fitted(cls, download(path, revision), given_states=given_states, **where)
+        how: dict[str, Any] = {"encoder": encoder, "cache": cache, "device": device, "given_states": given_states}
+        fitted = load_fitted(cls, download(path, revision), **how)
         made = cls.of(fitted.plan)
         made.fitted = fitted
         return made
+
+
+def read_warning(kind: type[Task[Any, Any]], data: Any, options: DataOptions) -> list[Any]:
+    """Read labelled data by options, as `Task.read` does."""
+    notes: list[Note] = []
+    examples = kind.collect(data, options, notes)
+    warn_of(notes, data_name(examples))
+    return examples
+
+
+def _read_by_rule(task: Task[Any, Any]) -> None:
+    """Let all that reads texts split them by the rule of words of the plan, where this is not the present one."""
+    kind, rule, own = type(task), task.plan.words, vars(task)
+    for name in ("read", "collect", "inputs"):
+        own.pop(name, None)
+    if rule != RULE:
+        own["inputs"] = kind.inputs.by_rule(rule)
+        own |= {name: partial(by_rule, rule, getattr(kind, name)) for name in ("read", "collect")}

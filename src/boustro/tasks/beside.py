@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boustro.store import Artefact
-from boustro.tasks.config import CalibrationOptions
 from boustro.tasks.labellings import Labelling
 from boustro.tasks.plan import PROMISE, Companion, DevSet, Fitted, Plan, TrainingFeatures, TrainingSet
 
@@ -97,12 +96,3 @@ class Promises(Companion):
         from boustro.tasks.recall import RecallPromise
 
         return plan, RecallPromise.load(folder)
-
-
-def temperature_of(config: CalibrationOptions) -> tuple[Companion, ...]:
-    """A temperature of the head (`calibrate`), where that is asked for."""
-    if not config.calibrate:
-        return ()
-    from boustro.tasks.calibrate import Temperature
-
-    return (Temperature(config.calibrate),)

@@ -24,7 +24,6 @@ import numpy as np
 
 from boustro.arrays import read_arrays
 from boustro.encoders.word_table import WordTable, load_table, table_for
-from boustro.features.reader import itself
 from boustro.given import as_sentences
 from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
@@ -35,16 +34,16 @@ from boustro.output import as_json
 from boustro.store import Artefact, write_file
 from boustro.tasks import TOOL_FORMATS
 from boustro.tasks.answers import InputAnswer, InputPart, Label, LabelSet
-from boustro.tasks.base import Task
-from boustro.tasks.beside import Thresholds, temperature_of
+from boustro.tasks.base import Task, read_warning
 from boustro.tasks.config import NONE_SHARE, ClassifierConfig
 from boustro.tasks.data.reading import Unlabelled, named_columns
 from boustro.tasks.data.texts import TEXTS, read_texts, whole_text
 from boustro.tasks.folds import firsts, num_different
+from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
-from boustro.tasks.render import as_html, as_terminal
-from boustro.types import NO_LABEL, Entity, Sentence
+from boustro.tasks.render import Shown, as_mark
+from boustro.types import NO_LABEL, Sentence
 
 MOST_FEW = 32
 """Texts of a label, on average, up to which a head in closed form is better."""
@@ -54,6 +53,12 @@ LIGHTER = 128
 """Units, and half the epochs, of a head that is trained on a part of many texts only to weigh the words by."""
 ENOUGH = 200
 """Texts of a development set that words are weighed on; with fewer, they are weighed on parts of the training set."""
+
+
+def text_as_one(given: str, name: str) -> list[InputPart]:
+    """The whole text as one example."""
+    placed = whole_text(given, name)
+    return [InputPart(placed.sentence, placed.places)]
 
 
 class Classifier(Task[str, Label]):
@@ -93,58 +98,10 @@ class Classifier(Task[str, Label]):
         unlabelled: Unlabelled = False,
     ) -> list[Any]:
         """Read labelled texts; with `unlabelled`, a text may have an empty cell, or null, for its label."""
-        return cls.read_by(data, named_columns(text_column, label_column, unlabelled))
+        return read_warning(cls, data, named_columns(text_column, label_column, unlabelled))
 
-    @staticmethod
-    def is_labelled(example: Sentence) -> bool:
-        return example.is_labelled
-
-    @staticmethod
-    def named_examples(config: ClassifierConfig) -> list[Sentence]:
-        return [Sentence((), label=label) for label in config.types]
-
-    @staticmethod
-    def without_each(example: Sentence) -> Iterator[Sentence]:
-        return example.without_each()
-
-    as_examples = staticmethod(as_sentences)
-
-    @staticmethod
-    def split(given: str, name: str) -> Iterable[InputPart]:
-        """The whole text as one example."""
-        placed = whole_text(given, name)
-        return [InputPart(placed.sentence, placed.places)]
-
-    @staticmethod
-    def resolve_options(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
-        """With few texts of each label a head in closed form, else an MLP; and words beside it unless it was said."""
-        from boustro.encoders.spec import Spec  # here, because it imports torch
-
-        kind, options, config = plan.head_kind, plan.head_options, plan.config
-        counts = Counter(text.label for text in train)
-        if kind == AUTO_POOL:
-            chosen = {name for name, value in vars(type(options)()).items() if value != getattr(options, name)}
-            only_mlp = None in counts or weak or config.calibrate or chosen - {*head_kind("lda-pool").option_names()}
-            most = MOST_FEW * len(counts)
-            few = not only_mlp and num_different(train, itself, most + 1) <= most
-            kind = "lda-pool" if few else "mlp-pool"
-            made = head_kind(kind)
-            options = made.options(**{name: getattr(options, name) for name in made.option_names()})
-        words = config.words
-        if words is None:
-            found = not head_class(kind).alone and not weak and not config.calibrate and not config.none
-            found = found and num_different(train, itself, FEWEST_FOR_WORDS) == FEWEST_FOR_WORDS
-            # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
-            few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
-            words = found and not few_vectors
-        if config.table != "auto" and not words:
-            raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
-        return replace(plan, head_kind=kind, head_options=options, config=replace(config, words=words))
-
-    @staticmethod
-    def companions(config: ClassifierConfig) -> tuple[Companion, ...]:
-        none = [NoLabel(config.none)] if config.none else []
-        return (*([WordModelCompanion()] if config.words else []), *none, *temperature_of(config), Thresholds())
+    leaves_words_out = True
+    inputs = TextInputs(split=text_as_one, as_examples=as_sentences)
 
     @classmethod
     def from_labels(
@@ -190,16 +147,8 @@ class Classifier(Task[str, Label]):
         names = [str(label) for label in self.classes_]
         return np.array([[label.probabilities[name] for name in names] for label in labels]).reshape(-1, len(names))
 
-    def result(self, answer: InputAnswer[str]) -> Label:
-        """The most probable label; a `LabelSet` where texts have several."""
-        ((_, own),) = answer.parts
-        return (LabelSet if isinstance(self.labelling, LabelSetLabelling) else Label).of(own)
-
-    def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
-        return self.result(answer).to_dict()
-
     def empty_answer(self) -> dict[str, Any] | None:
-        several = isinstance(self.labelling, LabelSetLabelling)
+        several = isinstance(self.fitted.labelling, LabelSetLabelling)
         return {"labels": [], "probabilities": None} if several else super().empty_answer()
 
     def cells(self, answer: InputAnswer[str]) -> list[Any]:
@@ -207,28 +156,18 @@ class Classifier(Task[str, Label]):
         named = as_json(list(label.labels)) if isinstance(label, LabelSet) else label.label
         return [named, round(label.score, 4), as_json(label.to_dict()["probabilities"])]
 
-    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
+    def shown(self, answer: InputAnswer[str]) -> Shown:
         label = self.result(answer)
-        if form == "jsonl":
-            return {"text": answer.input} | self.to_record(answer)
-        if form in TOOL_FORMATS:
-            from boustro.tasks.data.annotations import TOOLS
-
-            several = isinstance(label, LabelSet)
-            chosen = {name: label.probabilities[name] for name in (label.labels if several else (label.label,))}
-            return TOOLS[form].suggest(answer.input, labels=chosen, several=several)
-        shown = _named(label) or NO_LABEL
-        marked = shown, [Entity(shown, 0, len(shown), score=label.score)]
-        if form == "html":
-            return f"<p dir=auto>{as_html(*marked)} {as_html(answer.input, [])}</p>"
-        if colour:
-            return as_terminal(*marked).append(f"  {answer.input}", style="default")
-        return f"{shown}\t{label.score:.2f}\t{answer.input}"
-
-
-def _named(label: Label) -> str:
-    """The label, or all of several."""
-    return ", ".join(label.labels) if isinstance(label, LabelSet) else label.label
+        names = label.labels if (several := isinstance(label, LabelSet)) else (label.label,)
+        label_shown = as_mark(", ".join(names) or NO_LABEL, label.score)
+        return Shown(
+            {"text": answer.input},
+            answer.input,
+            label=label_shown,
+            cells=(label_shown.label, f"{label.score:.2f}"),
+            labels={name: label.probabilities[name] for name in names},
+            several=several,
+        )
 
 
 class TextRegressor(Task[str, float]):
@@ -256,20 +195,37 @@ class TextRegressor(Task[str, float]):
     columns = ("score",)
 
     collect = staticmethod(TEXTS["regress"].read)
-    as_examples = staticmethod(as_sentences)
-    split = staticmethod(Classifier.split)
-    without_each = staticmethod(Classifier.without_each)
+    inputs = Classifier.inputs
+    leaves_words_out = True
 
-    def result(self, answer: InputAnswer[str]) -> float:
-        """The score."""
-        return round(float(answer.parts[0][1].value or 0.0), 4)
+    def shown(self, answer: InputAnswer[str]) -> Shown:
+        return Shown({"text": answer.input}, cells=(str(self.result(answer)), answer.input))
 
-    def to_record(self, answer: InputAnswer[str]) -> dict[str, Any]:
-        return {"score": self.result(answer)}
 
-    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
-        shown = {"text": answer.input} | self.to_record(answer)
-        return shown if form == "jsonl" else f"{shown['score']}\t{answer.input}"
+def settled(plan: Plan[ClassifierConfig], train: Sequence[Sentence], weak: bool) -> Plan[ClassifierConfig]:
+    """The plan of a classifier with what its options leave to the texts, see `ClassifierConfig.settled`."""
+    from boustro.encoders.spec import Spec  # here, because it imports torch
+
+    kind, options, config = plan.head_kind, plan.head_options, plan.config
+    counts = Counter(text.label for text in train)
+    if kind == AUTO_POOL:
+        chosen = {name for name, value in vars(type(options)()).items() if value != getattr(options, name)}
+        only_mlp = None in counts or weak or config.calibrate or chosen - {*head_kind("lda-pool").option_names()}
+        most = MOST_FEW * len(counts)
+        few = not only_mlp and num_different(train, most + 1) <= most
+        kind = "lda-pool" if few else "mlp-pool"
+        made = head_kind(kind)
+        options = made.options(**{name: getattr(options, name) for name in made.option_names()})
+    words = config.words
+    if words is None:
+        found = not head_class(kind).alone and not weak and not config.calibrate and not config.none
+        found = found and num_different(train, FEWEST_FOR_WORDS) == FEWEST_FOR_WORDS
+        # beside the vector of a text they take up to half a point from few texts, and give nothing (docs/log.md)
+        few_vectors = head_class(kind).takes_names and Spec.parse(plan.reader.spec).is_sentences
+        words = found and not few_vectors
+    if config.table != "auto" and not words:
+        raise OptionError(f"table is read with words, which do not stand beside a {kind} head here; give words too")
+    return replace(plan, head_kind=kind, head_options=options, config=replace(config, words=words))
 
 
 WORDS_CONFIG, WORDS_WEIGHTS = "words.json", "words.safetensors"
@@ -392,7 +348,7 @@ class NoLabel(Companion):
 
 def _different(texts: Sequence[Sentence], outputs: Sequence[np.ndarray]) -> np.ndarray:
     """The best score of each text that is no copy: copies would be a larger share of those that fit no label."""
-    return np.stack([outputs[n] for n in firsts(texts, itself)]).max(1)
+    return np.stack([outputs[n] for n in firsts(texts)]).max(1)
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -422,7 +378,7 @@ def _judged(fitted: Fitted, data: TrainingSet, held: DevSet | None) -> Iterator[
         outputs = held.ask_unlearned(fitted.head)
         yield everything, [judges[n] for n in usable], [outputs[n] for n in usable]
     else:
-        few, options = num_different(data.gold, itself, FEW_TEXTS) < FEW_TEXTS, fitted.plan.head_options
+        few, options = num_different(data.gold, FEW_TEXTS) < FEW_TEXTS, fitted.plan.head_options
         if not few and isinstance(options, HiddenOptions):
             half = math.ceil(options.passes(len(data.gold)) / 2)
             options = replace(options, epochs=half, hidden=min(options.hidden or LIGHTER, LIGHTER))

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from boustro.choose import suggestion, unknown
 from boustro.encoders.options import Context, ReadingOptions, Reads, Widening
@@ -13,6 +13,9 @@ from boustro.names import FAST, LARGE, SHIPPED_SENTENCES, SHIPPED_TABLE
 from boustro.options import OptionError, PresetOptions, Range, Where, check_options, unread
 from boustro.store import Artefact
 from boustro.text.places import TextFile
+
+if TYPE_CHECKING:
+    from boustro.tasks.plan import Companion, Plan
 
 AUTO = "auto"
 """In a study of few examples: the kind of head that measurement favoured at that number, see `TaskConfig.few_head`."""
@@ -146,6 +149,17 @@ class TaskConfig(PresetOptions, ReadingOptions):
         """Vectors that words are read by besides the encoder's."""
         return Widening()
 
+    def companions(self) -> "tuple[Companion, ...]":
+        """Return the companions of the head with these options, in the order of training."""
+        from boustro.tasks.beside import Thresholds
+
+        return (Thresholds(),)
+
+    def settled(self, plan: "Plan[Any]", train: Sequence[Any], weak: bool) -> "Plan[Any]":
+        """The plan with what these options of it leave to the labelled examples, and to whether there are weak ones. By
+        default nothing."""
+        return plan
+
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationOptions:
@@ -154,6 +168,14 @@ class CalibrationOptions:
     calibrate: Annotated[int, Range(0, 20)] = 0
     """Calibrate probabilities by a temperature: leave out each of so many parts of the training set in turn, which
     costs as many more trainings; 1 leaves out one fifth, once. 0 is no calibration. Answers stay the same."""
+
+    def companions(self) -> "tuple[Companion, ...]":
+        others: tuple[Companion, ...] = super().companions()  # type: ignore[misc]  # of the task
+        if not self.calibrate:
+            return others
+        from boustro.tasks.calibrate import Temperature
+
+        return (Temperature(self.calibrate), *others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +231,12 @@ class TaggerConfig(CalibrationOptions, TaskConfig):
         if self.live and self.memory:
             raise OptionError("live is not for taggers with memory; remove one of them")
 
+    def companions(self) -> "tuple[Companion, ...]":
+        from boustro.tasks.beside import Cut, Memory, Promises
+
+        reading = (*([Memory()] if self.memory else []), *([Cut()] if self.live else []))
+        return (*reading, *super().companions(), Promises())
+
     def widening(self) -> Widening:
         return Widening(mentions=self.pool_mentions, spelling=self.spelling)
 
@@ -260,6 +288,18 @@ class ClassifierConfig(CalibrationOptions, TextConfig):
     def default_encoder(self) -> str:
         """The sentence encoder of the package."""
         return SHIPPED_SENTENCES
+
+    def companions(self) -> "tuple[Companion, ...]":
+        from boustro.tasks.classifier import NoLabel, WordModelCompanion
+
+        none = [NoLabel(self.none)] if self.none else []
+        return (*([WordModelCompanion()] if self.words else []), *none, *super().companions())
+
+    def settled(self, plan: "Plan[Any]", train: Sequence[Any], weak: bool) -> "Plan[Any]":
+        """With few texts of each label a head in closed form, else an MLP; and words beside it unless it was said."""
+        from boustro.tasks.classifier import settled
+
+        return settled(plan, train, weak)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -388,6 +428,14 @@ class EmbedConfig(TextReading, TaskConfig):
     def default_encoder(self) -> str:
         """The table of words of the package."""
         return SHIPPED_TABLE
+
+    def settled(self, plan: "Plan[Any]", train: Sequence[Any], weak: bool) -> "Plan[Any]":
+        """With the pooling and the transform that suit the encoder."""
+        from boustro.encoders.spec import Spec
+
+        assert isinstance(plan.head_options, PoolingOptions)
+        vectors = Spec.parse(plan.reader.spec).gives_vectors
+        return replace(plan, head_options=plan.head_options.for_vectors(vectors))
 
 
 def _refuse_blank(types: Sequence[str]) -> None:

@@ -86,8 +86,8 @@ def load_fitted(
     With `given_states`, the weights of a causal LM are not loaded, see `Reader.with_given_states`.
     """
     find_device(device)  # is there, before the folder is read
-    if (untrained := task.without_training(path, encoder, cache=cache, device=device)) is not None:
-        return untrained
+    if make := task.untrained.get(path.kind):
+        return make(task, path, encoder, cache=cache, device=device)
     with path.opened(TASKS[task.name].folder, verify=True):
         saved = path.json("config.json")
         kind = TASKS[task.name].config.check_head(saved["head"])

@@ -14,7 +14,7 @@ half of the examples would not be. Where that leaves no parts, or one with most 
 and `Kinship.divided` says what is not.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -23,7 +23,6 @@ import numpy as np
 
 from boustro.heads.inputs import Kinship, join
 from boustro.text.duplicates import compared, number_alike
-from boustro.types import Sentence
 
 FIFTH = 5  # a single part that is left out is a fifth, as one fold of five
 NEARLY, EQUAL = 0.8, 1.0  # the least share of their runs of words that two texts have in common (`text.duplicates`)
@@ -33,19 +32,17 @@ EVEN = 1 / 3
 """The same where it is texts that join documents: parts that are even are worth more."""
 UNLEARNED = 1 / 2
 """Of the examples, the share that may have a text which stands in several groups."""
-Shared = Callable[[Any], Sequence[Sentence]]
-"""The sentences of an example that no example on the other side may have, see `Contract.shared`."""
 
 
 class TooFew(ValueError):
     """Parts of a set cannot be left out, so that nothing can be chosen or judged by them."""
 
 
-def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
+def kin(examples: Sequence[Any], most: float = MOST) -> Kinship:
     """Group what belongs together, where no group has more than a share of the examples; see the module."""
     if len(examples) < 2:
         return Kinship(np.arange(len(examples)))
-    sentences = [shared(example) for example in examples]
+    sentences = [example.shared for example in examples]
     named = [next((part.document for part in own if part.document), "") for own in sentences]
     owners = np.repeat(np.arange(len(sentences)), [*map(len, sentences)])
     wholes = [[word for part in own for word in part.words] for own in sentences]
@@ -86,25 +83,25 @@ def kin(examples: Sequence[Any], shared: Shared, most: float = MOST) -> Kinship:
     return Kinship(np.arange(len(examples)), divided="equal texts")
 
 
-def firsts(examples: Sequence[Any], parts: Shared) -> Iterator[int]:
+def firsts(examples: Sequence[Any]) -> Iterator[int]:
     """Yield the numbers of the examples that are no copies of earlier ones: their texts differ in more than case and
     punctuation, or in the places that are marked. Whatever is chosen by a number of examples counts these."""
     seen = set()
     for number, example in enumerate(examples):
         known = len(seen)
-        seen.add((tuple(compared(part.words) for part in parts(example)), getattr(example, "marks", None)))
+        seen.add((tuple(compared(part.words) for part in example.parts), getattr(example, "marks", None)))
         if len(seen) > known:
             yield number
 
 
-def num_different(examples: Sequence[Any], parts: Shared, most: int | None = None) -> int:
+def num_different(examples: Sequence[Any], most: int | None = None) -> int:
     """Count the examples that are no copies, up to `most`."""
-    return sum(1 for _ in islice(firsts(examples, parts), most))
+    return sum(1 for _ in islice(firsts(examples), most))
 
 
-def unlearned(learned: Sequence[Any], others: Sequence[Any], shared: Shared) -> np.ndarray:
+def unlearned(learned: Sequence[Any], others: Sequence[Any]) -> np.ndarray:
     """(N,) whether each of the others has no text that a learned example has, without case, punctuation and space."""
-    sentences = [shared(example) for example in (*learned, *others)]
+    sentences = [example.shared for example in (*learned, *others)]
     owners = np.repeat(np.arange(len(sentences)), [*map(len, sentences)])
     texts = number_alike([part.words for own in sentences for part in own], EQUAL)
     known = np.isin(texts, texts[owners < len(learned)])
@@ -117,9 +114,9 @@ def _largest(groups: np.ndarray) -> float:
     return sizes.max() / len(groups) if np.count_nonzero(sizes) > 1 else 2.0
 
 
-def drawn_together(examples: Sequence[Any], shared: Shared) -> np.ndarray:
+def drawn_together(examples: Sequence[Any]) -> np.ndarray:
     """The groups of examples that a bootstrap draws as one: documents, and copies of a text, however many there are."""
-    return kin(examples, shared, most=1).groups
+    return kin(examples, most=1).groups
 
 
 def left_out(kinship: Kinship, num_folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -22,7 +22,8 @@ model index. The card may be edited: its bytes are not verified when the folder 
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +192,15 @@ def download(name_or_path: ModelPlace, revision: str | None = None) -> Artefact:
         return Artefact(snapshot_download(name, revision=revision))
     except (OSError, ValueError) as error:
         raise FileNotFoundError(f"{name}: no such folder, and not found on the Hub: {reason(error)}") from error
+
+
+def upload_saved(save: Callable[[Path], None], repo_id: str, **where: Any) -> str:
+    """Upload what `save` writes, as `upload`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / repo_id.rpartition("/")[2]
+        save(path)
+        write_card(path, repo_id)
+        return upload(path, repo_id, **where)
 
 
 def upload(

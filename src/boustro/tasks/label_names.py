@@ -21,7 +21,6 @@ import torch
 from jaxtyping import Float
 
 from boustro.errors import shorten
-from boustro.features.reader import itself
 from boustro.given import as_list, as_text, iterate, refuse_half_characters, refuse_no_texts
 from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
@@ -171,9 +170,9 @@ def from_labels(
     fitted = fit_head(plan, Examples(train=named), seed=1)
     head = fitted.head
     assert isinstance(head, CentroidPool)
-    asked = [part.example for text in dict.fromkeys(given) for part in made.split(text, "text")]
+    asked = [part.example for text in dict.fromkeys(given) for part in made.inputs.split(text, "text")]
     english = is_shipped(plan.reader.spec)
-    read = [asked[n] for n in islice(firsts(asked, itself), MOST_TEXTS)]
+    read = [asked[n] for n in islice(firsts(asked), MOST_TEXTS)]
     read = readable_texts(read) if english else read
     inputs = fitted.inputs(read) if read else None
     notices = dict(fitted.record["notices"]) | ({} if english else noticed)

@@ -37,8 +37,8 @@ from boustro.names import LARGE, SHIPPED_SENTENCES
 from boustro.store import Artefact, write_folder
 from boustro.tasks.label_names import DESCRIBED, SILENT, check_labels, given_labels, spoken
 from boustro.tasks.labellings import readable
-from boustro.tasks.labellings.tags import NamedTypes
 from boustro.tasks.plan import Fitted, make_plan, untrained_record
+from boustro.tasks.tagger.tags import NamedTypes
 from boustro.text.words import split_text
 
 if TYPE_CHECKING:

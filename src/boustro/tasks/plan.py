@@ -9,9 +9,11 @@
 `fitting.training.fit_head` makes the last of the first and of `Examples`.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -25,10 +27,10 @@ from boustro.store import Artefact
 from boustro.tasks import TASKS
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data.reading import data_fingerprint
+from boustro.tasks.data.reading import KEPT, data_fingerprint
 from boustro.tasks.labellings import Labelling
-from boustro.text.languages import foreign_note, said, sentence_encoder
-from boustro.text.words import RULE
+from boustro.text.languages import ForeignTexts, foreign_note, said, sentence_encoder
+from boustro.text.words import RULE, join_words
 from boustro.version import __version__
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Plan(Generic[Config]):
     """Everything that decides a training but its examples and its seed.
 
     Attributes:
-        task: The class of the task, a `contract.Contract`; what differs from task to task is asked of it.
+        task: The class of the task, a `Task`; what differs from task to task is asked of it.
         config: Its options, a `TaskConfig`.
         head_kind: The kind of head.
         head_options: What is chosen about it, of its own class.
@@ -67,18 +69,37 @@ class Plan(Generic[Config]):
     @property
     def companions(self) -> "tuple[Companion, ...]":
         """Companions of the head, in the order of training."""
-        return self.task.companions(self.config)
+        return self.config.companions()
+
+    def settings(self) -> dict[str, Any]:
+        """The values of all options, those of the head too."""
+        return {**asdict(self.config), **asdict(self.head_options)}
+
+    def on_device(self) -> "Plan[Config]":
+        """The plan on the device that its reader names, where it was copied to."""
+        from boustro.hardware import find_device
+
+        return replace(self, device=find_device(self.reader.device))
+
+    def running_texts(self, examples: Iterable[Any]) -> Iterator[str]:
+        """The texts of examples, each with all its parts; sentences of one document that follow each other are one."""
+
+        def document(numbered: tuple[int, Any]) -> str | int:
+            return next((part.document for part in numbered[1].parts if part.document), numbered[0])
+
+        for _, group in groupby(enumerate(examples), document):
+            yield " ".join(join_words(part.words) for _, example in group for part in example.parts)
 
     def suited_to(self, train: Sequence[Any]) -> "Plan[Config]":
         """Reading single sentences where the training set has no documents: later the head reads what it was trained
         on."""
-        named = any(part.document for example in train for part in self.task.parts(example))
+        named = any(part.document for example in train for part in example.parts)
         return self if named else self.reading_alone()
 
-    def for_languages_of(self, texts: Iterable[str], named: bool) -> tuple["Plan[Config]", str]:
+    def for_languages_of(self, examples: Sequence[Any], named: bool) -> tuple["Plan[Config]", str]:
         """The plan with the encoder of many languages, where nobody `named` one and that of the package does not read
-        the texts; and what is said of their languages."""
-        spec = self.reader.spec
+        the examples; and what is said of their languages."""
+        spec, texts = self.reader.spec, self.running_texts(examples)
         if named or spec != SHIPPED_SENTENCES:
             return self, foreign_note(texts) if is_shipped(spec) else ""
         chosen, notices = sentence_encoder(texts)
@@ -124,14 +145,13 @@ def plan_of(
     from boustro.hardware import find_device
 
     config.check_head(kind)
-    for other in task.companions(config):
+    for other in config.companions():
         other.check(kind)
     place = find_device(device)
     spec = config.default_encoder() if encoder is None else encoder
     reader = Reader(
         spec,
         config.reading_of(spec),
-        parts=task.parts,
         widening=config.widening(),
         reads=head_kind(kind).reads or config.reads,
         cache=cache,
@@ -234,6 +254,26 @@ class Fitted:
     record: dict[str, Any] = field(default_factory=dict)
     extras: Mapping[str, Any] = field(default_factory=dict)
 
+    def packed(self) -> "Fitted":
+        """Return what can be copied to another process: a head that shares nothing, and the very LMs that were read."""
+        return replace(
+            self, plan=replace(self.plan, reader=self.plan.reader.pinned()), head=copy.deepcopy(self.head).cpu()
+        )
+
+    def with_columns(self, named: Mapping[str, Any]) -> "Fitted":
+        """Keep the names of the columns of labelled data, which the folder then reads data by (`data.kept_for`)."""
+        return replace(self, record=self.record | {KEPT: named}) if named else self
+
+    def refuse_exported(self, what: str) -> None:
+        """Raise `ValueError` for an exported folder, which only answers."""
+        if self.head.is_exported:
+            raise ValueError(f"an exported folder {what}; use the folder that it was exported from")
+
+    def foreign_texts(self) -> ForeignTexts | None:
+        """Return a count of texts in languages that a model of the package does not read, nor has learned from."""
+        said = getattr(self.labelling, "english", False), getattr(self.labelling, "missed", "")
+        return ForeignTexts(self.record.get("languages", ()), *said) if is_shipped(self.plan.reader.spec) else None
+
     def inputs(self, examples: Sequence[Any], cached: bool = False) -> HeadInputs:
         """The features of examples; a sentence that several examples share is encoded once."""
         return self.plan.reader.read(examples, cached, self.labelling.side(examples))
@@ -306,7 +346,8 @@ PROMISE = "promise"
 
 class Companion:
     """A companion of a head: it may read the training set in its own way, learn after the head, answer with it, and
-    have files in the folder. A task lists what its options ask for (`Contract.companions`); each does some of this."""
+    have files in the folder. The options of a task list those that they ask for (`TaskConfig.companions`); each does
+    some of this."""
 
     name: ClassVar[str] = ""
     """Of what it learned, in `Fitted.extras`."""

@@ -26,8 +26,8 @@ import numpy as np
 from boustro.heads.span import FoundSpan, GoldSpan
 from boustro.store import Artefact, write_file
 from boustro.tasks.answers import Answer
-from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.tasks.plan import PROMISE, Fitted
+from boustro.tasks.tagger.entities import EntityLabelling
 from boustro.types import Sentence
 
 PROMISE_FILE = "recall.json"

@@ -1,4 +1,5 @@
-"""Entities shown in text: in a terminal, in plain text and in HTML.
+"""Answers shown: in every form but JSON lines and tables (`in_form`), and entities in text in a terminal, in plain text
+and in HTML.
 
 A label has a fixed colour; on a page, a label whose colour is taken gets the next free one (`page_colours`). Entities
 may be nested, and of two that cross, the later one continues after the earlier one. In plain text:
@@ -10,16 +11,87 @@ may be nested, and of two that cross, the later one continues after the earlier 
 
 import hashlib
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from boustro.output import as_json
+from boustro.tasks import TOOL_FORMATS
 from boustro.text.words import apart, join_words
 from boustro.types import Entity
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Parts of an answer that forms show, besides its record.
+
+    Attributes:
+        given: The input by its names, which the record follows in JSON lines.
+        text: The text that was asked about; `None` where nothing is marked in any form.
+        marks: What is marked in it.
+        label: What the answer says of the whole text.
+        title: What stands above the text.
+        cells: What stands before the text on a line, with tabs between.
+        labels: Those of the text with their probabilities, for labelling tools; `None` where these want the marks.
+        several: Whether a text may have several labels.
+        tagged: The words of each sentence, with their tags.
+        is_document: Whether its sentences are a document, and not one of many.
+    """
+
+    given: Mapping[str, Any]
+    text: str | None = None
+    marks: Sequence[Entity] = ()
+    label: Entity | None = None
+    title: str = ""
+    cells: Sequence[str] = ()
+    labels: Mapping[str, float] | None = None
+    several: bool = False
+    tagged: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
+    is_document: bool = True
+
+
+def cells_of(record: Mapping[str, Any], columns: Iterable[str]) -> list[Any]:
+    """Some values of a record as cells of a table: what is no text and no number is JSON."""
+    values = [record[name] for name in columns]
+    return [value if value is None or isinstance(value, (str, int, float)) else as_json(value) for value in values]
+
+
+def as_mark(label: str, score: float) -> Entity:
+    """A label as a mark over all of its own name."""
+    return Entity(label, 0, len(label), score=score)
+
+
+def in_form(shown: Shown, form: str, colour: bool = False) -> Any:
+    """Show an answer in a form: text, html, conll or that of a labelling tool; with `colour`, for a terminal."""
+    if form == "conll":
+        from boustro.tasks.data.conll import format_conll, format_document
+
+        return (format_document if shown.is_document else format_conll)(shown.tagged)
+    if shown.text is None:
+        return "\t".join(shown.cells)
+    if form in TOOL_FORMATS:
+        from boustro.tasks.data.annotations import TOOLS
+
+        if shown.labels is None:
+            return TOOLS[form].suggest(shown.text, entities=shown.marks)
+        return TOOLS[form].suggest(shown.text, labels=shown.labels, several=shown.several)
+    label = shown.label
+    if form == "html":
+        text = as_html(shown.text, shown.marks)
+        if shown.title:
+            return f"<p><b>{as_html(shown.title, [])}</b><br>{text}</p>"
+        return f"<p dir=auto>{as_html(label.label, [label])} {text}</p>" if label else f"<p dir=auto>{text}</p>"
+    if not colour:
+        return "\t".join([*shown.cells, shown.title or in_brackets(shown.text, shown.marks)])
+    if label is None:
+        return as_terminal(shown.text, shown.marks)
+    if shown.marks:
+        return as_terminal(shown.text, shown.marks).append(f"  {label.label}", style="bold")
+    return as_terminal(label.label, [label]).append(f"  {shown.text}", style="default")
 
 
 @dataclass(frozen=True, slots=True)

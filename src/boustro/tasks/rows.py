@@ -61,27 +61,28 @@ class Columns:
     def of(cls, task: Any, chosen: Sequence[str] = (), kept: Mapping[str, Any] = MappingProxyType({})) -> "Columns":
         """Those of a task with the columns of its texts that were chosen, and those that a trained folder keeps
         (`tasks.kept_columns`); `OptionError` for another number of them."""
-        if len(chosen) not in (0, len(task.texts)):
-            raise OptionError(f"--text-column names {len(chosen)} columns; a {task.__name__} reads {len(task.texts)}")
+        texts = task.inputs.texts
+        if len(chosen) not in (0, len(texts)):
+            raise OptionError(f"--text-column names {len(chosen)} columns; a {task.__name__} reads {len(texts)}")
         named, word = kept.get("text_column", ()), str(kept.get("word_column", ""))
         if word and not word.lstrip("-").isdigit():
             named = (word,)
-        trained = dict(zip(task.texts, named, strict=False))
-        names = dict(zip(task.texts, chosen, strict=False))
+        trained = dict(zip(texts, named, strict=False))
+        names = dict(zip(texts, chosen, strict=False))
         of_words = {name: kept[name] for name in ("word_column", "delimiter") if name in kept}
         scheme = kept.get("scheme", "auto")
-        return cls(names, task.texts, {} if names else trained, of_words, scheme, "conll" in task.formats)
+        return cls(names, texts, {} if names else trained, of_words, scheme, "conll" in task.formats)
 
     def check(self, given: str | DataFile, task: Any) -> None:
         """`ValueError`, with the names of its columns, for a table of texts that lacks what is read."""
         file = DataFile.of(given)
-        if not task.text_keys or self.form_of(file) not in ("separated", "sheet"):
+        if not task.inputs.text_keys or self.form_of(file) not in ("separated", "sheet"):
             return
         if self.sentences(file, []) is not None:
             return
         columns, wanted = file.columns(self.separator(file)), tuple(self.names.values())
         kept = [tuple(self.kept.values())] * bool(self.kept)
-        known = [wanted] if wanted else [*task.text_keys, *((key,) for key in WORD_KEYS), *kept]
+        known = [wanted] if wanted else [*task.inputs.text_keys, *((key,) for key in WORD_KEYS), *kept]
         if not any(set(keys) <= set(columns) for keys in known):
             raise no_column(file.name, known[0], (row for _, row in file.open(notes=[]).rows()), columns)
 
@@ -147,16 +148,16 @@ def parse_row(row: FileRow, task: Any, notes: list[Note], as_value: bool = False
         raise ValueError(row.problem)
     is_sentence = isinstance(row.value, Sentence)
     if row.is_line and not as_value:
-        return task.parse_line(row.value, row.place)
+        return task.inputs.parse_line(row.value, row.place)
     if is_sentence and not as_value:
         if "conll" not in task.formats:
             raise ValueError(f"{row.place}: words in columns, and texts are expected: lines, JSON lines or a table")
-        return task.as_input(row.value, row.place)
-    value, offsets = as_json_value(row), task.offsets
+        return task.inputs.as_input(row.value, row.place)
+    value, offsets = as_json_value(row), task.inputs.offsets
     refuse_half_characters(value, row.place)
     if offsets is not None:
         value = offsets.convert(value, row.unit or offsets.unit([value]), row.place, notes)
-    return task.parse_value(value, row.place)
+    return task.inputs.parse_value(value, row.place)
 
 
 def parse_or_advise(row: FileRow, task: Any, notes: list[Note], keep_going: bool, as_value: bool = False) -> Any:

@@ -251,8 +251,9 @@ class ForeignTexts:
         """Sentence of these notices: "39 of 80 texts look German; the package's models read English, …"."""
         return said(self.notices)
 
-    def say(self) -> str:
-        """Return the note where there is one that has not been returned before."""
+    def say(self, texts: Iterable[str] = ()) -> str:
+        """Count more texts, and return the note where there is one that has not been returned before."""
+        self.add(texts)
         note = "" if self._said else self.note
         self._said = self._said or bool(note)
         return note

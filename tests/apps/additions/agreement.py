@@ -1,17 +1,18 @@
 """Do two marked words of a text agree in number? {"text": "Dogs bark.", "first": 0, "second": 1, "agree": "yes"}"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from boustro.tasks import Fields
-from boustro.tasks.answers import InputAnswer, InputPart, Label
+from boustro.tasks.answers import InputAnswer, Label
 from boustro.tasks.base import Task
 from boustro.tasks.config import TextConfig
 from boustro.tasks.data.named import RecordReader
 from boustro.tasks.data.texts import whole_text
-from boustro.text.rows import parse_record
-from boustro.types import Sentence
+from boustro.tasks.inputs import RecordInputs
+from boustro.tasks.render import Shown, as_mark
+from boustro.types import Example, Sentence
 
 KEYS = "text", "first", "second"
 FIELDS = Fields(has=KEYS, gold={"agree": bool})
@@ -23,11 +24,15 @@ class AgreementConfig(TextConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedWords:
+class MarkedWords(Example):
     record: Mapping[str, Any]
     sentence: Sentence
     label: str | None = None
     where: str = ""
+
+    @property
+    def parts(self) -> tuple[Sentence]:
+        return (self.sentence,)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -51,38 +56,13 @@ def mark_words(given: Any, place: str, notes: Sequence[Any] = ()) -> MarkedWords
 
 class Agreement(Task[Any, Label]):
     name = "agreement"
-    formats = ("text", "jsonl")
-    given = "a text with two words"
-    example = {"text": "Dogs bark.", "first": 0, "second": 1}  # noqa: RUF012 (never changed)
     collect = staticmethod(RecordReader(what="text", make=mark_words, fields=FIELDS).read)
-    as_input = staticmethod(mark_words)
+    inputs = RecordInputs(
+        make=mark_words,
+        given="a text with two words",
+        example={"text": "Dogs bark.", "first": 0, "second": 1},
+    )
 
-    @staticmethod
-    def parts(example: MarkedWords) -> tuple[Sentence, ...]:
-        return (example.sentence,)
-
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        return isinstance(given, (Mapping, MarkedWords))
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> MarkedWords:
-        return mark_words(value, place)
-
-    @staticmethod
-    def parse_line(line: str, place: str) -> MarkedWords:
-        return mark_words(parse_record(line, place), place)
-
-    @staticmethod
-    def split(given: MarkedWords, name: str) -> Iterable[InputPart]:
-        return [InputPart(given)]
-
-    def result(self, answer: InputAnswer[Any]) -> Label:
-        return Label.of(answer.parts[0][1])
-
-    def to_record(self, answer: InputAnswer[Any]) -> dict[str, Any]:
-        return self.result(answer).to_dict()
-
-    def show(self, answer: InputAnswer[Any], form: str, colour: bool = False) -> Any:
-        own = answer.input.record | self.to_record(answer)
-        return own if form == "jsonl" else f"{own['label']}\t{own['text']}"
+    def shown(self, answer: InputAnswer[Any]) -> Shown:
+        record, said = answer.input.record, self.result(answer)
+        return Shown(record, record["text"], label=as_mark(said.label, said.score), cells=(said.label,))

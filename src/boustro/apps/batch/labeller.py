@@ -5,7 +5,7 @@
     Predictor("ner")({"text": ["Ada left.", "It rained."]})  # {"text": […], "entities": [[{"label": "PER", …}], []]}
 
 Both can be pickled, see `batch.models`. Answers as CSV for a spreadsheet have the columns of the rows, in order, and
-behind them those of the answer (`Contract.cells`):
+behind them those of the answer (`Task.cells`):
 
     place,text,LOC,PER,entities
     a.txt:1,Ada left Vellmar.,Vellmar,Ada,"[{""label"": ""PER"", ""start"": 0, ""end"": 3, …}, …]"
@@ -110,7 +110,7 @@ class Labeller:
         given = [None if is_silent and row.is_empty else parse_or_advise(row, task, notes, *how) for row in rows]
         asked = [one for one in given if one is not None and not isinstance(one, Exception)]
         if self.shown.explain:
-            self.model.refuse_exported("does not say what decided its answers")
+            self.model.fitted.refuse_exported("does not say what decided its answers")
         try:
             found = self.model.answer_checked(asked)
             answers = iter([*zip(found, self._reasons(found), strict=True)])
@@ -317,9 +317,9 @@ class Predictor:
         if {*self.columns.names.values()} <= value.keys():
             value = self.columns.named(value, place, table=False)
         refuse_half_characters(value, place)
-        if self.model.empty_answer() is not None and Columns(texts=self.model.texts).are_empty(value):
+        if self.model.empty_answer() is not None and Columns(texts=self.model.inputs.texts).are_empty(value):
             return None
-        return self.model.parse_value(value, place)
+        return self.model.inputs.parse_value(value, place)
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -53,7 +53,7 @@ def predict_files(
     made = form if form.repeats else None
     with only_errors(run_options.quiet):
         survey = look(sources, reads, made, out, columns, keep_going)
-        rows = RowStream(sources, reads, kind.offsets, columns)
+        rows = RowStream(sources, reads, kind.inputs.offsets, columns)
         if made is not None and is_read_once and (first := rows.first()) is not None:
             survey.add(dict.fromkeys(first.cells if form.dialect else first.fields), made)
         if form.dialect and not survey.heads:

@@ -256,7 +256,7 @@ def predict_folder(
     assert out is not None
     with only_errors(quiet):
         labeller = Labeller(opened, AnswerForm(form), keep_going=True)
-        job = ShardJob(labeller, columns, source, out, form, opened.fingerprint, opened.task.offsets)
+        job = ShardJob(labeller, columns, source, out, form, opened.fingerprint, opened.task.inputs.offsets)
         shards = job.shards()
         job.begin(output.resume)
         missing, rows, notes, foreign = job.missing(), 0, Counter[str](), ForeignTexts()

@@ -123,13 +123,13 @@ def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequ
     )
     for note in loaded.notes:
         report.notes.setdefault(note.what, []).append(str(note))
-    if unlabelled := [e.where for e in loaded.examples if not getattr(e, "is_labelled", True) and e.where]:
+    if unlabelled := [e.where for e in loaded.examples if not e.is_labelled and e.where]:
         report.notes[WITHOUT_LABEL] = unlabelled
     numbers = [e.score for e in loaded.examples if isinstance(getattr(e, "score", None), float)]
     if numbers:
         summary = (min(numbers), fmean(numbers), max(numbers))
         report.scores = dict(zip(("lowest", "mean", "highest"), summary, strict=True))
-    return report, [example for example in loaded.examples if getattr(example, "is_labelled", True)]
+    return report, [example for example in loaded.examples if example.is_labelled]
 
 
 def _labels(example: Any, scheme: Scheme | None) -> Iterable[str]:
@@ -148,7 +148,7 @@ def _compare(report: DataReport, examples: Sequence[Any], known: Earlier, texts:
     earlier: Counter[str] = Counter()
     shared: Counter[str] = Counter()
     for example in examples:
-        words = tuple(part.words for part in getattr(example, "parts", (example,)))
+        words = tuple(part.words for part in example.parts)
         report.num_words += sum(map(len, words))
         if not all(words):
             report.empty.append(f"{example.where}: a text without a word")

@@ -95,8 +95,8 @@ def fit(
         # What is wrong with the data is said before torch is imported.
         columns = named_of(vars(reading)) or named_in(train)
         given = _read_sets(kind, train, dev, reading, training)
-        labelled = [example for example in given.train if kind.is_labelled(example)]
-        make_labelling(chosen, [*labelled, *kind.named_examples(training)], of_head)
+        labelled = [example for example in given.train if example.is_labelled]
+        make_labelling(chosen, labelled, of_head, getattr(training, "types", ()))
         plan = plan_of(kind, encoder, chosen, training, of_head, cache=run.cache, device=run.device)
         model = kind.of(_plan_for(plan, given, named=encoder is not None), head=head)
         with claim(out, TASKS[task].folder, overwrite):
@@ -107,7 +107,7 @@ def fit(
             for sentence in advice(model.encoder(), CHEAP):
                 print(sentence, file=sys.stderr)
             model.learn(given, seed, 0.0 if dev else cross_validate)
-            model.keep_columns(columns)
+            model.fitted = model.fitted.with_columns(columns)
             model.save_pretrained(out)
         _say_fitted(task, model, out)
         _give_scores(model.record, json, TASKS[task].examples)
@@ -137,7 +137,7 @@ def _plan_for(plan: Plan[Any], given: Examples, named: bool) -> Plan[Any]:
     """The plan as these examples want it; says so on standard error where nobody `named` an encoder."""
     from boustro.encoders.spec import Spec
 
-    plan, note = plan.for_languages_of(plan.task.running_texts(given.train), named)
+    plan, note = plan.for_languages_of(given.train, named)
     notes = [note] if note else []
     if not named and plan.reader.spec == LARGE:
         notes.append(f"note: --encoder {FAST} reads five times as fast as {LARGE}, and finds less")
@@ -240,10 +240,10 @@ def evaluate(
         with word_rule(saved_rule(folder)):  # what is wrong with the data is said before the model is opened
             sentences = read_examples(kind, data, replace(with_kept(reading, kept_columns(folder), data), **outside))
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
-        print_notices(model.unknown_labels(sentences))
+        print_notices(model.fitted.labelling.unknown(sentences))
         model = model if recall is None else model.with_recall(recall)
         answers = model.answer(sentences, cached=True)
-        scores = model.score_answers(sentences, answers).to_dict()
+        scores = model.fitted.score(sentences, answers).to_dict()
         again = None if recall else lambda: model.answer(sentences, cached=True)
         errors = calibration(model.fitted, sentences, answers, again)
         scores |= {"calibration": errors} if errors else {}

@@ -27,7 +27,8 @@ import numpy as np
 from boustro.tasks.answers import Answer
 from boustro.tasks.base import Task
 from boustro.tasks.data import read_data
-from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.sets import kept_reading
+from boustro.tasks.tagger.entities import EntityLabelling
 from boustro.text.words import join_words
 
 LabelPlace = tuple[str, int, int]
@@ -83,7 +84,7 @@ def check_examples(task: Task[Any, Any], data: Path | None, number: int) -> list
     Raises `ValueError` where there is none.
     """
     examples = (
-        list(task.read(data, **task.kept_reading(data, {}), **task.lenient))
+        list(task.read(data, **kept_reading(task, data, {}), **task.lenient))
         if data
         else _known(task) or list(_sample(task, number))
     )
@@ -96,7 +97,7 @@ def _known(task: Task[Any, Any]) -> list[Any]:
     """The examples of training; none where their file is gone, or is another one that cannot be read."""
     file = Path((task.record.get("train") or {}).get("name") or "")
     try:
-        return list(task.read(file, **task.kept_reading(file, {}))) if file.is_file() else []
+        return list(task.read(file, **kept_reading(task, file, {}))) if file.is_file() else []
     except (ValueError, OSError):
         return []
 
@@ -124,7 +125,7 @@ def refuse_neighbours(model: Task[Any, Any], examples: Sequence[Any]) -> None:
     """`ValueError` for a model that answers an example otherwise, with its document alone, than among all."""
     documents: dict[Any, list[Any]] = {}
     for number, example in enumerate(examples[:ALONE_EXAMPLES]):
-        named = (part.document for part in model.parts(example) if part.document)
+        named = (part.document for part in example.parts if part.document)
         documents.setdefault(next(named, number), []).append(example)
     alone = [answer for document in documents.values() for answer in model.answer(document)]
     together = model.answer([example for document in documents.values() for example in document])
@@ -193,8 +194,8 @@ def _sample(task: Task[Any, Any], number: int) -> Iterator[Any]:
     count = 0
     for place, (text, following) in enumerate(zip(texts, texts[1:] + texts[:1], strict=True), start=1):
         for record in _records(text, following):
-            given = task.parse_value(record, f"sentence {place} of the sample")
-            for part in task.split(given, f"sentence {place}"):
+            given = task.inputs.parse_value(record, f"sentence {place} of the sample")
+            for part in task.inputs.split(given, f"sentence {place}"):
                 if count == number:
                     return
                 count += 1

@@ -36,7 +36,7 @@ from boustro.encoders.word_means import CodedVectors, WordMeans
 from boustro.heads.crf import Chain, entity_forms, make_chain, valid_transitions
 from boustro.store import read_json
 from boustro.tasks.data.schemes import BARE
-from boustro.tasks.labellings.tags import TagLabelling
+from boustro.tasks.tagger.tags import TagLabelling
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 from boustro.version import __version__
 

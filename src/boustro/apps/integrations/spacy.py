@@ -240,7 +240,7 @@ class TextComponent(Component):
 
     def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
         """spaCy's scores of `doc.cats`, from 0 to 1."""
-        several = isinstance(self.task.labelling, LabelSetLabelling)
+        several = isinstance(self.task.fitted.labelling, LabelSetLabelling)
         return Scorer.score_cats(list(examples), "cats", labels=list(self.labels), multi_label=several)
 
 

@@ -156,7 +156,7 @@ class LabellingApp:
                 "live_f1": finished.live_f1,
                 "better": finished.better,
                 "sentences": finished.sentences,
-                "head": finished.tagger.head_kind,
+                "head": finished.tagger.plan.head_kind,
             },
             "has_gold": gold,
             "out_tagger": str(self.out_tagger),

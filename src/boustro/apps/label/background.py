@@ -198,14 +198,14 @@ class Background:
         """The one to save, and what it is: the finished one where it was kept. Its record names the file of answers."""
         if self.finished is not None and self.finished.better:
             tagger = self.finished.tagger
-            what = f"{tagger.head_kind}, trained on {self.finished.sentences} answers"
+            what = f"{tagger.plan.head_kind}, trained on {self.finished.sentences} answers"
         else:
             tagger = self.live_tagger()
             head = None if self.reader and self.reader.of_texts else self.session.manner.saved_head
             what = f"{head or 'live'}, {len(self.session.answers)} answers"
         named = {"train": tagger.record["train"] | {"name": str(self.session.file.path)}}
         tagger.fitted = replace(tagger.fitted, record=tagger.record | named)
-        tagger.keep_columns({"text_column": self.text_column})
+        tagger.fitted = tagger.fitted.with_columns({"text_column": self.text_column})
         return tagger, what
 
     def _run(self) -> None:
@@ -407,16 +407,16 @@ def choose_source(
         Spec.parse(spec).check()
         return SessionSource(encoder=spec, spelling=options.spelling, **common)
     tagger = Tagger.from_pretrained(options.tagger, cache=run.cache, device=run.device)
-    if encoder not in (None, tagger.encoder_spec):
+    if encoder not in (None, tagger.plan.reader.spec):
         raise OptionError("--tagger has an encoder of its own; remove --encoder")
-    if tagger.labelling is None or not tagger.labelling.units.has_spans:
+    if not tagger.fitted.labelling.units.has_spans:
         raise ValueError(f"{options.tagger} labels every word; boustro label is for entities")
     kept = {name: getattr(tagger.config, name) for name in ("pooling", "spacing", "start_piece", "prefix", "dtype")}
     if options.context == "sentence":
-        tagger.read_single_sentences()
+        tagger.fitted = replace(tagger.fitted, plan=tagger.plan.reading_alone())
     read = {name: value for name, value in kept.items() if value is not None}
     spelling = options.spelling or tagger.config.spelling
-    return SessionSource(encoder=tagger.encoder_spec, spelling=spelling, tagger=tagger, reading=read, **common)
+    return SessionSource(encoder=tagger.plan.reader.spec, spelling=spelling, tagger=tagger, reading=read, **common)
 
 
 def starting_labels(given: Iterable[str], source: SessionSource) -> list[str]:

@@ -34,7 +34,7 @@ from boustro.heads.closed_form import best_scale
 from boustro.heads.crf.layer import CRF
 from boustro.heads.factored import Runs, factored_tags, mean_vectors
 from boustro.tasks.data.schemes import flatten_entities
-from boustro.tasks.labellings.tags import TagLabelling
+from boustro.tasks.tagger.tags import TagLabelling
 from boustro.text.languages import language_of_words
 from boustro.types import Entity, Sentence
 

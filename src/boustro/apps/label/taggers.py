@@ -25,7 +25,6 @@ from boustro.apps.label.vectors import VectorReader
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import Context
 from boustro.encoders.reading import group_numbers
-from boustro.features.reader import itself
 from boustro.heads.base import LayerMix
 from boustro.heads.bodies import PerWord
 from boustro.heads.centroid_pool import CentroidPool
@@ -41,9 +40,9 @@ from boustro.tasks.fitting.estimate import KEY
 from boustro.tasks.fitting.training import describe, learned_languages
 from boustro.tasks.folds import kin, left_out, num_different
 from boustro.tasks.labellings import make_labelling
-from boustro.tasks.labellings.tags import TagLabelling
 from boustro.tasks.plan import Examples, Fitted, Plan, head_facts
 from boustro.tasks.tagger import Tagger
+from boustro.tasks.tagger.tags import TagLabelling
 from boustro.types import Entity, Sentence
 
 FEWEST_TO_MEASURE = 4  # answers
@@ -104,7 +103,7 @@ class TrainingAnswers:
             first.setdefault(number, place)
         numbers, places = (np.array([*some], np.int64) for some in (first, first.values()))
         parts = []
-        for learned, left in left_out(kin([example for example, _ in asked], itself), FINISH_FOLDS, seed):
+        for learned, left in left_out(kin([example for example, _ in asked]), FINISH_FOLDS, seed):
             answered, unlearned = numbers[np.isin(places, left)], numbers[~np.isin(places, learned)]
             parts += [(answered.tolist(), unlearned.tolist())] if len(answered) else []
         return parts
@@ -185,7 +184,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
     tagger = Tagger(spec, "linear", **options)
     labelling = TagLabelling("bio", factored_tags(live.labels))
     streams = [stream.shape for stream in reader.encoder.streams]
-    head = make_head("linear", tagger.head_options, streams, labelling.labels)
+    head = make_head("linear", tagger.plan.head_options, streams, labelling.labels)
     assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord) and head.crf
     with torch.no_grad():
         for mix, (first, fitted) in zip(head.mixes, reader.mixes, strict=True):
@@ -195,7 +194,7 @@ def make_tagger(live: LiveTagger, reader: VectorReader, spec: str, train: Sequen
                 mix.weights[:first] = NEVER
     head.body.fill(*live.linear())
     head.crf.load_state_dict(live.make_crf().state_dict())
-    head.to(tagger.device)
+    head.to(tagger.plan.device)
     tagger.fitted = Fitted(tagger.plan, labelling, head, _record(tagger.plan, reader.encoder, head, train))
     return tagger
 
@@ -213,7 +212,7 @@ def make_classifier(live: LiveTopics, model: Task[Any, Any], train: Sequence[Sen
     order = [live.labels.index(label) for label in labelling.labels]
     weight, constant = (torch.from_numpy(part[order]) for part in live.linear())
     head.fill(weight, constant)
-    head.to(model.device)
+    head.to(plan.device)
     model.fitted = Fitted(plan, labelling, head, _record(plan, encoder, head, train))
     return model
 
@@ -263,7 +262,7 @@ def finish_training(
     Raises `ValueError` where there are too few answers.
     """
     labelled = [answer.sentence for answer in answers.values() if answer.entities]
-    if num_different(labelled, itself) < FEWEST_TO_FINISH:
+    if num_different(labelled) < FEWEST_TO_FINISH:
         raise ValueError(f"finish training when answers to at least {FEWEST_TO_FINISH} different texts have a label")
     model.learn(Examples(train=given.examples), seed, seconds)
     facts = model.record[KEY]

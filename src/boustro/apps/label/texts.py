@@ -5,8 +5,8 @@
     Ada B-PER                                  CoNLL columns or CoNLL-U: words and gold tags
 
 What is labelled is a whole text, or on request a sentence of it; CoNLL has sentences. In memory all labels are entities
-over words, half-open; a label of a whole text is one that covers all of its words (`tasks.units`), so all else treats
-both alike. Sentences of one text follow each other and name it as their document, as do those of a CoNLL document and
+over words, half-open; a label of a whole text is one that covers all of its words, so all else treats both alike.
+Sentences of one text follow each other and name it as their document, as do those of a CoNLL document and
 JSON lines with an equal `document`. What a file is, is told by its name, and else by its first lines: lines with the
 same number of columns of which the last is a tag are CoNLL. Labels in it are kept aside as gold.
 """

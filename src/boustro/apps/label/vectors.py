@@ -19,7 +19,7 @@ from boustro.apps.label.updated_ridge import BIAS
 from boustro.encoders.base import Encoder
 from boustro.encoders.options import UPPER, Context, ReadingOptions, Reads, Widening
 from boustro.encoders.spec import Spec
-from boustro.features.reader import Parts, Reader, itself
+from boustro.features.reader import Reader
 from boustro.heads.base import LayerMix
 from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, sentence_rows
@@ -71,7 +71,6 @@ def vector_source(
     context: Context | None = None,
     pool_mentions: bool = False,
     spelling: bool = False,
-    parts: Parts = itself,
     reads: Reads = "words",
     **options: Any,
 ) -> Reader:
@@ -90,7 +89,7 @@ def vector_source(
     reading = ReadingOptions(layers="all" if layers == UPPER else layers, context=read, **chosen)
     Spec.parse(spec).refuse_unread(reading)
     widening = Widening(mentions=pool_mentions, spelling=spelling)
-    return Reader(spec, reading, parts=parts, widening=widening, reads=reads, cache=cache, device=device)
+    return Reader(spec, reading, widening=widening, reads=reads, cache=cache, device=device)
 
 
 class VectorReader:

@@ -327,4 +327,5 @@ def check_masked(labels: Collection[str] | None, tagger: Any) -> frozenset[str]:
 def _is_packaged(tagger: Any, *names: str) -> bool:
     """Whether it is a tagger of the package, by default any, which was not trained on sentences."""
     names, data = names or (SHIPPED_TAGGER, LANGUAGES_TAGGER), getattr(tagger, "record", {}).get("train", {})
-    return getattr(tagger, "encoder_spec", "") in names and data.get("name") == NAMES
+    plan = getattr(tagger, "plan", None)
+    return plan is not None and plan.reader.spec in names and data.get("name") == NAMES

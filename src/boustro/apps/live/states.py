@@ -134,7 +134,7 @@ def answer_states(tagger: Any, given: GivenStates) -> InputAnswer[str]:
 
 def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
     """(W, L, width): the vectors of the words of a text that pieces spell, all of which are there."""
-    parts = list(tagger.split(text, "the text"))
+    parts = list(tagger.inputs.split(text, "the text"))
     lm = forward_lm(tagger.encoder())
     if lm.context == "sentence" and len(parts) > 1:
         lm.counts[ALONE] += len(parts) - 1
@@ -143,9 +143,8 @@ def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
 
 def answer_vectors(tagger: Any, text: str, vectors: np.ndarray) -> InputAnswer[str]:
     """The answer for a text with the vectors of its words."""
-    made = object.__new__(type(tagger))
-    vars(made).update(vars(tagger))
-    made._settle(replace(tagger.plan, reader=tagger.reader.with_vectors(vectors)))
+    plan = replace(tagger.plan, reader=tagger.plan.reader.with_vectors(vectors))
+    made = tagger.sharing(plan=plan, _fitted=replace(tagger.fitted, plan=plan))
     return made.answer_inputs([text])[0]
 
 
@@ -212,7 +211,7 @@ def _check_layer(states: Tensor, what: str, num_pieces: int, width: int, spec: s
 def _refuse_unlike(tagger: Any, lm: LMEncoder, vectors: np.ndarray, name: str) -> None:
     """`ValueError` where states are far from those of training: those of another LM, or of other layers."""
     stream = next(n for n, s in enumerate(tagger.encoder().streams) if s == lm.streams[0])
-    mix = next(mix for n, mix in enumerate(tagger.head.mixes) if n == stream)
+    mix = next(mix for n, mix in enumerate(tagger.fitted.head.mixes) if n == stream)
     if not mix.standardise or len(vectors) < LEAST_WORDS:
         return
     far = mix.standardised(torch.from_numpy(vectors).to(mix.mean.device)).square().transpose(0, 1).flatten(1)

@@ -161,7 +161,7 @@ class Live:
         if not hasattr(tagger, "recall"):
             raise ValueError(f"a text is tagged as it arrives by a Tagger, got {shorten(tagger)}")
         fitted = tagger.fitted
-        tagger.refuse_exported("does not tag a text as it arrives")
+        tagger.fitted.refuse_exported("does not tag a text as it arrives")
         if delay is not None and tagger.recall is not None:
             raise ValueError("this tagger cannot stream: a promise of recall is for whole texts; give delay=None")
         self.delay, self.safe, self._wait = delay, 0, wait

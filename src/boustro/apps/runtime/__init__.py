@@ -130,7 +130,7 @@ def load_exported(folder: ModelPlace) -> Any:
             for number, spec in enumerate(saved["tables"])
         ]
         known = read_means(Artefact(path / ENCODER)) if saved["memory"] else None
-        given = {"parts": task.parts, "widening": config.widening(), "load": partial(join_graphs, parts, tables, known)}
+        given = {"widening": config.widening(), "load": partial(join_graphs, parts, tables, known)}
         reader = Reader(saved["encoder"], reading, cache=False, **given)
         options = kind.options(**saved["head_options"])
         plan = Plan(task, config, saved["head"], options, reader, None, saved.get("words", 1))  # type: ignore[arg-type]

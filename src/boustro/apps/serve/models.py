@@ -3,7 +3,7 @@
     batcher = Batcher(most_waiting=1_000_000, batch=8192)
     answers = await batcher.answer(model, inputs, sizes)        # in the order of the inputs
 
-A task brings how an input is read from JSON and an output written (`tasks.contract`), so a new task needs nothing here.
+A task brings how an input is read from JSON and an output written (`tasks.base`), so a new task needs nothing here.
 Nothing here imports torch before a folder is opened, so that a server says at once that it is starting.
 
 A batch belongs to one model and takes an input from each of its requests in turn, until it has `batch` characters: a
@@ -54,11 +54,12 @@ class Served:
     """Whether it can tag a text as it arrives."""
 
     def __init__(self, name: str, model: Task[Any, Any], explains: bool = False) -> None:
-        self.name, self.task, self.example = name, model.name, model.example
-        self.model, self.labels, self.explains, self.width = model, model.types, explains, model.width
+        self.name, self.task, self.example = name, model.name, model.inputs.example
+        self.model, self.labels, self.explains = model, model.types, explains
+        self.width = getattr(model, "width", None)
         self._answering = Answering(model, lazy("boustro.apps.explain:explain") if explains else None)
-        self.has_entities = model.labelling is not None and model.labelling.units.has_positions
-        self.streams = isinstance(model, Tagger) and not model.is_exported
+        self.has_entities = model.is_trained and model.fitted.labelling.units.has_positions
+        self.streams = isinstance(model, Tagger) and not model.fitted.head.is_exported
         self._asked: dict[tuple[float | None, float | None], Served] = {}
         self._explained: Served | None = None
 
@@ -68,12 +69,12 @@ class Served:
         if self.explains:
             from boustro.apps.explain import refuse_many_words
 
-            refuse_many_words(list(self.model.split(given, place)), self.model, place)
+            refuse_many_words(list(self.model.inputs.split(given, place)), self.model, place)
         return given
 
     @property
     def empty_answer(self) -> dict[str, Any] | None:
-        """Return the answer to an empty text, as `Contract.empty_answer` does."""
+        """Return the answer to an empty text, as `Task.empty_answer` does."""
         return self.model.empty_answer()
 
     def answer(self, inputs: Sequence[Any]) -> Answered:
@@ -99,7 +100,7 @@ class Served:
         """Raise `ValueError` for a model that needs the whole text."""
         if not isinstance(self.model, Tagger):
             raise ValueError(f"{self.name} is a model of the task {self.task}, which needs the whole text")
-        self.model.refuse_exported("does not tag a text as it arrives")
+        self.model.fitted.refuse_exported("does not tag a text as it arrives")
 
     def live(self, delay: int | None, wait: int = 2) -> Any:
         """One text that is tagged as it arrives, see `Live`; `ValueError` where it cannot be."""
@@ -110,7 +111,7 @@ class Served:
 
     def with_explanation(self) -> "Served":
         """Return the model with outputs that say what decided them; `ValueError` where it cannot."""
-        self.model.refuse_exported("does not say what decided its answers")
+        self.model.fitted.refuse_exported("does not say what decided its answers")
         self._explained = self._explained or Served(self.name, self.model, explains=True)
         return self._explained
 

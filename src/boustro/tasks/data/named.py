@@ -330,7 +330,7 @@ def _first_of(records: Sequence[Any]) -> Mapping[str, Any]:
     """The first record, or the first question of the only one, which is SQuAD's; an empty one where there is none."""
     with suppress(ValueError, StopIteration):
         if len(records) == 1 and isinstance(records[0], Mapping) and isinstance(records[0].get("data"), list):
-            from boustro.tasks.data.questions import unfold
+            from boustro.tasks.questions.data import unfold
 
             records = [next(iter(unfold([("", records[0])], "")))[1]]
     return records[0] if records and isinstance(records[0], Mapping) else {}

@@ -99,14 +99,14 @@ def train_student(
     )
     trained, held = replace(fitted, head=head), None
     if dev_inputs:
-        held = DevSet(dev, dev_inputs, unlearned(taught, dev, plan.task.shared))
+        held = DevSet(dev, dev_inputs, unlearned(taught, dev))
     for other in plan.companions:
         if not other.learns_left_out:
             trained, _ = other.train(trained, None, held)
     scores, calibration = scores_of(trained, held) if held else (None, {})
     record = {
         "seed": seed,
-        "teacher": {"encoder": teacher.encoder_spec, "train": teacher.record.get("train")},
+        "teacher": {"encoder": teacher.plan.reader.spec, "train": teacher.record.get("train")},
         "train": describe(taught),
         "texts": len(texts),
         "dev": describe(dev) if dev else None,
@@ -117,16 +117,15 @@ def train_student(
         "notices": student.notices(cached=True),
         **head_facts(student.encoder(cached=True), head, log),
     }
-    student.fitted = replace(trained, record=record)
-    student.keep_columns(teacher.record.get(KEPT, {}))
+    student.fitted = replace(trained, record=record).with_columns(teacher.record.get(KEPT, {}))
     return Distilled(student, _figures(teacher, student, compared, dev, len(learned)))
 
 
 def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
     """Return the examples that `predict` would label; `ValueError` for fewer than two."""
     places = [f"text {number}" for number in range(1, len(texts) + 1)]
-    given = [teacher.as_input(text, place) for text, place in zip(texts, places, strict=True)]
-    examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.split(text, place)]
+    given = [teacher.inputs.as_input(text, place) for text, place in zip(texts, places, strict=True)]
+    examples = [p.example for text, place in zip(given, places, strict=True) for p in teacher.inputs.split(text, place)]
     if len(examples) < 2:
         raise ValueError(f"{len(examples)} examples in the texts: too few to learn from, and to compare on")
     return examples
@@ -134,11 +133,11 @@ def _examples(teacher: AnyTask, texts: Sequence[Any]) -> list[Any]:
 
 def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: bool) -> AnyTask:
     """A task like the teacher, not trained yet, with the same labels."""
-    how, settings = asdict(options), teacher.settings()
-    kind = how.pop("head") or teacher.head_kind
+    how, settings = asdict(options), teacher.plan.settings()
+    kind = how.pop("head") or teacher.plan.head_kind
     if not options.head and head_class(kind).closed_form:
         kind = teacher.config.taught_head or kind
-    made, taught = teacher.config.check_head(kind), head_kind(teacher.head_kind).labelling
+    made, taught = teacher.config.check_head(kind), head_kind(teacher.plan.head_kind).labelling
     if taught != made.labelling:
         raise ValueError(f"a {kind} head answers {made.labelling}, and the teacher {taught}; choose another --head")
     if head_class(kind).closed_form:
@@ -147,13 +146,13 @@ def _student(teacher: AnyTask, encoder: str, options: DistillOptions, cache: boo
     kept = {name: settings[name] for name in ALIKE if name in settings and name in names}
     if "hidden" not in names and options.hidden == DEFAULT_DISTILL.hidden:
         del how["hidden"]
-    plan = make_plan(type(teacher), encoder, kind, cache=cache, device=teacher.device.type, **(kept | how))
+    plan = make_plan(type(teacher), encoder, kind, cache=cache, device=teacher.plan.device.type, **(kept | how))
     return type(teacher).of(replace(plan, words=teacher.plan.words))
 
 
 def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
     """The teacher's distributions for batches of the examples."""
-    head, inputs = teacher.trained_head(), teacher.inputs(examples, cached=True)
+    head, inputs = teacher.fitted.head, teacher.fitted.inputs(examples, cached=True)
     mixed = mix_all(head, inputs.streams)
     head.eval()
 
@@ -161,10 +160,10 @@ def _soft_targets(teacher: AnyTask, examples: Sequence[Any]) -> Targets:
     def soften(numbers: np.ndarray, rows: Tensor) -> Any:
         batch = inputs.batch(numbers)
         softened = head.soften(batch.to_words(mixed), batch.lengths)
-        if not isinstance(teacher.labelling, TextLabelling):
+        if not isinstance(teacher.fitted.labelling, TextLabelling):
             return softened
         scores = teacher.fitted.complete(list(softened.cpu().numpy()), [examples[n] for n in numbers])
-        return teacher.labelling.soften(np.stack(scores))
+        return teacher.fitted.labelling.soften(np.stack(scores))
 
     soften(np.arange(1), torch.arange(0))  # a head without a distribution is refused now
     return soften
@@ -182,12 +181,12 @@ def _figures(
         "agreement": sum(a == b for a, b in pairs) / max(1, len(pairs)),
     }
     for name, task in (("teacher", teacher), ("student", student)):
-        parameters = task.encoder().num_parameters + sum(p.numel() for p in task.trained_head().parameters())
+        parameters = task.encoder().num_parameters + sum(p.numel() for p in task.fitted.head.parameters())
         figures[name] = {
-            "encoder": task.encoder_spec,
+            "encoder": task.plan.reader.spec,
             "parameters": parameters,
             "megabytes": round(parameters * BYTES / 1e6, 1),
-            **({"dev": task.score_answers(dev, task.answer(dev, cached=True)).to_dict()} if dev else {}),
+            **({"dev": task.fitted.score(dev, task.answer(dev, cached=True)).to_dict()} if dev else {}),
         }
     return figures
 

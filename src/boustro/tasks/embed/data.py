@@ -20,9 +20,9 @@ from boustro.given import as_text
 from boustro.tasks import PAIR_KEYS, TASKS, TEXT_KEYS
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data.named import RecordReader, no_column
-from boustro.tasks.data.pairs import TextPair, make_pair
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, missing_file
 from boustro.tasks.data.texts import SCORE_KEY, as_score, whole_text
+from boustro.tasks.pairs import TextPair, make_pair
 from boustro.text.columns import LOOKED_AT
 from boustro.text.files import DataFile, Rows
 from boustro.text.words import split_text
@@ -35,11 +35,6 @@ LEAST_WORDS = 4  # shorter neighbours are headings and page numbers, which say n
 @dataclass(frozen=True, slots=True)
 class Alone(TextPair):
     """A text without another one."""
-
-    @property
-    def parts(self) -> tuple[Sentence]:
-        """The text."""
-        return (self.first,)
 
     @property
     def words(self) -> tuple[str, ...]:

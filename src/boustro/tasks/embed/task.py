@@ -17,25 +17,30 @@ import torch
 from torch import Tensor
 
 from boustro.arrays import unit
-from boustro.encoders.spec import Spec
 from boustro.errors import shorten
 from boustro.given import iterate
 from boustro.heads.embedding import VectorHead
-from boustro.heads.options import PoolingOptions, StatisticsOptions
+from boustro.heads.options import StatisticsOptions
 from boustro.names import is_table
 from boustro.options import Count, check_options
 from boustro.progress import Progress
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.data.texts import whole_text
 from boustro.tasks.embed.data import EMPTY, Alone, read_vectors
-from boustro.tasks.labellings.vectors import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
-from boustro.tasks.plan import Plan
-from boustro.types import Sentence
+from boustro.tasks.embed.labelling import UNKNOWN_TEXTS, ZERO_VECTORS, VectorAnswer, cosines
+from boustro.tasks.inputs import TextInputs
+from boustro.tasks.pairs import TextPair
+from boustro.tasks.render import Shown
 
 ANY_TEXTS = ("a", "b")
 """What statistics are taken of that depend on no text."""
+
+
+def as_one_alone(given: str, name: str) -> list[InputPart]:
+    """The whole text as one example, without another text."""
+    placed = whole_text(given, name)
+    return [InputPart(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
 
 
 class SentenceEncoder(Task[str, np.ndarray]):
@@ -59,27 +64,11 @@ class SentenceEncoder(Task[str, np.ndarray]):
     name = "embed"
     formats = ("text", "jsonl")
     columns = ("vector",)
+    inputs = TextInputs(split=as_one_alone)
     num_empty = num_unknown = 0
     """Texts that were encoded without a word, and without a word that a table of words knows."""
 
     collect = staticmethod(read_vectors)
-
-    @staticmethod
-    def parts(example: TextPair) -> tuple[Sentence, ...]:
-        return example.first, example.second
-
-    @staticmethod
-    def split(given: str, name: str) -> Iterable[InputPart]:
-        """The whole text as one example, without another text."""
-        placed = whole_text(given, name)
-        return [InputPart(Alone(placed.sentence, EMPTY, (given, "")), placed.places)]
-
-    @staticmethod
-    def resolve_options(plan: Plan[Any], train: Sequence[TextPair], weak: bool) -> Plan[Any]:
-        """With the pooling and the transform that suit the encoder."""
-        options = plan.head_options
-        assert isinstance(options, PoolingOptions)
-        return replace(plan, head_options=options.for_vectors(Spec.parse(plan.reader.spec).gives_vectors))
 
     def _answer(self, examples: Sequence[TextPair], cached: bool = False) -> list[Answer]:
         """Answer examples as every task does, and count texts without a word, or without a known one."""
@@ -110,7 +99,7 @@ class SentenceEncoder(Task[str, np.ndarray]):
 
     def _begin(self) -> None:
         """Statistics that depend on no text need no `fit`."""
-        made = self.resolve_options(self.plan, (), False).head_options
+        made = self.config.settled(self.plan, (), False).head_options
         raw = isinstance(made, StatisticsOptions) and made.transform == "raw" and made.text_pooling == "mean"
         if raw and not self.is_trained:
             self.fit(ANY_TEXTS)
@@ -185,9 +174,8 @@ class SentenceEncoder(Task[str, np.ndarray]):
     def empty_answer(self) -> None:
         """An empty text has a vector."""
 
-    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
-        record = self.to_record(answer)
-        return {"text": answer.input} | record if form == "jsonl" else " ".join(f"{x:.6g}" for x in record["vector"])
+    def shown(self, answer: InputAnswer[str]) -> Shown:
+        return Shown({"text": answer.input}, cells=(" ".join(f"{x:.6g}" for x in self.result(answer).tolist()),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,10 +77,10 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
     there are `FEW_EXAMPLES` different examples or more, of which the first plan learns, or fewer than `FEWEST`, of
     which one does that is solved at once, if these examples suit it.
     """
-    train = [example for example in given.train if plans[0].task.is_labelled(example)]
+    train = [example for example in given.train if example.is_labelled]
     if len(plans) < 2 or given.dev or given.weak:
         return HeadChoice(plans[0])
-    different = num_different(train, plans[0].task.parts, FEW_EXAMPLES)
+    different = num_different(train, FEW_EXAMPLES)
     if different >= FEW_EXAMPLES:
         return HeadChoice(plans[0])
     answered: dict[str, list[Answer]] = {}
@@ -141,10 +141,10 @@ def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:
 def _by_names(fitted: Fitted, given: Examples, learned: float) -> Fitted:
     """Return what knows the labels by their names, where it answers these few examples as well as heads that learned
     the others of them; of fewer than can be parted where it answers them `WELL`."""
-    train = [example for example in given.train if fitted.plan.task.is_labelled(example)]
-    if num_different(train, fitted.plan.task.parts, FEW_EXAMPLES) >= FEW_EXAMPLES:
+    train = [example for example in given.train if example.is_labelled]
+    if num_different(train, FEW_EXAMPLES) >= FEW_EXAMPLES:
         return fitted
-    if (known := fitted.plan.task.known_by_names(fitted)) is None:
+    if (known := fitted.labelling.known_by_names(fitted)) is None:
         return fitted
     units = fitted.labelling.units
     by_names = round(units.score(train, known.answers(known.outputs(train, cached=False), train)), 1)

@@ -107,7 +107,7 @@ def estimate(
     needed = {parts: trained * parts * 0.8 * sum(SHARES) for parts in PARTS}
     chosen = next((parts for parts in PARTS if needed[parts] <= seconds), None)
     cut = {"cut": round(needed[PARTS[0]])} if chosen != PARTS[0] else {}
-    if (different := num_different(data.gold, fitted.plan.task.parts, FEWEST)) < FEWEST:
+    if (different := num_different(data.gold, FEWEST)) < FEWEST:
         return {KEY: {"why_not": f"it needs {FEWEST} different examples, and has {different}"}}
     if chosen is None:
         return {KEY: {"why_not": TOO_LONG.format(needed[1], seconds)}}
@@ -121,7 +121,7 @@ def _judged(fitted: Fitted, data: TrainingSet, heads: Sequence[Plan[Any]], chose
     """The facts of an estimate by so many parts; `ValueError` where one of them cannot be learned or judged."""
     parts = list(data.parts(chosen))
     tested = [data.gold[n] for n in sorted(n for _, left in parts for n in left.tolist())]
-    groups = drawn_together(tested, fitted.plan.task.shared)
+    groups = drawn_together(tested)
     kinds = {plan.head_kind: with_head(fitted, plan, data) for plan in heads}
     answering = [kinds[heads[left[0]].head_kind] if heads else fitted for _, left in parts]
     drawn, sizes = [], []

@@ -3,7 +3,7 @@
     fit(plan, Examples(train=…, dev=…), seed)      →  Fitted
     fit_many(plan, [Examples(train=…), …], seeds)  →  a Fitted for each, many times as fast for small heads
 
-Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.contract`, and of `plan.companions`.
+Nothing that is given changes. What a task adds is asked of `plan.task`, see `tasks.base`, and of `plan.companions`.
 
     stage 1   gold + weak examples, the loss of a weak one times `weight`     only where there are weak ones
     stage 2   gold, from the weights of stage 1                               always; it chooses the epoch
@@ -25,7 +25,7 @@ import numpy as np
 from boustro.encoders.cache import tell_cost
 from boustro.encoders.reading import group_sentences
 from boustro.encoders.spec import Spec
-from boustro.features.reader import Parts, Reader
+from boustro.features.reader import Reader
 from boustro.heads.base import Head
 from boustro.heads.factored import aliases
 from boustro.heads.inputs import HeadInputs, Kinship, NamedLabels
@@ -82,9 +82,9 @@ def fit_head(plan: Plan[Any], given: Examples, seed: int, then: Sequence[Then] =
     trained, facts = replace(fitted, head=head), {"calibration": None}
     held = None
     if dev_inputs:
-        known = ~unlearned(data.examples, given.dev, plan.task.shared)
+        known = ~unlearned(data.examples, given.dev)
         copies = np.ones(len(given.dev), bool)
-        copies[[*firsts(given.dev, plan.task.parts)]] = False
+        copies[[*firsts(given.dev)]] = False
         held = DevSet(given.dev, dev_inputs, ~known & ~copies)
         counts = {LEARNED: int(known.sum()), COPIES: int((copies & ~known).sum())}
         begun = replace(begun, notices={**begun.notices, **{what: count for what, count in counts.items() if count}})
@@ -155,7 +155,7 @@ def fit_many(
 
 def _settled(plan: Plan[Any], given: Examples) -> Plan[Any]:
     """The plan with what its options leave to the examples."""
-    return plan.task.resolve_options(plan, [e for e in given.train if plan.task.is_labelled(e)], bool(given.weak))
+    return plan.config.settled(plan, [e for e in given.train if e.is_labelled], bool(given.weak))
 
 
 def with_head(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> Fitted:
@@ -181,7 +181,7 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
     """Return the plan as its training data want it, their features, what they teach, and an untrained head."""
     started = time.monotonic()
     plan = replace(plan, reader=plan.reader.of_weights(None))
-    train = [example for example in given.train if plan.task.is_labelled(example)]
+    train = [example for example in given.train if example.is_labelled]
     plan = plan.suited_to(train)
     if plan.reader.cache:
         sets = [*given.train, *given.weak], given.dev or ()
@@ -194,8 +194,8 @@ def begin_training(plan: Plan[Any], given: Examples, seed: int) -> tuple[BegunTr
 
 def _learn_labels(plan: Plan[Any], examples: Sequence[Any]) -> Labelling:
     """The labelling of examples, and of the labels that the options name."""
-    named = plan.task.named_examples(plan.config)
-    return make_labelling(plan.head_kind, [*examples, *named], plan.head_options).for_config(plan.config)
+    types = getattr(plan.config, "types", ())
+    return make_labelling(plan.head_kind, examples, plan.head_options, types).for_config(plan.config)
 
 
 def _record(
@@ -219,7 +219,7 @@ def _record(
         "train_seconds": round(train_seconds, 2),
         **extra,
         "notices": dict(begun.notices)
-        | _shared(plan, train, given.weak)
+        | _shared(train, given.weak)
         | dict(+encoder.counts)
         | labelling.unpredictable([*train, *given.weak], given.dev, head.options.longest),
         **head_facts(encoder, head, log),
@@ -230,7 +230,7 @@ def learned_languages(plan: Plan[Any], examples: Sequence[Any]) -> dict[str, lis
     """Return the languages that a model of the package has learned, of which no note warns any more."""
     seen = ForeignTexts()
     if is_shipped(plan.reader.spec):
-        seen.add(plan.task.running_texts(examples))
+        seen.add(plan.running_texts(examples))
     return {"languages": seen.languages} if seen.languages else {}
 
 
@@ -242,31 +242,30 @@ def _read_training(
     if len(given.train) > len(train):  # what no labelled sentence is read with is not encoded
         read = []
         for group in group_sentences(given.train, plan.config.context):
-            (read if any(map(plan.task.is_labelled, group)) else unread).extend(group)
+            (read if any(example.is_labelled for example in group) else unread).extend(group)
     encoded = [*read, *given.weak]
     read_so = (other.read(plan, labelling, encoded, unread, seed) for other in plan.companions)
     taught = next(filter(None, read_so), None) or read_plainly(plan, labelling, encoded)
-    labelled = np.flatnonzero([plan.task.is_labelled(example) for example in encoded])
+    labelled = np.flatnonzero([example.is_labelled for example in encoded])
 
     def keep(inputs: HeadInputs) -> HeadInputs:
         return inputs.keep(labelled) if len(read) > len(train) else inputs
 
     without = taught.without
     again = without and (lambda left: keep(without(labelled[left])))
-    whole = cache(partial(kin, train, plan.task.shared))
+    whole = cache(partial(kin, train))
 
     def alike(some: np.ndarray | None = None) -> Kinship:
         if some is None or len(some) == len(train):
             return whole()
-        return kin([train[n] for n in some], plan.task.shared)
+        return kin([train[n] for n in some])
 
     named, unnamed = read_names(taught.reader, plan, labelling, train, unread)
     data = TrainingSet(
         gold=train, inputs=keep(taught.inputs), kin=alike, seed=seed, weak=given.weak, named=named, reread=again
     )
     skipped = unread and taught.reader is plan.reader and not (named and named.unlabelled)  # a memory has read them
-    parts = plan.task.parts
-    alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in parts(e))
+    alone = plan.reader.widening.mentions and sum(not part.document for e in (*train, *given.weak) for part in e.parts)
     notices = {UNREAD: len(unread) if skipped else 0, ALONE: alone, **taught.notices, **unnamed}
     notices = {what: count for what, count in notices.items() if count}
     return replace(plan, reader=taught.reader), data, notices
@@ -301,11 +300,11 @@ def read_names(
 
     said = spoken({label: means.get(label, label) for label in labelling.labels})
     numbers = [n for n, label in enumerate(labelling.labels) if label in said]
-    examples = [part.example for text in said.values() for part in plan.task.split(text, "label")]
+    examples = [part.example for text in said.values() for part in plan.task.inputs.split(text, "label")]
     notices = {NO_SUCH_LABEL.format(", ".join(others)): len(others), BY_NAME.format(", ".join(unseen)): len(unseen)}
     if not numbers:
         return None, notices
-    texts = [unlabelled[n] for n in islice(firsts(unlabelled, plan.task.shared), MOST_TEXTS)]
+    texts = [unlabelled[n] for n in islice(firsts(unlabelled), MOST_TEXTS)]
     texts = readable_texts(texts) if is_shipped(reader.spec) else texts
     read = reader.read(texts, cached=True) if texts else None
     notices |= {FROM_TEXTS: len(texts)}
@@ -329,10 +328,9 @@ def weak_facts(weak: Sequence[Any], weight: float, tried: Mapping[str, float]) -
     return {"weak": describe(weak) | {"weight": weight, "tried": tried}}
 
 
-def _shared(plan: Plan[Any], train: Sequence[Any], weak: Sequence[Any]) -> dict[str, int]:
-    parts = plan.task.parts
-    known = {letters_of(parts, example) for example in train} if weak else set()
-    count = sum(letters_of(parts, example) in known for example in weak)
+def _shared(train: Sequence[Any], weak: Sequence[Any]) -> dict[str, int]:
+    known = {letters_of(example) for example in train} if weak else set()
+    count = sum(letters_of(example) in known for example in weak)
     return {SHARED: count} if count else {}
 
 
@@ -409,7 +407,7 @@ def _run(plan: Plan[Any], data: TrainingSet, options: HeadOptions, chosen: np.nd
     """A head that learns the examples with these numbers, by default all gold ones."""
     examples = data.gold if chosen is None else [data.examples[n] for n in chosen]
     how = {"seed": data.seed, "kin": partial(data.kin, chosen), "named": data.named} | how
-    different = num_different(examples, plan.task.parts, FEW_EXAMPLES)
+    different = num_different(examples, FEW_EXAMPLES)
     return HeadRun(options, examples=chosen, different=different, **how)
 
 
@@ -418,9 +416,8 @@ def train_on_part(fitted: Fitted, data: TrainingSet, kept: np.ndarray) -> Fitted
 
     Weak examples with the text of a gold one that is not kept are left out.
     """
-    parts = fitted.plan.task.parts
-    hidden = {letters_of(parts, data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
-    weak = np.array([n for n in data.weak_numbers if letters_of(parts, data.examples[n]) not in hidden], np.int64)
+    hidden = {letters_of(data.gold[n]) for n in np.setdiff1d(np.arange(len(data.gold)), kept)}
+    weak = np.array([n for n in data.weak_numbers if letters_of(data.examples[n]) not in hidden], np.int64)
     like = _like(fitted, [data.examples[n] for n in (*kept, *weak)])
     return replace(like, head=train_stages(like, data, kept, weak).head)
 
@@ -452,9 +449,9 @@ def _like(fitted: Fitted, examples: Sequence[Any]) -> Fitted:
     return replace(fitted, labelling=labelling, head=head)
 
 
-def letters_of(parts: Parts, example: Any) -> tuple[str, ...]:
+def letters_of(example: Any) -> tuple[str, ...]:
     """Return the letters of a text, which examples with the same text share, however it is split into words."""
-    return tuple("".join(part.words) for part in parts(example))
+    return tuple("".join(part.words) for part in example.parts)
 
 
 def choose_weight(fitted: Fitted, data: TrainingSet) -> tuple[float, Mapping[str, float]]:

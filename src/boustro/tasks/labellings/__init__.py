@@ -26,31 +26,30 @@ from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
 from boustro.tasks.data import data_name
 from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.labellings.entities import EntityLabelling
 from boustro.text.words import EXTENDERS, LOWER, UPPER
 
 LEARNED = {
-    "tags": "tags:TagLabelling",
-    "spans": "entities:SpanLabelling",
-    "class": "texts:TextLabelling",
+    "tags": "tagger.tags:TagLabelling",
+    "spans": "tagger.entities:SpanLabelling",
+    "class": "labellings.texts:TextLabelling",
     "pair": "pairs:PairLabelling",
-    "score": "pairs:ScoreLabelling",
+    "score": "labellings.scores:ScoreLabelling",
     "pair-score": "pairs:PairScoreLabelling",
-    "answers": "questions:QuestionLabelling",
-    "relation": "pairs:RelationLabelling",
-    "senses": "senses:SenseLabelling",
-    "vectors": "vectors:VectorLabelling",
-    "pair-vectors": "vectors:PairVectorLabelling",
+    "answers": "questions.labelling:QuestionLabelling",
+    "relation": "relation:RelationLabelling",
+    "senses": "sense.labelling:SenseLabelling",
+    "vectors": "embed.labelling:VectorLabelling",
+    "pair-vectors": "embed.labelling:PairVectorLabelling",
 }
-"""By what a head learns (`heads.registry.HeadKind.labelling`): module:name, imported when it is used."""
+"""By what a head learns (`heads.registry.HeadKind.labelling`): module:name in `tasks`, imported when it is used."""
 SAVED = {
     **LEARNED,
-    **dict.fromkeys(("bio", "io", "bioes"), "tags:TagLabelling"),
-    "names": "tags:NameLabelling",
-    "named": "tags:NamedTypes",
-    "labels": "tags:WordLabelling",
-    "label-set": "texts:LabelSetLabelling",
-    "marked": "texts:MarkedLabelling",
+    **dict.fromkeys(("bio", "io", "bioes"), "tagger.tags:TagLabelling"),
+    "names": "tagger.tags:NameLabelling",
+    "named": "tagger.tags:NamedTypes",
+    "labels": "tagger.tags:WordLabelling",
+    "label-set": "labellings.texts:LabelSetLabelling",
+    "marked": "labellings.texts:MarkedLabelling",
 }
 """By the scheme that a folder names."""
 
@@ -65,11 +64,12 @@ def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labellin
     return _class(LEARNED[learned]).suiting(examples)
 
 
-def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions) -> Labelling:
-    """The labelling that a kind of head learns from the training data; `ValueError` for data that do not suit it."""
+def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions, types: Sequence[str] = ()) -> Labelling:
+    """The labelling that a kind of head learns from the training data and from the `types` that options name;
+    `ValueError` for data that do not suit it."""
     learned = labelling_class(head_kind(kind).labelling, examples)
-    if issubclass(learned, EntityLabelling) and {tag for s in examples for tag in s.tags or ()} <= {"O"}:
-        raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
+    examples = [*examples, *learned.named(types)]
+    learned.check(examples)
     labelling = learned.learn(examples, options)
     labelling.values = values_of(examples)
     return labelling
@@ -123,4 +123,4 @@ def says_nothing(text: str) -> bool:
 
 def _class(place: str) -> type[Labelling]:
     module, _, name = place.partition(":")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(import_module(f"boustro.tasks.{module}"), name)

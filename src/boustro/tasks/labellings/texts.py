@@ -10,15 +10,39 @@ import numpy as np
 from boustro.heads.inputs import Targets
 from boustro.heads.options import ClassOptions, HeadOptions
 from boustro.metrics.labels import LabelScore, LabelSetScore, score_label_sets, score_text_labels
-from boustro.tasks.answers import Answer
+from boustro.tasks.answers import Answer, Label, LabelSet
 from boustro.tasks.data import data_name
 from boustro.tasks.data.texts import WORDLESS_TEXTS
-from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.units import LabelSetUnits, LabelUnits
+from boustro.tasks.labellings.base import Labelling, Units
 from boustro.text.languages import language_of_words
-from boustro.types import NO_LABEL, Entity, label_set
+from boustro.types import NO_LABEL, Entity, Sentence, label_set
 
 UNSEEN_TEXTS = "dev texts with a label that the training data never show"
+
+
+class LabelUnits(Units):
+    """One label per text, or per pair of texts."""
+
+    metric = credit = "accuracy"
+    rules = (("metric", "accuracy"),)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(example.label or NO_LABEL, 0, max(1, len(example)))]
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        pairs = zip(answer.tags, answer.scores, strict=True)
+        return [Entity(label or NO_LABEL, 0, max(1, len(example)), score=score) for label, score in pairs]
+
+
+class LabelSetUnits(LabelUnits):
+    """Any number of labels per text."""
+
+    metric, credit, plural = "micro F1", "mean F1", "labels"
+    rules = (("metric", "micro F1 over labels"),)
+    has_confusions = False
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(label, 0, max(1, len(example))) for label in sorted(set(label_set(example)))]
 
 
 class TextLabelling(Labelling):
@@ -73,6 +97,10 @@ class TextLabelling(Labelling):
         if isinstance(options, ClassOptions) and options.class_weights:
             learned.weights = learned._balanced(examples)
         return learned
+
+    @classmethod
+    def named(cls, types: Sequence[str]) -> list[Any]:
+        return [Sentence((), label=label) for label in types]
 
     def of_part(self, examples: Sequence[Any]) -> Self:
         part = copy.copy(self)
@@ -143,6 +171,10 @@ class TextLabelling(Labelling):
         given = [(e, *each) for e, a in pairs for each in zip(a.tags, a.scores, strict=True) if each[0]]
         right = [label in self.gold_labels([example]) for example, label, _ in given]
         return [score for *_, score in given], right
+
+    def result(self, answer: Answer) -> Label:
+        """The most probable label."""
+        return Label.of(answer)
 
     def score(
         self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]
@@ -224,6 +256,10 @@ class LabelSetLabelling(TextLabelling):
         pairs = zip(chosen, scores, strict=True) if len(example) else ()
         entities = tuple(Entity(label, 0, len(example), score=score) for label, score in pairs)
         return Answer(chosen, scores, entities, probabilities)
+
+    def result(self, answer: Answer) -> LabelSet:
+        """All labels of the text."""
+        return LabelSet.of(answer)
 
     def score(self, examples: Sequence[Any], answers: Sequence[Answer], signature: dict[str, str]) -> LabelSetScore:
         how = {"threshold": f"{self.threshold:.4f}"}

@@ -20,7 +20,7 @@ from pathlib import Path
 from boustro.choose import unknown
 from boustro.store import fingerprint
 from boustro.text.documents import read_lines
-from boustro.types import Sentence
+from boustro.types import Example, Sentence
 
 INDEX = "index.sense"
 POS_OF_TYPE = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
@@ -109,7 +109,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Example):
     """A word in its sentence: what the task learns from. Without a target, a sentence that others are read with."""
 
     sentence: Sentence

@@ -7,7 +7,7 @@
 An example is a word in its sentence; an input is a sentence with the words that are asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from boustro.errors import shorten
 from boustro.tasks.answers import Answer, InputAnswer, InputPart
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.labellings.senses import How, SenseAnswer
+from boustro.tasks.inputs import ObjectInputs
+from boustro.tasks.render import Shown
 from boustro.tasks.sense.data import read_senses, sense_sentence
 from boustro.tasks.sense.examples import Occurrence, SenseSentence, Target
-from boustro.text.rows import parse_record
-from boustro.types import Sentence
+from boustro.tasks.sense.labelling import How, SenseAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,28 @@ class Sense:
         return {**named, **place, "key": self.key, "how": self.how, "ranked": self.ranked}
 
 
+def asked_sentence(given: Any, place: str) -> SenseSentence:
+    """A sentence with words that are asked for; `ValueError`, with the place, for anything else."""
+    sentence = sense_sentence(given, place)
+    if not sentence.targets:
+        raise ValueError(f"{place}: no word whose sense is asked for")
+    return sentence
+
+
+def asked_words(given: SenseSentence, name: str) -> list[InputPart]:
+    """An example for each word that is asked for."""
+    return [InputPart(Occurrence(given.sentence, target)) for target in given.targets]
+
+
+class SenseInputs(ObjectInputs):
+    """Sentences with words that are asked for."""
+
+    def parse_value(self, value: Any, place: str) -> SenseSentence:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
+        return super().parse_value(value, place)
+
+
 class SenseTagger(Task[SenseSentence, list[Sense]]):
     """An encoder, and centroids of senses.
 
@@ -67,9 +89,14 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
     name = "sense"
     formats = ("text", "jsonl")
     columns = ("senses",)
-    text_keys = ()
-    given = "a sentence with the words that are asked for"
-    example = {"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]}  # noqa: RUF012 (never changed)
+    inputs = SenseInputs(
+        split=asked_words,
+        make=asked_sentence,
+        kind=SenseSentence,
+        given="a sentence with the words that are asked for",
+        example={"words": ["the", "bank", "rose"], "senses": [[1, "bank", "NOUN"]]},
+        text_keys=(),
+    )
 
     @staticmethod
     def read(data: Any, keys: str | Path | None = None) -> list[Occurrence]:
@@ -84,40 +111,6 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
         notes += [Note(what, str(data)) for what in read.notices.elements()]
         return read.occurrences()
 
-    @staticmethod
-    def is_labelled(example: Occurrence) -> bool:
-        return example.is_labelled
-
-    @staticmethod
-    def parts(example: Occurrence) -> tuple[Sentence, ...]:
-        return example.parts
-
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        return isinstance(given, (SenseSentence, Mapping))
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> SenseSentence:
-        sentence = sense_sentence(given, place)
-        if not sentence.targets:
-            raise ValueError(f"{place}: no word whose sense is asked for")
-        return sentence
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> SenseSentence:
-        if not isinstance(value, Mapping):
-            raise ValueError(f"{place}: expected an object with words and senses, got {shorten(value)}")
-        return cls.as_input(value, place)
-
-    @classmethod
-    def parse_line(cls, line: str, place: str) -> SenseSentence:
-        return cls.parse_value(parse_record(line, place), place)
-
-    @staticmethod
-    def split(given: SenseSentence, name: str) -> Iterable[InputPart]:
-        """An example for each word that is asked for."""
-        return [InputPart(Occurrence(given.sentence, target)) for target in given.targets]
-
     def result(self, answer: InputAnswer[SenseSentence]) -> list[Sense]:
         """The sense of each word that is asked for."""
         return [Sense.of(part.example, part_answer) for part, part_answer in answer.parts]
@@ -125,9 +118,7 @@ class SenseTagger(Task[SenseSentence, list[Sense]]):
     def to_record(self, answer: InputAnswer[SenseSentence]) -> dict[str, Any]:
         return {"senses": [sense.to_dict() for sense in self.result(answer)]}
 
-    def show(self, answer: InputAnswer[SenseSentence], form: str, colour: bool = False) -> Any:
-        """Show the answer; as text a line for each word: its id, or its position in the sentence, and its key."""
-        if form == "jsonl":
-            return {"words": list(answer.input.sentence.words)} | self.to_record(answer)
+    def shown(self, answer: InputAnswer[SenseSentence]) -> Shown:
+        """Return a line for each word: its id, or its position in the sentence, and its key."""
         lines = (f"{s.target.name or s.target.word} {s.key or '(no sense)'}" for s in self.result(answer))
-        return "\n".join(lines)
+        return Shown({"words": list(answer.input.sentence.words)}, cells=("\n".join(lines),))

@@ -136,7 +136,7 @@ def _run(
         refuse_variants(config, head, options, variants)  # before the data are read
     sets = data.read(task, reading, any(dict(options, **variant).get("none") for variant in variants))
     for head in kinds:
-        labelled = [example for example in sets["train"][:first] if task_class(task).is_labelled(example)]
+        labelled = [example for example in sets["train"][:first] if example.is_labelled]
         make_labelling(head, labelled, head_kind(head).options())  # what is wrong is said before torch is imported
     from boustro.apps.studies.compare.comparison import Comparison
     from boustro.apps.studies.core.run import run_study

@@ -102,7 +102,7 @@ class Comparison(Grid):
 
     def settings(self, system: System, number: int) -> dict[str, Any]:
         drawn = {"shots": system.shots, "drawing": self.drawing, "budget": self.budget} if system.shots else {}
-        return {"head": self.head(system), **self._make(system).settings(), **drawn}
+        return {"head": self.head(system), **self._make(system).plan.settings(), **drawn}
 
     def _make(self, system: System, **more: Any) -> Task[Any, Any]:
         """An untrained model of a system; a varied preset replaces options, other varied options replace its values."""
@@ -136,7 +136,7 @@ class Comparison(Grid):
             model = self._make(system)
             self._fit(model, system, cell.number)
             answered = {name: model.answer(s, cached=True) for name, s in self.judged().items()}
-        config = {"encoder": system.encoder, "head": model.head_kind, **model.settings()}
+        config = {"encoder": system.encoder, "head": model.plan.head_kind, **model.plan.settings()}
         scores: dict[str, Any] = {"config": config, "seed": cell.number, "record": model.record}
         for name, answers in answered.items():
             scores[name], rows = self._judge(model, self.data()[name], answers)
@@ -198,7 +198,7 @@ class Comparison(Grid):
         units, values = self.units, self.units.values(examples, answers)
         gold = [units.gold(example) for example in examples]
         predicted = [units.found(example, answer) for example, answer in zip(examples, answers, strict=True)]
-        figures, metric = model.score_answers(examples, answers).to_dict(), units.metric.split()[-1].lower()
+        figures, metric = model.fitted.score(examples, answers).to_dict(), units.metric.split()[-1].lower()
         scores = {
             "value": units.score(examples, answers),
             "figures": {key: value for key, value in figures.items() if isinstance(value, float) and key != metric},
@@ -241,7 +241,7 @@ class Comparison(Grid):
         sample = [s for s in self.train if self.units.gold(s) or not self.units.has_positions][:PROBE_SENTENCES]
         model = self._make(missing[0].system, cache=False)
         model.fit(sample, self.dev[:PROBE_SENTENCES], seed=0)
-        words = sum(num_words(filter(self.task.is_labelled, self.taught(c.system.shots, c.number))) for c in missing)
+        words = sum(num_words(e for e in self.taught(c.system.shots, c.number) if e.is_labelled) for c in missing)
         return model.record["train_seconds"] * words / num_words(sample), "a probe"
 
     def summarise(self, cells: Sequence[Cell]) -> dict[str, Any]:

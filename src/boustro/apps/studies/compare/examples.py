@@ -1,6 +1,6 @@
 """Examples whose answers are right or wrong as a whole: where two systems differ, and mistakes of which one is sure.
 
-An answer has a *credit* from 0 to 1 (`tasks.units`): for a label 1 or 0, for an answer to a question its F1, for a
+An answer has a *credit* from 0 to 1 (`labellings.base`): for a label 1 or 0, for an answer to a question its F1, for a
 number how near its rank is. An example is *fixed* when the second system's credit is higher than the first's by at
 least `CHANGE`, *broken* in the opposite case; both are counted over all seeds that the systems share.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from boustro.apps.studies.compare.cases import MAX_BROKEN, MAX_FIXED, Answers
-from boustro.tasks.units import Units
+from boustro.tasks.labellings.base import Units
 
 CHANGE = 0.25
 SHOWN_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6

@@ -39,7 +39,7 @@ from boustro.metrics.significance import RELIABLE, Difference, bootstrap, differ
 from boustro.store import Artefact
 from boustro.tasks.folds import drawn_together
 from boustro.tasks.labellings import labelling_class
-from boustro.tasks.units import Units
+from boustro.tasks.labellings.base import Units
 from boustro.text.documents import read_lines
 from boustro.types import NO_LABEL, Entity
 
@@ -112,7 +112,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     at = {(s["line"], s["shots"]): i for i, s in enumerate(systems)}
     bases = [at.get((systems[base]["line"], s["shots"]), i) for i, s in enumerate(systems)]
     bases = bests if grid.reference is None else bases
-    draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data, grid.task.shared)
+    draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data)
     drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws, groups=alike)
     pairs = {"to_best": list(enumerate(bests)), "to_reference": [(reference, i) for i, reference in enumerate(bases)]}
     for key, sides in pairs.items():

@@ -27,8 +27,8 @@ from boustro.tasks import TASKS
 from boustro.tasks.base import Task
 from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.labellings import Labelling, labelling_class
+from boustro.tasks.labellings.base import Units
 from boustro.tasks.tagger import Tagger
-from boustro.tasks.units import Units
 from boustro.types import Sentence
 
 

@@ -113,7 +113,7 @@ def print_table(study: Grid, results: dict[str, Any]) -> None:
 
 def plan_cells(study: Grid, out: Path) -> dict[str, Any]:
     """Cells known and missing, bytes of features to write, and about how many minutes."""
-    data = [distinct_sentences(examples, study.task.parts)[0] for examples in study.encoded()]
+    data = [distinct_sentences(examples)[0] for examples in study.encoded()]
     to_encode: dict[Hashable, tuple[int, float]] = {}  # bytes to write, seconds to compute them
     rows: list[dict[str, Any]] = []
     with PeakMemory() as peak:

@@ -38,7 +38,7 @@ def find_occurrences(data: Path, word: str, most: int) -> list[Occurrence]:
 
 def draw_map(encoder: "Encoder", asked: Sequence[Occurrence], word: str, out: Path, transform: str) -> None:
     """Write the page."""
-    sentences, parts = distinct_sentences(asked, lambda occurrence: (occurrence.sentence,))
+    sentences, parts = distinct_sentences(asked)
     features = encoder.encode_all(sentences)
     places = features.starts[parts[:, 0]] + np.array([o.target.word for o in asked if o.target], np.int64)
     x = np.concatenate([np.asarray(s[places], np.float32).reshape(len(asked), -1) for s in features.streams], axis=1)

@@ -89,9 +89,7 @@ def language(
         sets = {name: read_examples(kind, path, reading) for name, path in paths.items()}
         # What is wrong with the data is said before torch is imported.
         head = TASKS[kind.name].config.default_head
-        make_labelling(
-            head, [example for example in sets["train"] if kind.is_labelled(example)], head_kind(head).options()
-        )
+        make_labelling(head, [example for example in sets["train"] if example.is_labelled], head_kind(head).options())
         from boustro.apps.studies.language.build import build
 
         names = [str(file) for file in text]

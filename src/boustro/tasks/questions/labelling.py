@@ -29,9 +29,9 @@ from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions
 from boustro.metrics.questions import AnswerScore, best_threshold, score_answers
 from boustro.tasks.answers import Answer
-from boustro.tasks.data.questions import Question
-from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.units import AnswerUnits, answer_text
+from boustro.tasks.labellings.base import Labelling, Units
+from boustro.tasks.questions.data import Question
+from boustro.text.words import join_words
 from boustro.types import NO_ANSWER, Entity
 
 WINDOWS = ((2, 2), (5, 5), (10, 10), (20, 20), (5, -1), (-1, 5), (12, -1), (-1, 12))
@@ -183,6 +183,57 @@ def _expected(kind: int, shapes: np.ndarray) -> list[np.ndarray]:
     name = shapes[:, 0] * (1 - shapes[:, 7])
     date, number = np.maximum(shapes[:, 2], shapes[:, 5]), np.maximum(shapes[:, 2], shapes[:, 4])
     return [name * (kind == 0), date * (kind == 1), name * (kind == 2), number * (kind == HOW_MANY)]
+
+
+class AnswerUnits(Units):
+    """Answers to questions: spans of a context, one of them or none."""
+
+    metric = credit = "F1"
+    has_labels = has_confusions = False
+    has_values = True
+    rules = (("metric", "mean F1 of questions, with SQuAD's normalisation"),)
+
+    def words(self, example: Any) -> Sequence[str]:
+        return example.context.words
+
+    def spaces(self, example: Any) -> list[bool]:
+        return super().spaces(example.context)
+
+    def title(self, example: Any) -> str:
+        return join_words(example.question.words, example.question.spaces)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity("answer", start, end) for start, end in sorted(set(example.spans))]
+
+    def found(self, example: Any, answer: Answer) -> Sequence[Entity]:
+        return answer.entities[:1] if answer_text(example, answer) else ()
+
+    def reference(self, example: Any) -> str:
+        return " / ".join(dict.fromkeys(example.answers or (NO_ANSWER,)))
+
+    def describe_answer(self, example: Any, answer: Answer) -> str:
+        return answer_text(example, answer) or NO_ANSWER
+
+    def values(self, examples: Sequence[Any], answers: Sequence[Answer]) -> np.ndarray:
+        """(N, 4): 1, 1, the F1 of the answer, and whether it matches exactly."""
+        from boustro.metrics.questions import match
+
+        rows = []
+        for example, answer in zip(examples, answers, strict=True):
+            exact, overlap = match(answer_text(example, answer), example.answers or ())
+            rows.append((1.0, 1.0, overlap, exact))
+        return np.array(rows).reshape(-1, 4)
+
+    def right(
+        self, gold: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]], values: np.ndarray
+    ) -> list[list[bool]]:
+        return [[bool(exact)] * len(got) for got, exact in zip(predicted, values[:, 3], strict=True)]
+
+
+def answer_text(question: Any, answer: Answer) -> str:
+    """The text of the best span of a `Question`'s context, "" where there is no answer."""
+    best = answer.entities[0]
+    return "" if answer.tags == (NO_ANSWER,) else question.passage(best.start, best.end)
 
 
 ANSWER = "answer"

@@ -9,10 +9,11 @@ import numpy as np
 from boustro.heads.inputs import ALL, Targets, encode_distances
 from boustro.heads.options import HeadOptions
 from boustro.heads.span import FoundSpan, GoldSpans, count_unreachable, propose_max_span
-from boustro.metrics.spans import extract_spans, is_span_tag, score_entities
+from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, score_entities
 from boustro.tasks.answers import Answer
+from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import entities_to_bio, flatten_entities, gold_entities
-from boustro.tasks.labellings.base import Labelling, UnitsOf
+from boustro.tasks.labellings.base import Labelling, Units
 from boustro.types import Entity, Sentence
 
 if TYPE_CHECKING:
@@ -21,15 +22,47 @@ if TYPE_CHECKING:
 UNSEEN_ENTITIES = "dev entities with a label that the training data never show"
 
 
+class EntityUnits(Units):
+    """Entities in sentences."""
+
+    metric, credit = "F1", "recall"
+    plural, label = "entities", "type"
+    has_positions = has_spans = True
+    rules = (("metric", "entity F1"), ("repair", REPAIR_RULE), ("scheme", "BIO"))
+
+    def gold(self, example: Any) -> list[Entity]:
+        return sorted({Entity(e.label, e.start, e.end) for e in gold_entities(example)})
+
+    def check_data(self, name: str, examples: Sequence[Any]) -> None:
+        strange = next((t for s in examples for t in s.tags or () if not is_span_tag(t)), None)
+        if strange:
+            raise ValueError(
+                f"{data_name(examples)} ({name}): the tag {strange!r} marks no entity, and entities are compared; "
+                "train on labels of words with boustro fit, or give --scheme io if a run of one label is an entity"
+            )
+
+    def count_hidden(self, examples: Sequence[Any]) -> int:
+        return sum(len(self.gold(s)) - len(extract_spans(s.tags)) for s in examples if s.tags is not None)
+
+
 class EntityLabelling(Labelling):
     """Entities of sentences, scored by entity-level F1."""
 
-    units = UnitsOf("EntityUnits")
+    units = EntityUnits()
 
     def __init__(self, scheme: Any, labels: Sequence[str], live: bool = False) -> None:
         """`live` heads are told how far each word was read on (`heads.inputs`); whole text is read to its end."""
         super().__init__(scheme, labels)
         self.live = live
+
+    @classmethod
+    def named(cls, types: Sequence[str]) -> list[Sentence]:
+        return [Sentence((label, label), (f"B-{label}", f"I-{label}")) for label in types]
+
+    @classmethod
+    def check(cls, examples: Sequence[Sentence]) -> None:
+        if {tag for s in examples for tag in s.tags or ()} <= {"O"}:
+            raise ValueError(f"{data_name(examples)}: no word is labelled with an entity, so there is nothing to learn")
 
     def for_config(self, config: Any) -> Self:
         """With `live`, the head is told how far each word was read on."""

@@ -23,10 +23,10 @@ from boustro.metrics.score import CorrelationScore, score_correlation
 from boustro.tasks.answers import Answer
 from boustro.tasks.config import NEIGHBOURS
 from boustro.tasks.data import data_name
-from boustro.tasks.data.pairs import TextPair
 from boustro.tasks.embed.data import Alone
 from boustro.tasks.labellings.base import Labelling
-from boustro.tasks.units import NumberUnits
+from boustro.tasks.labellings.scores import NumberUnits
+from boustro.tasks.pairs import TextPair
 from boustro.types import Sentence
 
 ZERO_VECTORS = "texts without a word; their vectors are zero"

@@ -2,21 +2,23 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boustro.heads.factored import aliases
+from boustro.heads.factored import aliases, kind_names
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, TagOptions
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, parse_tag
+from boustro.names import LARGE
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
-from boustro.tasks.labellings.base import Labelling, UnitsOf
-from boustro.tasks.labellings.entities import EntityLabelling
+from boustro.tasks.labellings.base import Labelling, Units
+from boustro.tasks.tagger.entities import EntityLabelling
 from boustro.text.languages import MISSED_NAMES, small_words
 from boustro.types import Entity, Sentence
 
@@ -44,6 +46,16 @@ class TagLabelling(EntityLabelling):
         types = {e.label for s in sentences for e in extract_spans(s.tags or ())}
         tags = {tag for own in types for n in (1, 3) for tag in encode_tags([Entity(own, 0, n)], n, options.tag_scheme)}
         return cls(options.tag_scheme, ["O", *sorted(tags - {"O"})])
+
+    def known_by_names(self, fitted: Any) -> Any:
+        begins_there = all(len(kind_names(name)) > 1 for name in self.types)  # a ridge head begins at the kinds
+        if type(self) is not TagLabelling or fitted.plan.reader.spec != LARGE or begins_there:
+            return None
+        from boustro.tasks.label_types import from_types
+
+        with suppress(ValueError):  # names that say nothing
+            return from_types(fitted.plan.task, self.types, fitted.plan.reader.device).fitted
+        return None
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -230,11 +242,23 @@ def _institution(words: Sequence[str], start: int) -> int | None:
     return before - 1 if before > 0 and words[before] in ("of", "for") and words[before - 1] in INSTITUTIONS else None
 
 
+class WordUnits(Units):
+    """A label for every word, such as its part of speech: each is an entity of one word."""
+
+    metric = credit = "accuracy"
+    plural = "words"
+    has_positions = True
+    rules = (("metric", "accuracy of words"),)
+
+    def gold(self, example: Any) -> list[Entity]:
+        return [Entity(label, n, n + 1) for n, label in enumerate(example.tags or ())]
+
+
 class WordLabelling(TagLabelling):
     """One label per word, such as parts of speech; scored by accuracy."""
 
     types = EntityLabelling.types
-    units = UnitsOf("WordUnits")
+    units = WordUnits()
     by_label = False
 
     @classmethod

@@ -24,7 +24,7 @@ from boustro.tasks.data.units import CODE_POINTS, CODECS, CONVERTED, as_rows, po
 from boustro.text.files import DataFile
 from boustro.text.rows import parse_record
 from boustro.text.words import Placed
-from boustro.types import Sentence
+from boustro.types import Example, Sentence
 
 MOVED = "answers that do not stand at their offset, not learned from"
 MOST_MOVED = 0.05  # of the answers: a few mistaken places are mended, many mean that places count other units
@@ -33,7 +33,7 @@ QuestionData: TypeAlias = str | PathLike[str] | Iterable[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Question(Example):
     """A question, its context, and its gold answers where they are known.
 
     Attributes:
@@ -58,6 +58,11 @@ class Question:
     def parts(self) -> tuple[Sentence, Sentence]:
         """The question and its context."""
         return self.question, self.context
+
+    @property
+    def shared(self) -> tuple[Sentence]:
+        """The context, which other questions may have too."""
+        return (self.context,)
 
     def __len__(self) -> int:
         return len(self.question) + len(self.context)

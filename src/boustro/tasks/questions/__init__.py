@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
+from boustro.tasks import QUESTION_KEYS
 from boustro.tasks.answers import InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.data.questions import Question, as_question, parse_question, read_questions
-from boustro.tasks.render import as_html, as_terminal
-from boustro.types import NO_ANSWER, Entity, Sentence
+from boustro.tasks.inputs import ObjectInputs
+from boustro.tasks.questions.data import Question, as_question, read_questions
+from boustro.tasks.render import Shown
+from boustro.types import NO_ANSWER, Entity
 
 GivenQuestion = tuple[str, str] | Mapping[str, Any] | Question
 """(question, context), a dict with these keys, or a `Question`."""
@@ -35,6 +37,11 @@ class SpanAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Its own fields, without the other spans, as JSON can hold them."""
         return {"answer": self.text, "start": self.start, "end": self.end, "score": round(self.score, 4)}
+
+
+def whole_context(given: Question, name: str) -> list[InputPart]:
+    """The whole context as one example."""
+    return [InputPart(given, given.places)]
 
 
 class QuestionAnswerer(Task[Question, SpanAnswer]):
@@ -57,38 +64,19 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
     """
 
     name = "qa"
-    given = "a question and its context"
     columns = ("answer", "start", "end", "score", "best")
-    texts, text_keys = ("question", "context"), (("question", "context"),)
-    example = {"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."}  # noqa: RUF012 (never changed)
+    inputs = ObjectInputs(
+        split=whole_context,
+        make=as_question,
+        kind=Question,
+        given="a question and its context",
+        example={"question": "Who flew?", "context": "Ada Brandt flew to Port Lisse."},
+        keys=QUESTION_KEYS[::-1],
+        texts=QUESTION_KEYS[::-1],
+        text_keys=(QUESTION_KEYS[::-1],),
+    )
 
     collect = staticmethod(read_questions)
-
-    @staticmethod
-    def parts(example: Question) -> tuple[Sentence, ...]:
-        return example.question, example.context
-
-    @classmethod
-    def shared(cls, example: Question) -> tuple[Sentence, ...]:
-        """Its context, which other questions may have too."""
-        return (example.context,)
-
-    as_input = staticmethod(as_question)
-    parse_line = staticmethod(parse_question)
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> Question:
-        return cls.as_input(value, place)
-
-    @staticmethod
-    def is_input(given: Any) -> bool:
-        pair = isinstance(given, tuple) and [type(part) for part in given] == [str, str]
-        return pair or isinstance(given, (Question, Mapping))
-
-    @staticmethod
-    def split(given: Question, name: str) -> Iterable[InputPart]:
-        """The whole context as one example."""
-        return [InputPart(given, given.places)]
 
     @overload
     def predict(self, given: str, context: str) -> SpanAnswer: ...
@@ -120,14 +108,10 @@ class QuestionAnswerer(Task[Question, SpanAnswer]):
         result = self.result(answer)
         return {**result.to_dict(), "best": [span.to_dict() for span in result.best]}
 
-    def show(self, answer: InputAnswer[Question], form: str, colour: bool = False) -> Any:
+    def shown(self, answer: InputAnswer[Question]) -> Shown:
         result, asked = self.result(answer), answer.input
-        question = "".join(" " * s + w for w, s in zip(asked.question.words, asked.question.spaces or (), strict=False))
-        if form == "jsonl":
-            return {"question": question.strip(), **self.to_record(answer)}
-        marked = [Entity("answer", result.start, result.end, result.text, result.score)] if result.text else []
-        if form == "html":
-            return f"<p><b>{as_html(question.strip(), [])}</b><br>{as_html(asked.text, marked)}</p>"
-        if colour:
-            return as_terminal(asked.text, marked)
-        return f"{result.text or NO_ANSWER}\t{result.score:.2f}\t{question.strip()}"
+        words = zip(asked.question.words, asked.question.spaces or (), strict=False)
+        question = "".join(" " * space + word for word, space in words).strip()
+        marks = [Entity("answer", result.start, result.end, result.text, result.score)] if result.text else []
+        cells = (result.text or NO_ANSWER, f"{result.score:.2f}")
+        return Shown({"question": question}, asked.text, marks, title=question, cells=cells)

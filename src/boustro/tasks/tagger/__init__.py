@@ -6,7 +6,6 @@ tagger.predict("Jane Villanueva of United Airlines spoke.")   # [Entity("PER", 0
 
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -15,18 +14,19 @@ import numpy as np
 from boustro.choose import lazy
 from boustro.given import as_sentence, as_sentences
 from boustro.heads.decoding import LikelyWords
-from boustro.names import LARGE, NAMES, PACKAGED, is_shipped, packaged
+from boustro.names import NAMES, PACKAGED, is_shipped, packaged
 from boustro.options import Recall, Share, check_options
 from boustro.output import as_json
 from boustro.store import Artefact
 from boustro.tasks import TOOL_FORMATS, WORD_KEYS
 from boustro.tasks.answers import Answer, Entities, InputAnswer, InputPart
 from boustro.tasks.base import Task
-from boustro.tasks.beside import Cut, Memory, Promises, Thresholds, temperature_of
-from boustro.tasks.config import TaggerConfig
+from boustro.tasks.beside import Promises
 from boustro.tasks.data import Data, load_data, read_data
 from boustro.tasks.data.reading import DataOptions, Note
-from boustro.tasks.plan import Companion, Fitted, make_plan, untrained_record
+from boustro.tasks.inputs import TextInputs
+from boustro.tasks.plan import Fitted, make_plan, untrained_record
+from boustro.tasks.render import Shown, word_entities
 from boustro.text.words import RULE, join_words, split_text
 from boustro.types import Sentence
 
@@ -34,6 +34,67 @@ if TYPE_CHECKING:
     from boustro.tasks.recall import Lists, RecallPromise
 
 ONE_BAR = "a recall and a threshold both say how unlikely an answer may be; give one of them"
+
+
+def sentences_in(given: str | Sentence, name: str) -> Iterable[InputPart]:
+    """The sentences of a text; words are one sentence, of its own document where it names one."""
+    if isinstance(given, Sentence):
+        return [InputPart(replace(given, document=given.document or name))] if len(given) else []
+    return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
+
+
+class SentenceInputs(TextInputs):
+    """Texts, and sentences that are split into words already."""
+
+    def as_input(self, given: Any, place: str) -> str | Sentence:
+        return as_sentence(given, place) if isinstance(given, Sentence) else super().as_input(given, place)
+
+    def parse_value(self, value: Any, place: str) -> str | Sentence:
+        """A text, a list of words, or an object with either."""
+        if isinstance(value, Mapping):
+            value = next((value[key] for key in WORD_KEYS if isinstance(value.get(key), list)), value)
+        return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
+
+    def labelled(self, given: Any, label: Any, place: str) -> Any:
+        return lazy("boustro.tasks.data.records:labelled_text")(given, label, place)
+
+
+def of_names(kind: type["Tagger"], path: Artefact, encoder: str | None, **how: Any) -> Fitted:
+    """Make a tagger of the kinds of names that a folder of `boustro lab names` knows: a linear head that reads nothing
+    but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
+
+    from boustro.encoders.extended import NETWORK, NUM_PLACES
+    from boustro.heads.bodies import PerWord
+    from boustro.heads.factored import factored_tags
+    from boustro.heads.registry import make_head
+    from boustro.heads.tagging import TaggingHead
+    from boustro.tasks.tagger.tags import NameLabelling
+
+    with path.opened(NAMES, needs=(NETWORK, "config.json")):
+        facts = path.json("config.json")
+        kinds = list[str](facts["kinds"])
+    if not kinds:
+        raise ValueError(
+            f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
+        )
+    spec = encoder or next((name for name in PACKAGED if packaged(name).path == path.path), f"{NAMES}:{path}")
+    plan = make_plan(kind, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
+    plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
+    reader = plan.reader.encoder()
+    labelling = NameLabelling("names", factored_tags(kinds))
+    streams = [stream.shape for stream in reader.streams]
+    head = make_head("linear", plan.head_options, streams, labelling.labels)
+    tags, num_kinds = len(labelling.labels), len(kinds)
+    weight = np.zeros((tags, sum(head.widths)), np.float32)
+    place, kinds = np.split(np.eye(NUM_PLACES + num_kinds, dtype=np.float32), [NUM_PLACES])
+    # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms
+    weight[0, -NUM_PLACES - num_kinds :] = place[0]
+    weight[1:, -NUM_PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
+    assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
+    head.body.fill(weight, np.zeros(tags, np.float32))
+    train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
+    head.to(plan.device)
+    return Fitted(plan, labelling, head, untrained_record(reader, head, train, {}))
 
 
 class Tagger(Task[str, Entities]):
@@ -67,12 +128,9 @@ class Tagger(Task[str, Entities]):
     formats = ("text", "jsonl", "conll", "html", *TOOL_FORMATS)
 
     lenient = {"unlabelled": True}  # noqa: RUF012 (never changed)
+    untrained = {NAMES: of_names}  # noqa: RUF012
 
     read = staticmethod(read_data)  # type: ignore[assignment]  # with options of its own
-
-    @staticmethod
-    def is_labelled(example: Sentence) -> bool:
-        return example.is_labelled
 
     @staticmethod
     def collect(data: Data, options: DataOptions, notes: list[Note]) -> list[Sentence]:
@@ -80,70 +138,7 @@ class Tagger(Task[str, Entities]):
         notes += loaded.notes
         return loaded.sentences
 
-    @staticmethod
-    def named_examples(config: TaggerConfig) -> list[Sentence]:
-        return [Sentence((label, label), (f"B-{label}", f"I-{label}")) for label in config.types]
-
-    as_examples = staticmethod(as_sentences)
-    labelled = staticmethod(lazy("boustro.tasks.data.records:labelled_text"))
-
-    @staticmethod
-    def as_input(given: Any, place: str) -> str | Sentence:
-        """A text, or a sentence that is split into words already."""
-        return as_sentence(given, place) if isinstance(given, Sentence) else Task.as_input(given, place)
-
-    @classmethod
-    def parse_value(cls, value: Any, place: str) -> str | Sentence:
-        """A text, a list of words, or an object with either."""
-        if isinstance(value, Mapping):
-            value = next((value[key] for key in WORD_KEYS if isinstance(value.get(key), list)), value)
-        return as_sentence(value, place) if isinstance(value, list) else super().parse_value(value, place)
-
-    @staticmethod
-    def split(given: str | Sentence, name: str) -> Iterable[InputPart]:
-        """The sentences of the text; words are one sentence, of its own document where it names one."""
-        if isinstance(given, Sentence):
-            return [InputPart(replace(given, document=given.document or name))] if len(given) else []
-        return (InputPart(placed.sentence, placed.places) for placed in split_text(given, name))
-
-    @classmethod
-    def without_training(cls, path: Artefact, encoder: str | None, **how: Any) -> Fitted | None:
-        """Return a tagger of the kinds of names that a folder of `boustro lab names` knows: a linear head that reads
-        nothing but the logarithms of the network's probabilities. `ValueError` where its names have no kinds."""
-        if path.kind != NAMES:
-            return None
-        from boustro.encoders.extended import NETWORK, NUM_PLACES
-        from boustro.heads.bodies import PerWord
-        from boustro.heads.factored import factored_tags
-        from boustro.heads.registry import make_head
-        from boustro.heads.tagging import TaggingHead
-        from boustro.tasks.labellings.tags import NameLabelling
-
-        with path.opened(NAMES, needs=(NETWORK, "config.json")):
-            facts = path.json("config.json")
-            kinds = list[str](facts["kinds"])
-        if not kinds:
-            raise ValueError(
-                f"{path}: its names have no kinds; give boustro lab names the option --kinds, or train a tagger"
-            )
-        spec = encoder or next((name for name in PACKAGED if packaged(name).path == path.path), f"{NAMES}:{path}")
-        plan = make_plan(cls, spec, "linear", layers="last", crf=False, **how)  # words have the network's probabilities
-        plan = replace(plan, words=RULE if is_shipped(spec) else facts.get("words", 1))
-        reader = plan.reader.encoder()
-        labelling = NameLabelling("names", factored_tags(kinds))
-        streams = [stream.shape for stream in reader.streams]
-        head = make_head("linear", plan.head_options, streams, labelling.labels)
-        tags, num_kinds = len(labelling.labels), len(kinds)
-        weight = np.zeros((tags, sum(head.widths)), np.float32)
-        place, kinds = np.split(np.eye(NUM_PLACES + num_kinds, dtype=np.float32), [NUM_PLACES])
-        # log p(tag) = log p(place of the word in a name) + log p(kind), and the stream has both logarithms
-        weight[0, -NUM_PLACES - num_kinds :] = place[0]
-        weight[1:, -NUM_PLACES - num_kinds :] = np.repeat(place[1:], num_kinds, 0) + np.tile(kinds, (2, 1))
-        assert isinstance(head, TaggingHead) and isinstance(head.body, PerWord)
-        head.body.fill(weight, np.zeros(tags, np.float32))
-        train = {"name": "names", "sentences": facts["record"]["sentences"], "fingerprint": facts["text"]}
-        head.to(plan.device)
-        return Fitted(plan, labelling, head, untrained_record(reader, head, train, {}))
+    inputs = SentenceInputs(split=sentences_in, as_examples=as_sentences)
 
     @classmethod
     def from_labels(cls, labels: Iterable[Any] | Mapping[Any, str], *, device: str | None = None) -> Self:
@@ -165,25 +160,6 @@ class Tagger(Task[str, Entities]):
 
         return from_types(cls, labels, device)
 
-    @classmethod
-    def known_by_names(cls, fitted: Fitted) -> Fitted | None:
-        from boustro.heads.factored import kind_names
-        from boustro.tasks.labellings.tags import TagLabelling
-
-        types = fitted.labelling.types
-        if fitted.plan.reader.spec != LARGE or type(fitted.labelling) is not TagLabelling:
-            return None
-        if all(len(kind_names(name)) > 1 for name in types):  # a ridge head begins at the kinds
-            return None
-        with suppress(ValueError):  # names that say nothing
-            return cls.from_labels(types, device=fitted.plan.reader.device).fitted
-        return None
-
-    @staticmethod
-    def companions(config: TaggerConfig) -> tuple[Companion, ...]:
-        reading = (*([Memory()] if config.memory else []), *([Cut()] if config.live else []))
-        return (*reading, *temperature_of(config), Thresholds(), Promises())
-
     @property
     def promise(self) -> "RecallPromise | None":
         """Promise of recall; `None` after a training without a development set, and for plain labels."""
@@ -204,9 +180,7 @@ class Tagger(Task[str, Entities]):
         check_options(Tagger.with_recall, {"recall": recall})
         if self.threshold is not None:
             raise ValueError(ONE_BAR)
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), _lists=Lists(self.fitted, recall))
-        return made
+        return self.sharing(_lists=Lists(self.fitted, recall))
 
     @property
     def has_likely_words(self) -> bool:
@@ -239,9 +213,7 @@ class Tagger(Task[str, Entities]):
             raise ValueError(ONE_BAR)
         head = copy.copy(self.fitted.head)
         head.words = LikelyWords(float(threshold), None if labels is None else frozenset(labels), frozenset(names))
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), _fitted=replace(self.fitted, head=head))
-        return made
+        return self.sharing(_fitted=replace(self.fitted, head=head))
 
     @property
     def threshold(self) -> float | None:
@@ -293,8 +265,6 @@ class Tagger(Task[str, Entities]):
         """
         if not isinstance(answer.input, Sentence):
             return Entities(answer.entities, answer.input)
-        from boustro.tasks.render import word_entities
-
         words, entities = answer.input.words, [e for _, part_answer in answer.parts for e in part_answer.entities]
         entities = [replace(e, text=join_words(words[e.start : e.end]), score=round(e.score or 0, 4)) for e in entities]
         return Entities(entities, *word_entities(words, entities))
@@ -308,26 +278,11 @@ class Tagger(Task[str, Entities]):
     def empty_answer(self) -> None:
         """Its answer is no entity."""
 
-    def show(self, answer: InputAnswer[str], form: str, colour: bool = False) -> Any:
-        words = answer.input.words if isinstance(answer.input, Sentence) else None
-        if form == "jsonl":
-            return ({"text": answer.input} if words is None else {"words": list(words)}) | self.to_record(answer)
-        if form == "conll":
-            from boustro.tasks.data.conll import format_conll, format_document
-
-            tagged = [(part.example.words, part_answer.tags) for part, part_answer in answer.parts]
-            return format_document(tagged) if words is None else format_conll(tagged)
-        result = self.result(answer)
-        shown = result.text, result.marked
-        if form in TOOL_FORMATS:
-            from boustro.tasks.data.annotations import TOOLS
-
-            return TOOLS[form].suggest(shown[0], entities=shown[1])
-        from boustro.tasks.render import as_html, as_terminal, in_brackets
-
-        if form == "html":
-            return f"<p dir=auto>{as_html(*shown)}</p>"
-        return (as_terminal if colour else in_brackets)(*shown)
+    def shown(self, answer: InputAnswer[str]) -> Shown:
+        result, words = self.result(answer), answer.input.words if isinstance(answer.input, Sentence) else None
+        given = {"text": answer.input} if words is None else {"words": list(words)}
+        tagged = [(part.example.words, part_answer.tags) for part, part_answer in answer.parts]
+        return Shown(given, result.text, result.marked, tagged=tagged, is_document=words is None)
 
     @property
     def columns(self) -> tuple[str, ...]:

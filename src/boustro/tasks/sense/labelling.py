@@ -20,10 +20,9 @@ from boustro.heads.options import CentroidOptions, HeadOptions
 from boustro.metrics.senses import SenseScore, count_senses
 from boustro.tasks.answers import Answer
 from boustro.tasks.data import data_name
-from boustro.tasks.labellings.base import Labelling
+from boustro.tasks.labellings.base import Labelling, Units
 from boustro.tasks.sense.data import NO_GOLD
 from boustro.tasks.sense.examples import LemmaEntry, Occurrence, read_wordnet
-from boustro.tasks.units import Units
 from boustro.types import Entity
 
 How = Literal["centroid", "first sense", "none"]

@@ -1,0 +1,106 @@
+"""Labelled sets in any form that `Task.fit` and `Task.evaluate` take: what `read` takes, texts with their labels, and
+dicts of sets; with the columns by which a trained folder reads others like them."""
+
+from collections.abc import Iterable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boustro.choose import suggestion
+from boustro.given import (
+    DEV,
+    TRAIN,
+    are_inputs,
+    is_by_text,
+    is_frame,
+    is_of_columns,
+    is_of_splits,
+    part_of,
+    plain_labels,
+    with_labels,
+)
+from boustro.options import OptionError
+from boustro.tasks import TEXT_KEYS, WORD_KEYS
+from boustro.tasks.data import kept_for
+from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS
+from boustro.tasks.plan import Examples
+
+if TYPE_CHECKING:
+    from boustro.tasks.base import Task
+
+    AnyTask = Task[Any, Any]
+
+
+def training_sets(
+    task: "AnyTask", X: Any, y: Any, dev: Any, weak: Any, weight: float | None, reading: Mapping[str, Any]
+) -> Examples:
+    """Read what `fit` is given; raises as it does."""
+    check_reading(type(task), reading)
+    if weight is not None and weak is None:
+        raise OptionError("weak_weight is not read without weak examples; remove it")
+    if is_frame(X) and not (y is None or is_frame(y) or isinstance(y, (str, Path, Mapping))):
+        raise ValueError("X is a table; give the column of its texts, or remove y and name its columns")
+    if y is not None and not are_inputs(X, y, task.in_documents):
+        if dev is not None:
+            raise ValueError("X has its labels already, so y is not read; remove it, or give dev alone")
+        y, dev = None, y
+    if is_of_splits(X):
+        dev = part_of(X, DEV, None) if dev is None else dev
+        X = part_of(X, TRAIN)
+    outside = OUTSIDE_TEXTS if getattr(task.config, "none", 0) else {}
+    judges = () if dev is None else _read_beside(task, part_of(dev, DEV), y, outside | dict(reading))
+    return Examples(
+        train=task.read(_joined(task, X, y), **reading, **task.lenient),
+        dev=judges,
+        weak=() if weak is None else _read_beside(task, part_of(weak, TRAIN), y, reading),
+        weight=weight,
+    )
+
+
+def judged_set(task: "AnyTask", X: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
+    """Read what `evaluate` is given; raises as it does."""
+    check_reading(type(task), reading)
+    if is_of_splits(X):
+        raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
+    data = _joined(task, X, y)
+    outside = OUTSIDE_TEXTS if task.is_trained and task.fitted.labelling.gives_none else {}
+    return task.read(data, **outside | kept_reading(task, data, reading))
+
+
+def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
+    """`OptionError` for what is no option of `read`."""
+    known = signature(kind.read).parameters
+    for name in (name for name in reading if name not in known):
+        made = f"; options of the model are given when it is made: {kind.__name__}({name}=…)"
+        raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
+
+
+def kept_reading(task: "AnyTask", data: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `read` that are given, and those of the training set whose columns this data has."""
+    kept = {n: v for n, v in task.record.get(KEPT, {}).items() if n in signature(task.read).parameters}
+    return kept_for(data, kept, given) | dict(given)
+
+
+def _read_beside(task: "AnyTask", given: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
+    """Examples of a set beside the training set, whose columns may have other names; `(texts, labels)` too, which two
+    examples as a tuple are only where the training set has no `y`."""
+    two = isinstance(given, tuple) and len(given) == 2
+    as_examples = two and y is None and all(isinstance(one, tuple) and len(one) == 2 for one in given)
+    if two and not as_examples and are_inputs(given[0], given[1], task.in_documents):
+        given = _joined(task, given[0], given[1])
+    else:
+        given = _joined(task, given, None)
+    columns = {name: value for name, value in reading.items() if name in COLUMN_OPTIONS}
+    others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
+    return task.read(given, **others, **kept_for(given, columns))
+
+
+def _joined(task: "AnyTask", given: Any, labels: Any) -> Any:
+    """Texts with their labels, also of a dict of both, as examples; a dict of columns as rows."""
+    if labels is None and is_of_columns(given, (*TEXT_KEYS, *WORD_KEYS, *task.inputs.texts)):
+        given = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
+    if labels is None and is_by_text(given):
+        given, labels = list(given), list(given.values())
+    if labels is None:
+        return given
+    return with_labels(given, labels if isinstance(labels, str) else plain_labels(labels), task.inputs.labelled)
