@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
+from boustro.apps.batch.redact import RedactionJob
 from boustro.apps.cli.main import main
 from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, restore
 from boustro.apps.live.redactor import Contradiction, Redactor, open_tagger, rewrite, whole_characters
@@ -192,6 +193,7 @@ EDGES = {
     "«O’Brien» «O'Brien» «Anna‑Lena» «Anna-Lena»": "[PER_1] [PER_1] [PER_2] [PER_2]",
     "«दानि» «...» «12:30» «747 | Ada» «030 12»": "[PER_1] ... 12:30 747 | [PER_2] [PHONE_1]",
     "«Ada 🦬» «Ada ❤️»": "[PER_1] 🦬 [PER_1] ❤️",
+    "«Ada¹» «Ada[1]» «Ada²³,» «Adaᵃ» «Mª»": "[PER_1]¹ [PER_1][1] [PER_1]²³, [PER_1]ᵃ [PER_2]",
 }
 """What a tagger finds, between « and », and the text with masks."""
 
@@ -303,13 +305,48 @@ def test_names_in_json_are_escaped():
     assert restore("[PER_1]", {"[PER_1]": 'A "B"\n'}, in_json=True) == 'A \\"B\\"\\n'
 
 
-def test_there_are_ten_thousand_masks_less_one():
+def test_there_are_as_many_masks_as_their_digits_allow_and_too_many_names_end_the_work_early(
+    toy, file, tmp_path, monkeypatch, capsys
+):
     masks = Masks(["PER"])
-    for number in range(9999):
-        masks.mask("PER", str(number))
-    assert masks.mask("PER", "5") == "[PER_6]"
+    last = [masks.mask("PER", f"Ada {number}") for number in range(12345)][-1]
+    assert (last, restore(f"see {last}", masks.names)) == ("[PER_12345]", "see Ada 12344")
+    assert masks.unfinished(last[:-1]) == 0 == masks.unfinished("[PER_123456")
+    monkeypatch.setattr("boustro.apps.live.masks.MOST_NUMBER", 1)
+    few = Masks(["PER"])
     with pytest.raises(TooManyNames):
-        masks.mask("PER", "one more")
+        [few.mask("PER", name) for name in ("Ada", "Okonkwo")]
+    monkeypatch.setattr("boustro.apps.batch.redact.ROWS_AT_ONCE", 1)
+    rows = RedactionJob.find
+    asked = []
+    monkeypatch.setattr(RedactionJob, "find", lambda job, given: asked.append(given) or rows(job, given))
+    text = file("a.txt", "Ada\nOkonkwo\n" + "Ada\n" * 9)
+    for out in ([], ["--out", str(tmp_path / "b.txt")]):
+        assert main(["redact", str(text), "--same-everywhere", *out]) == 1
+        said = capsys.readouterr().err
+        assert "more than 1 names with the label PER; leave out --same-everywhere" in said and "--resume" not in said
+    assert len(asked) == 2
+    assert main(["redact", str(text), *out, "--resume"]) == 0 and len(asked) == 12
+
+
+@pytest.mark.parametrize("label", ["party [GB]", "x" * 99, "a_1"])
+def test_the_masks_of_any_label_are_put_back(label):
+    masks = Masks([label, "party (GB)"])
+    text = f"{masks.mask(label, 'Ada')} met {masks.mask('party (GB)', 'Okonkwo')}"
+    assert restore(text, masks.names) == "Ada met Okonkwo" and len(masks.names) == 2
+    again = Masks([label])
+    again.reserve(text)
+    assert again.mask(label, "Ada") not in text
+
+
+SAME = ["Dr. Ada Brandt|Ada Brandt|Frau Prof. Dr. Ada Brandt|Dra. ADA BRANDT", "Dr Okonkwo|Okonkwo", "Mr Okonkwo"]
+
+
+def test_titles_make_no_other_person_of_a_name_but_those_that_tell_namesakes_apart():
+    masks = Masks(["PER", "LOC"])
+    made = [{masks.mask("PER", name) for name in names.split("|")} for names in [*SAME, "Mrs Okonkwo", "Dr."]]
+    assert made == [{f"[PER_{number}]"} for number in range(1, 6)]
+    assert masks.mask("LOC", "Queen Ada Road") != masks.mask("LOC", "Ada Road")
 
 
 FILES = {

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from boustro.apps.batch.growing import AnswerFrame, grow
 from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
-from boustro.apps.live.masks import Masks, Region
+from boustro.apps.live.masks import Masks, Region, TooManyNames
 from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
@@ -154,13 +154,16 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
         place = str(opened.folder) if isinstance(opened, OpenedFolder) else ""
         checker = Checker(place or opened.open(), asked.named or None, asked.with_, threshold=asked.least)
         work = RedactionJob(checker, files, is_folder, asked.same_everywhere, errors is not None, asked.quiet)
-        if out is None:
-            work.print(errors, asked.overwrite)
-        else:
-            facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
-            facts += [[file.name for file, _ in pairs], is_folder and errors is None]
-            targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
-            work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
+        try:
+            if out is None:
+                work.print(errors, asked.overwrite)
+            else:
+                facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
+                facts += [[file.name for file, _ in pairs], is_folder and errors is None]
+                targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
+                work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
+        except TooManyNames as error:  # anew, without the advice to go on: the same command would end in the same way
+            raise ValueError(f"{error}; leave out --same-everywhere") from None
         print_notices(work.notes + Counter({PROBLEMS: work.problems}))
         print(f"note: {checker.counted}", file=sys.stderr)
         missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.named) or asked.threshold is not None
@@ -309,7 +312,14 @@ class RedactionJob:
 
     def find(self, rows: list[RedactedRow]) -> AnsweredRows:
         """Lines of the names in the texts of rows, see `FoundLines`."""
-        found = [row.row.problem if row.ends else regions for row, regions in self._found(rows)]
+        found = []
+        for row, regions in self._found(rows):
+            found.append(row.row.problem if row.ends else regions)
+            if self.same and self.checker.write == "mask":  # too many names end the work here, not behind it
+                self._masks = self._masks or Masks(self.checker.tagger.types)
+                for slot, own in zip(row.slots, regions or (), strict=False):
+                    for start, end, label in own:
+                        self._masks.mask(label, slot.text[start:end])
         said = [f"{as_json([row.file.number, regions])}\n" for row, regions in zip(rows, found, strict=True)]
         return AnsweredRows(said, _problems(rows))
 

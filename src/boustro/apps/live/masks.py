@@ -7,9 +7,14 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-MOST_NUMBER = 9999
-"""Masks have at most four digits: longer numbers in brackets are no masks, and are not left alone as such."""
-ANY_MASK = re.compile(r"\[[^\[\]]{1,80}_\d{1,4}\]", re.ASCII)
+from boustro.text.languages import GENDERED, TITLES
+
+MOST_DIGITS = 6
+"""Longer numbers in brackets are no masks, and are not left alone as such."""
+MOST_NUMBER = 10**MOST_DIGITS - 1
+LONGEST_LABEL = 80
+"""Characters of a label in its masks; a bound keeps the search for masks short in a text of many brackets."""
+ANY_MASK = re.compile(rf"\[[^\[\]]{{1,{LONGEST_LABEL}}}_\d{{1,{MOST_DIGITS}}}\]", re.ASCII)
 NAME_KINDS = {
     "PERSON": "PER PERS PERSON PEOPLE PATIENT STAFF HCW",
     "LOCATION": "LOC LOCATION PLACE GPE FAC",
@@ -17,6 +22,7 @@ NAME_KINDS = {
     "NRP": "NRP NORP",
 }
 """The labels of names in the usual data sets and of the package's tagger, by what Presidio calls them."""
+PERSONS = frozenset(NAME_KINDS["PERSON"].split())
 OF_NAMES = frozenset(label for labels in (*NAME_KINDS.values(), "MISC OTHER NAME") for label in labels.split())
 """Labels of what has a letter; letters' case does not count. Others may be of numbers."""
 HTML_TAGS = (
@@ -32,6 +38,8 @@ MOST_MARKUP = 20
 """Characters beside a region that may belong to markup in it."""
 SPELLINGS = str.maketrans("‘’ʼ´`‐‑‒–—", "'" * 5 + "-" * 5)
 """Apostrophes and hyphens that stand for one another in a name."""
+ROUND = str.maketrans("[]", "()")
+PERSONAL_TITLES = frozenset(word for words in TITLES.values() for word in words.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,34 +62,39 @@ class Masks:
 
     A mask gets the lowest number that is free, in the order in which names come. Masks that a text holds already are
     reserved, so that no other name gets their number. Whoever sends the whole conversation again therefore meets the
-    same masks again, and nothing need be kept between requests.
+    same masks again, and nothing need be kept between requests. Of a label that has brackets itself its masks have
+    round ones, since nothing else shows where a mask ends: `party [GB]` → `[party (GB)_1]`
 
     Args:
         labels: Labels that entities may have.
     """
 
     def __init__(self, labels: Collection[str]) -> None:
-        longest_first = sorted(labels, key=len, reverse=True)
-        self.pattern = re.compile(rf"\[({'|'.join(map(re.escape, longest_first))})_(\d{{1,4}})\]", re.ASCII)
+        shown = {label: label.translate(ROUND)[:LONGEST_LABEL] for label in labels}
+        longest_first = sorted({*shown.values()}, key=len, reverse=True)
+        number = rf"_(\d{{1,{MOST_DIGITS}}})"
+        self.pattern = re.compile(rf"\[({'|'.join(map(re.escape, longest_first))}){number}\]", re.ASCII)
         self.names: dict[str, str] = {}
         """What each mask stands for, as it was first written."""
-        self._openings = tuple(f"[{label}_" for label in labels)
-        self._longest = max((len(opening) for opening in self._openings), default=0) + len(str(MOST_NUMBER))
-        self._taken: dict[str, set[int]] = {label: set() for label in labels}
-        self._next = dict.fromkeys(labels, 1)
+        self._shown = shown
+        self._openings = tuple(f"[{label}_" for label in longest_first)
+        self._longest = max((len(opening) for opening in self._openings), default=0) + MOST_DIGITS
+        self._taken: dict[str, set[int]] = {label: set() for label in longest_first}
+        self._next = dict.fromkeys(longest_first, 1)
         self._masks: dict[tuple[str, str], str] = {}
 
     def mask(self, label: str, text: str) -> str:
         """The mask of a name; raises `TooManyNames`."""
-        key = label, name_key(text)
+        key = label, name_key(text, label)
         if key not in self._masks:
-            number, taken = self._next[label], self._taken[label]
+            shown = self._shown[label]
+            number, taken = self._next[shown], self._taken[shown]
             while number in taken:
                 number += 1
             if number > MOST_NUMBER:
                 raise TooManyNames(f"there are more than {MOST_NUMBER:,} names with the label {label}")
-            self._next[label] = number + 1
-            self._masks[key] = f"[{label}_{number}]"
+            self._next[shown] = number + 1
+            self._masks[key] = f"[{shown}_{number}]"
             self.names[self._masks[key]] = text
         return self._masks[key]
 
@@ -104,22 +117,28 @@ class Masks:
         tail = text[start:] if start >= 0 else ""
         for opening in self._openings if tail else ():
             number = tail.removeprefix(opening)
-            if opening.startswith(tail) or (number != tail and number.isdecimal() and len(number) <= 4):
+            if opening.startswith(tail) or (number != tail and number.isdecimal() and len(number) <= MOST_DIGITS):
                 return start
         return len(text)
 
 
-def name_key(text: str) -> str:
+def name_key(text: str, label: str = "") -> str:
     """One form of a name for all its spellings: of Unicode, of letters' case, of white space, of apostrophes and
-    hyphens, and with or without quotes and other marks around it.
+    hyphens, and with or without quotes and other marks around it; of a person also without titles.
 
-    `"‘ADA\u00a0 Brandt’"` → `"ada brandt"`
+    `"‘ADA\u00a0 Brandt’"` → `"ada brandt"`, `"Dr. Ada Brandt"`, a person → `"ada brandt"`, `"Mrs Brandt"` → itself: it
+    may not be the Brandt who is Mr
     """
-    plain = unicodedata.normalize("NFKC", text.translate(SPELLINGS))
-    plain = "".join(letter for letter in plain if unicodedata.category(letter) != "Cf")
-    start, end = _inside(plain, 0, len(plain))
-    key = " ".join(plain[start:end].split()).casefold()
-    return unicodedata.normalize("NFC", key) or text
+    start, end = _inside(text, 0, len(text))
+    plain = unicodedata.normalize("NFKC", text[start:end].translate(SPELLINGS))
+    words = "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").casefold().split()
+    first = 0
+    if label.upper() in PERSONS:
+        while first < len(words) - 1 and (title := words[first].rstrip(".")) in PERSONAL_TITLES:
+            if title in GENDERED and len(words) - first < 3:
+                break
+            first += 1
+    return unicodedata.normalize("NFC", " ".join(words[first:])) or text
 
 
 def name_parts(text: str, regions: Iterable[Region], begin: int = 0) -> list[Region]:
@@ -150,15 +169,23 @@ def _is_letter(reference: str) -> bool:
 
 
 def _inside(text: str, start: int, end: int) -> tuple[int, int]:
-    """The part from the first letter or digit to the last, with its marks."""
+    """The part from the first letter or digit to the last, with its marks; a raised one is of a footnote."""
     stop = end
-    while start < stop and not text[start].isalnum():
+    while start < stop and not _is_of_name(text[start]):
         start += 1
-    while start < stop and not text[stop - 1].isalnum():
+    while start < stop and not _is_of_name(text[stop - 1]):
         stop -= 1
     while stop < end and unicodedata.category(text[stop])[0] == "M":
         stop += 1
     return start, stop
+
+
+def _is_of_name(letter: str) -> bool:
+    """Whether a name may begin or end with it: no mark of punctuation, and none of a footnote, such as `¹` or `ᵃ`."""
+    if letter.isascii() or not letter.isalnum():
+        return letter.isalnum()
+    kind = unicodedata.category(letter)
+    return kind != "No" and not (kind == "Lm" and unicodedata.decomposition(letter).startswith("<super>"))
 
 
 class TooManyNames(ValueError):

@@ -17,7 +17,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
 from boustro.tasks.labellings.base import Labelling, UnitsOf
 from boustro.tasks.labellings.entities import EntityLabelling
-from boustro.text.languages import MISSED_NAMES, small_words
+from boustro.text.languages import MISSED_NAMES, TITLES, small_words
 from boustro.types import Entity, Sentence
 
 if TYPE_CHECKING:
@@ -175,13 +175,7 @@ class NamedTypes(NameLabelling):
         return None
 
 
-TITLES = frozenset(
-    "Mr Mrs Ms Miss Mx Dr Prof Professor Sir Dame Lord Lady Captain Capt Colonel Major General Sergeant Sgt Lieutenant "
-    "Inspector Detective Constable Officer Judge Justice Father Sister Brother Mother Pastor Reverend Rev Bishop "
-    "Archbishop Cardinal Pope Rabbi Imam Sheikh Councillor Mayor Governor Senator President Chancellor Minister "
-    "Ambassador Secretary Coach Nurse King Queen Prince Princess Duke Duchess Earl Count Countess Baron Baroness "
-    "Grandma Grandpa Granny Aunt Auntie Uncle Saint".split()
-)
+TITLES_BEFORE = frozenset(word.capitalize() for word in TITLES["English"].split())
 """Words before a person's name that belong to it."""
 INSTITUTIONS = frozenset(
     "University Bank Ministry Department Institute College School Society Academy Museum Court House Church Office "
@@ -213,7 +207,7 @@ def join_names(words: Sequence[str], entities: Sequence[Entity], types: Sequence
 
 def _before_titles(words: Sequence[str], start: int) -> int:
     """Where the titles before a word begin: of "Mr and Mrs Boyle" at Mr."""
-    is_title = [word.rstrip(".") in TITLES for word in words[: start + 1]]
+    is_title = [word.rstrip(".") in TITLES_BEFORE for word in words[: start + 1]]
     while start:
         if is_title[start - 1]:
             start -= 1
