@@ -533,6 +533,34 @@ def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters(
         assert without_lone_words(tags, found, [False] * 6, words) == tags
 
 
+ORDINARY = "Ask Tom again. Hi, I'm new here, we've met on Tuesday and it doesn't work AGAIN. city: Leeds"
+
+
+def test_what_is_hardly_ever_a_name_is_one_only_where_the_tagger_says_so():
+    checker, slot = Checker(write="label"), BodyTexts().text(ORDINARY, "")
+    checker.fill([slot], Masks(checker.labels))
+    assert slot.result == ORDINARY.replace("Tom", "[PERSON]").replace("Leeds", "[PLACE]")
+    words = ("city", "'", ":", "Lyon", "Tuesday", "Wednesday", "I'm", "WHO", "AGAIN", "Don't")
+    tags = ("B-LOC", "O", "O", "B-LOC", "B-PER", "B-PER", "B-PER", "B-ORG", "B-ORG", "B-PER")
+    left = ("O", "O", "O", "B-LOC", "O", "B-PER", "O", "B-ORG", "O", "O")
+    assert without_lone_words(tags, [Entity("PER", 5, 6), Entity("PER", 6, 7)], [True] * 10, words) == left
+    sure = Checker(threshold=1, write="label")
+    for text in ("I'm new.", "We met I'm on it."):
+        sure.fill([slot := BodyTexts().text(text, "")], Masks(sure.labels))
+        assert slot.result == text
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2, 8, None])
+def test_what_is_joined_to_a_word_that_is_final_is_masked_all_the_same(delay):
+    text = "Pieter van der Merwe left Cape Town with Ulrike von Trotha of Johnson & Johnson on a ship that day."
+    for step in (1, 7, 200):
+        redactor = Redactor(delay=delay)
+        said = "".join(redactor.feed(text[at : at + step]).text for at in range(0, len(text), step))
+        said += redactor.end().text
+        assert not re.search("Pieter|Merwe|Ulrike|Trotha|Johnson", said)
+        assert delay in (0, 1) or said == "[PERSON_1] left [PLACE_1] with [PERSON_2] of [PERSON_3] on a ship that day."
+
+
 def test_other_names_are_left_out_where_they_are_asked_for_and_a_label_counts_by_its_own_probability(tagger_folder):
     assert Redactor().labels == Checker().labels == {"PERSON", "PLACE", "ORGANISATION"}
     assert Redactor(labels=["OTHER"]).labels == {"OTHER"}

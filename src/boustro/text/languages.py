@@ -70,9 +70,9 @@ GENDERED = frozenset(
     "mr mrs ms miss mx sir dame lord lady father sister brother mother king queen prince princess duke duchess earl "
     "count countess baron baroness grandma grandpa granny aunt auntie uncle saint herr herrn frau fräulein señor "
     "señora señorita sr sra srta don doña monsieur madame mademoiselle mme mlle signor signora signorina sig sig.ra "
-    "sig.na senhor senhora dom dona meneer mevrouw dhr mevr mw fru fröken hr frøken frk herra rouva neiti pan pani paní "
-    "slečna ifj id özv domnul doamna domnișoara dl dna d-l d-na sayın bay bayan bwana bw bibi bi ndugu bapak pak ibu bu "
-    "tuan nyonya nona".split()
+    "sig.na senhor senhora dom dona meneer mevrouw dhr mevr mw fru fröken hr frøken frk herra rouva neiti pan pani "
+    "paní slečna ifj id özv domnul doamna domnișoara dl dna d-l d-na sayın bay bayan bwana bw bibi bi ndugu bapak pak "
+    "ibu bu tuan nyonya nona".split()
 )
 """Titles that tell namesakes apart: Mrs Brandt is not Mr Brandt, and may not be Brandt."""
 SCRIPTS = {
