@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import boustro
 from boustro.apps.batch.redact import RedactionJob
 from boustro.apps.cli.main import main
-from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, restore
+from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, name_parts, restore
 from boustro.apps.live.redactor import Contradiction, Redactor, open_tagger, rewrite, whole_characters
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
@@ -229,6 +229,33 @@ def test_a_mask_begins_and_ends_where_a_name_does_at_every_door(marked):
     assert slot.result == masked
     given = json.dumps({"a": {"to": tagger.text}})
     assert json.loads(checker.json(given, Masks(tagger.types))) == {"a": {"to": masked}}
+
+
+FIELDS = {
+    "name=Ada+Brandt&city=Port+Lisse": "name=[PER_1]&city=[LOC_1]",
+    "GET /find?q=Ada%20Brandt&x=1#top HTTP/1.1": "GET /find?q=[PER_1]&x=1#top HTTP/1.1",
+    "see ?q=Z%C3%BCrich, http://a.example/?by=Ada&amp;Okonkwo=Okonkwo%0AAda": (
+        "see ?q=[LOC_1], http://a.example/?by=[PER_1]&amp;[PER_2]=[PER_2]%0A[PER_1]"
+    ),
+    "mailto:ada@a.example?subject=Dear%20Ada": "mailto:ada@a.example?subject=Dear%20[PER_1]",
+    'by: Ada; to=Okonkwo {"by": "Ada", "to":"Okonkwo"}': 'by: [PER_1]; to=[PER_2] {"by": "[PER_1]", "to":"[PER_2]"}',
+    "1+1=2 & x=%FF&y=Ada+": "1+1=2 & x=%FF&y=[PER_1]+",
+}
+
+
+@pytest.mark.parametrize("text", FIELDS)
+def test_the_values_of_fields_in_a_text_are_read_one_by_one_and_all_else_stays(text):
+    checker, slot = Checker(ToyTagger()), BodyTexts().text(text, "")
+    checker.fill([slot], Masks(checker.labels))
+    assert slot.result == FIELDS[text]
+    assert checker.json(json.dumps({"a": text}), Masks(checker.labels)) == json.dumps({"a": FIELDS[text]})
+
+
+def test_a_key_is_in_no_mask_of_a_text_that_arrives():
+    text, places = "Ada&city=Port%20Lisse&Okonkwo=Ada", [(0, 8), (9, 21), (22, 29), (30, 33)]
+    regions = [Region(start, end, "PER", 1) for start, end in places]
+    found = [text[part.start : part.end] for region in regions for part in name_parts(text, [region])]
+    assert found == ["Ada", "Port", "Lisse", "Okonkwo", "Ada"]
 
 
 def test_regions_that_overlap_are_one():

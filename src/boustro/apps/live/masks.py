@@ -30,10 +30,15 @@ HTML_TAGS = (
     "form|h[1-6]|head|header|hr|html|i|img|input|ins|kbd|label|li|link|main|mark|meta|nav|ol|option|p|pre|q|s|script|"
     "section|select|small|span|strike|strong|style|sub|sup|table|tbody|td|tfoot|th|thead|title|tr|tt|u|ul|video"
 )
+FIELD_KEY = r"[?&](?:amp;)?(?:(?-i:[a-z_$])[\w.$-]{0,79}=|(?=[\w.$-]{1,80}=))"
+"""Of a URL-encoded field the key, where it is none that may be a name, with the sign before it."""
 MARKUP = re.compile(
-    rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|&#?\w{{2,8}};|[|*`~^=<>{{}}\[\]]+", re.IGNORECASE
+    rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|{FIELD_KEY}|&#?\w{{2,8}};|%(?:0[ad]|2[\da-f]|3[a-f]|40)|"
+    r"[|*`~^=<>{}\[\]]+",
+    re.IGNORECASE,
 )
-"""Signs between names, which are in none. The attributes of a tag are text: they may have names."""
+"""Signs between names, which are in none, keys of URL-encoded fields, and marks of punctuation as these encode them.
+The attributes of a tag are text: they may have names."""
 MOST_MARKUP = 20
 """Characters beside a region that may belong to markup in it."""
 SPELLINGS = str.maketrans("‘’ʼ´`‐‑‒–—", "'" * 5 + "-" * 5)
@@ -152,7 +157,7 @@ def name_parts(text: str, regions: Iterable[Region], begin: int = 0) -> list[Reg
     for region in regions:
         first, last = region.start - begin, region.end - begin
         around = MARKUP.finditer(text, max(0, first - MOST_MARKUP), last + MOST_MARKUP)
-        spans = (m.span() for m in around if m[0][0] != "&" or not _is_letter(m[0]))
+        spans = (m.span() for m in around if m[0][-1] != ";" or not _is_letter(m[0]))
         edges = [first, *(min(max(place, first), last) for span in spans for place in span), last]
         letter = str.isalpha if region.label.upper() in OF_NAMES else str.isalnum
         for start, end in zip(edges[::2], edges[1::2], strict=True):
