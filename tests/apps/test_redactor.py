@@ -193,6 +193,7 @@ EDGES = {
     "«O’Brien» «O'Brien» «Anna‑Lena» «Anna-Lena»": "[PER_1] [PER_1] [PER_2] [PER_2]",
     "«दानि» «...» «12:30» «747 | Ada» «030 12»": "[PER_1] ... 12:30 747 | [PER_2] [PHONE_1]",
     "«Ada 🦬» «Ada ❤️»": "[PER_1] 🦬 [PER_1] ❤️",
+    "<«PERSON»> «[LOCATION_2] Ada» [«E-MAIL»] «<US_SSN>»": "<PERSON> [LOCATION_2] [PER_1] [E-MAIL] <US_SSN>",
     "«Ada¹» «Ada[1]» «Ada²³,» «Adaᵃ» «Mª»": "[PER_1]¹ [PER_1][1] [PER_1]²³, [PER_1]ᵃ [PER_2]",
 }
 """What a tagger finds, between « and », and the text with masks."""

@@ -22,6 +22,13 @@ NAME_KINDS = {
     "NRP": "NRP NORP",
 }
 """The labels of names in the usual data sets and of the package's tagger, by what Presidio calls them."""
+OTHER_KINDS = {
+    "DATE_TIME": "DATE TIME DATE_TIME",
+    "PHONE_NUMBER": "PHONE PHONE_NUMBER TEL TELEPHONE",
+    "EMAIL_ADDRESS": "EMAIL E-MAIL EMAIL_ADDRESS",
+    **{name: name for name in "AGE CREDIT_CARD CRYPTO IBAN_CODE ID IP_ADDRESS MAC_ADDRESS URL".split()},
+}
+"""Those of what is no name."""
 PERSONS = frozenset(NAME_KINDS["PERSON"].split())
 OF_NAMES = frozenset(label for labels in (*NAME_KINDS.values(), "MISC OTHER NAME") for label in labels.split())
 """Labels of what has a letter; letters' case does not count. Others may be of numbers."""
@@ -32,13 +39,17 @@ HTML_TAGS = (
 )
 FIELD_KEY = r"[?&](?:amp;)?(?:(?-i:[a-z_$])[\w.$-]{0,79}=|(?=[\w.$-]{1,80}=))"
 """Of a URL-encoded field the key, where it is none that may be a name, with the sign before it."""
+_LABELS = {*OF_NAMES, *NAME_KINDS, *" ".join(OTHER_KINDS.values()).split(), "REDACTED"}
+PLACEHOLDER = rf"(?-i:[<\[](?:{'|'.join(sorted(_LABELS))}|[A-Z]{{2}}_[A-Z_]+)(?:_\d+)?[>\]])"
+"""What stands for a name that another program has left out, such as `<PERSON>` or `<US_SSN>`."""
 MARKUP = re.compile(
-    rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|{FIELD_KEY}|&#?\w{{2,8}};|%(?:0[ad]|2[\da-f]|3[a-f]|40)|"
+    rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|{PLACEHOLDER}|{FIELD_KEY}|"
+    r"&#?\w{2,8};|%(?:0[ad]|2[\da-f]|3[a-f]|40)|"
     r"[|*`~^=<>{}\[\]]+",
     re.IGNORECASE,
 )
-"""Signs between names, which are in none, keys of URL-encoded fields, and marks of punctuation as these encode them.
-The attributes of a tag are text: they may have names."""
+"""What stands between names and is in none; of URL-encoded fields the keys, and marks of punctuation as they encode
+them. The attributes of a tag are text: they may have names."""
 MOST_MARKUP = 20
 """Characters beside a region that may belong to markup in it."""
 SPELLINGS = str.maketrans("‘’ʼ´`‐‑‒–—", "'" * 5 + "-" * 5)
