@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -512,6 +513,110 @@ def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     found, given = read(tmp_path / f"b.{ending}"), read(tmp_path / f"a.{ending}")
     assert found["text"].tolist()[0] == "[PER_1] left." and pandas.isna(found["text"][1])
     assert found.drop(columns="text").equals(given.drop(columns="text"))
+
+
+def workbook(path: Path) -> None:
+    """A sheet of tickets with what spreadsheets have, and others."""
+    openpyxl = pytest.importorskip("openpyxl")
+    from openpyxl.chart import PieChart, Reference
+    from openpyxl.comments import Comment
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Tickets"
+    for row in [["id", "text", "by", "len"], [1, "Ada Brandt & <Ada>", "Okonkwo"], [2, "it rained", "Ada"], [3], [4]]:
+        sheet.append(row)
+    sheet.append([5, " see_x000D_Okonkwo", "=B2", "=LEN(B2)", "too many"])
+    sheet["B4"], sheet["B5"] = "=C2", "Okonkwo"
+    sheet.merge_cells("B5:C5")
+    sheet["B2"].hyperlink, sheet["C3"].comment = "https://a.example/Ada", Comment("Ada said so", "Li")
+    sheet["B2"].font = openpyxl.styles.Font(bold=True)
+    sheet["A2"].number_format = "000"
+    sheet.column_dimensions["B"].width = 44
+    chart = PieChart()
+    chart.add_data(Reference(sheet, min_col=1, min_row=2, max_row=3))
+    chart.set_categories(Reference(sheet, min_col=2, min_row=2, max_row=3))
+    sheet.add_chart(chart)
+    other = book.create_sheet("Other")
+    other["A1"], other["A2"], other["A3"] = "Ada", "=Tickets!B2", "=Tickets!B3"
+    book.save(path)
+    # as Excel saves it: a table of strings, stored values, other parts
+    with zipfile.ZipFile(path) as made:
+        parts = {name: made.read(name) for name in made.namelist()}
+    strings = "".join(
+        f"<si><t>{text}</t></si>" for text in ("Ada Brandt &amp; &lt;Ada&gt;", "Okonkwo", "Ada", "unused")
+    )
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    first, second = (f"xl/worksheets/sheet{number}.xml" for number in (1, 2))
+    text = parts[first].decode()
+    for cell, number in (("B2", 0), ("C2", 1), ("B5", 1), ("C3", 2)):
+        text = re.sub(rf'(<c r="{cell}"[^>]*?) t="inlineStr"><is>.*?</is>', rf'\1 t="s"><v>{number}</v>', text)
+    text = text.replace('<c r="B4"><f>', '<c r="B4" t="str"><f t="shared" ref="B4:D4" si="7">')
+    repeated = '</c><c r="D4" t="str"><f t="shared" si="7"/><v>seven</v></c></row>'
+    text = re.sub(r'(r="B4".*?</f><v>)</v></c></row>', rf"\1Okonkwo</v>{repeated}", text)
+    stored = ("Ada Brandt &amp; &lt;Ada&gt;", "it rained")
+    for cell, value in zip(("A2", "A3"), stored, strict=True):
+        parts[second] = re.sub(
+            f'(<c r="{cell}")(>.*?)<v></v>', rf'\1 t="str"\2<v>{value}</v>', parts[second].decode()
+        ).encode()
+    parts[first] = text.encode()
+    calculation = re.sub("<calcPr[^>]*/>", '<calcPr calcId="1"/>', parts["xl/workbook.xml"].decode())
+    parts["xl/workbook.xml"] = calculation.encode()
+    parts["xl/sharedStrings.xml"] = f'<sst xmlns="{MAIN}" count="4" uniqueCount="4">{strings}</sst>'.encode()
+    parts["xl/calcChain.xml"] = f'<calcChain xmlns="{MAIN}"><c r="B4" i="1"/></calcChain>'.encode()
+    parts["xl/media/image1.png"] = parts["xl/vbaProject.bin"] = b"\x00Ada"
+    more = "".join(
+        f'<Override PartName="/xl/{part}.xml" ContentType="{kind}.{part}+xml"/>'
+        for part in ("sharedStrings", "calcChain")
+    )
+    types = parts["[Content_Types].xml"].decode().replace("</Types>", f"{more}</Types>")
+    parts["[Content_Types].xml"] = types.encode()
+    name = next(name for name in parts if name.startswith("xl/charts/"))
+    label = '<strCache><ptCount val="1"/><pt idx="0"><v>Ada Brandt &amp; &lt;Ada&gt;</v></pt></strCache>'
+    cat = rf"<cat><strRef>\1{label}</strRef></cat>"
+    parts[name] = re.sub("<cat><numRef>(<f>.*?</f>).*?</cat>", cat, parts[name].decode()).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in parts.items():
+            made.writestr(name, data)
+
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, capsys):
+    workbook(given := tmp_path / "a.xlsx")
+    out = tmp_path / "b.xlsx"
+    assert main(["redact", str(given), "--out", str(out), "--errors", str(tmp_path / "e.jsonl")]) == 0
+    said = capsys.readouterr().err
+    assert "1 sheets behind the first one, which are not read and stay" in said and "1 workbooks with comments" in said
+    assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == f"{given}: row 6"
+    with zipfile.ZipFile(given) as a, zipfile.ZipFile(out) as b:
+        assert [name for name in a.namelist() if name != "xl/calcChain.xml"] == b.namelist()
+        differ = {name for name in b.namelist() if a.read(name) != b.read(name)}
+        parts = {name: b.read(name).decode() for name in differ}
+    changed = ("[Content_Types]", "sharedStrings", "sheet1", "sheet2", "chart1", "workbook")
+    assert {*map(os.path.basename, differ)} == {f"{name}.xml" for name in changed}
+    assert 'fullCalcOnLoad="1" calcId="1"' in parts["xl/workbook.xml"]
+    assert "Brandt" not in "".join(parts.values()) and "calcChain" not in parts["[Content_Types].xml"]
+    assert parts["xl/sharedStrings.xml"].count("<si><t/></si>") == 1 and "unused" in parts["xl/sharedStrings.xml"]
+    import openpyxl
+
+    sheet, other = openpyxl.load_workbook(out).worksheets
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    assert rows == [
+        ["id", "text", "by", "len", None],
+        [1, "[PER_1] & <[PER_2]>", "Okonkwo", None, None],
+        [2, "it rained", "Ada", None, None],
+        [3, "[PER_1]", None, "seven", None],
+        [4, "[PER_1]", None, None, None],
+        [None] * 5,
+    ]
+    assert [[cell.value for cell in row] for row in other] == [["Ada"], ["=Tickets!B2"], ["=Tickets!B3"]]
+    stored = openpyxl.load_workbook(out, data_only=True)["Other"]
+    assert [cell.value for (cell,) in stored] == ["Ada", None, "it rained"]
+    assert sheet["B2"].hyperlink.target == "https://a.example/Ada" and sheet["B2"].font.bold
+    assert (sheet.title, other["A1"].value, sheet["A2"].number_format) == ("Tickets", "Ada", "000")
+    assert [str(cells) for cells in sheet.merged_cells.ranges] == ["B5:C5"] and sheet.column_dimensions["B"].width == 44
 
 
 @pytest.mark.parametrize(
