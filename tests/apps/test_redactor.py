@@ -8,6 +8,7 @@ import re
 import shutil
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
 from boustro.tasks.labellings.tags import may_be_name, without_lone_words
+from boustro.text.columnar import write_columns
 from boustro.types import Entity
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
@@ -502,6 +504,44 @@ def test_a_table_in_windows_1252_becomes_utf8_that_a_spreadsheet_reads(toy, file
     assert out.read_bytes() == "\ufefftext;n\r\n[PER_1] grüßt.;5 €\r\n".encode()
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_typed_table_comes_back_in_its_own_form_and_types(toy, tmp_path, monkeypatch, form, piped):
+    table = pyarrow.table(
+        {
+            "text": pyarrow.array(["Ada left.", None, "Ada left."]).dictionary_encode(),
+            "big": pyarrow.array(["Okonkwo", "", None], pyarrow.large_string()),
+            "deep": [{"who": ["Ada"], "n": 1.5}, None, {"who": [], "n": 2.5}],
+            "raw": [b"\x00Ada", b"", None],
+            "price": [Decimal("1.10"), None, Decimal("2.00")],
+        }
+    )
+    fields = [field.with_metadata({"unit": "Ada"}) for field in table.schema]
+    table = table.cast(pyarrow.schema(fields, metadata={"pandas": '{"index_columns": []}', "who": "Ada"}))
+    given, out = tmp_path / "a.arrow", tmp_path / "b.arrow"
+    write_columns(table.schema, [table], given, form)
+    openers = {
+        "parquet": pyarrow.parquet.ParquetFile,
+        "arrow": pyarrow.ipc.open_file,
+        "stream": pyarrow.ipc.open_stream,
+    }
+
+    def read(path: Path) -> pyarrow.Table:
+        opened = openers[form](path)
+        return opened.read() if form == "parquet" else opened.read_all()
+
+    table = read(given)
+    with given.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        words = ["-" if piped else str(given), "--text-column", "text", "big", "--out", str(out)]
+        assert main(["redact", *words, "--quiet"]) == 0
+    found = read(out)
+    assert found.schema.equals(table.schema, check_metadata=True)
+    assert found["text"].to_pylist() == ["[PER_1] left.", None, "[PER_1] left."]
+    assert found["big"].to_pylist() == ["[PER_2]", "", None]
+    assert found.drop_columns(["text", "big"]).equals(table.drop_columns(["text", "big"]))
+
+
 @pytest.mark.parametrize("ending", ["parquet", "xlsx"])
 def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     pandas = pytest.importorskip("pandas")
@@ -583,10 +623,16 @@ def workbook(path: Path) -> None:
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
-def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, capsys):
+def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, capsys, monkeypatch):
     workbook(given := tmp_path / "a.xlsx")
-    out = tmp_path / "b.xlsx"
-    assert main(["redact", str(given), "--out", str(out), "--errors", str(tmp_path / "e.jsonl")]) == 0
+    out, same = tmp_path / "b.xlsx", tmp_path / "c.xlsx"
+    how = ["--errors", str(tmp_path / "e.jsonl"), "--overwrite"]
+    with given.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["redact", "-", "--out", str(same), *how]) == 0
+    capsys.readouterr()
+    assert main(["redact", str(given), "--out", str(out), *how]) == 0
+    assert out.read_bytes() == same.read_bytes()
     said = capsys.readouterr().err
     assert "1 sheets behind the first one, which are not read and stay" in said and "1 workbooks with comments" in said
     assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == f"{given}: row 6"
@@ -624,6 +670,9 @@ def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, cap
     [
         ("a.txt", "Ada\n", ["--text-column", "message"], "lines of text have no columns"),
         ("a.csv", "text\nAda\n", ["--out", "b.xlsx"], "end it in .csv"),
+        ("a.jsonl", '{"a": "Ada"}\n', ["--out", "b.csv"], "b.csv: it is of the same kind as a.jsonl; end it in .jsonl"),
+        ("a", '{"a": "Ada"}\n', ["--out", "b.parquet"], "end it in .jsonl"),
+        ("a.txt", "Ada\n", ["--out", "b.xlsx"], "end it in .txt"),
         ("a.parquet", b"PAR1", [], "name what to write with --out"),
         ("a.txt", "Ada\n", ["--labels", "PERS,LOC"], "no label 'PERS'; did you mean 'PER'? (it has PER, LOC, PHONE)"),
         ("a.txt", "Ada\n", ["--labels", ","], "--labels names no label"),

@@ -89,11 +89,10 @@ class WrittenFile:
             stays = {MORE_SHEETS: f"{MORE_SHEETS} and stay"}
             self.notes = [replace(note, what=stays.get(note.what, note.what)) for note in self.notes]
         elif self.form == "columns":
-            from boustro.text.columnar import write_columns
+            from boustro.text.columnar import form_of, write_columns
 
             table = self.file.open(self.form, notes=[])
-            form = "parquet" if file_ending(table.path) == ".parquet" else "arrow"
-            write_columns(table.schema, self._batches(table, iter(pairs)), place, form)
+            write_columns(table.schema, self._batches(table, iter(pairs)), place, form_of(table.path))
         else:
             with place.open("wb") as stream:
                 stream.write(self.head.encode())
