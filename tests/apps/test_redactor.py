@@ -715,12 +715,13 @@ def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters(
         assert without_lone_words(tags, found, [False] * 6, words) == tags
 
 
-ORDINARY = "Ask Tom again. Hi, I'm new here, we've met on Tuesday and it doesn't work AGAIN. city: Leeds"
+ORDINARY = "Ask Tom again. Hi, I'm new here, we've met on Tuesday and it doesn't work AGAIN. city: Leeds; by=Tom"
 
 
 def test_what_is_hardly_ever_a_name_is_one_only_where_the_tagger_says_so():
     checker, slot = Checker(write="label"), BodyTexts().text(ORDINARY, "")
     checker.fill([slot], Masks(checker.labels))
+    assert without_lone_words(("B-PER", "O", "O"), [], [True] * 3, ("ada", ":", "hello"))[0] == "B-PER"
     assert slot.result == ORDINARY.replace("Tom", "[PERSON]").replace("Leeds", "[PLACE]")
     words = ("city", "'", ":", "Lyon", "Tuesday", "Wednesday", "I'm", "WHO", "AGAIN", "Don't")
     tags = ("B-LOC", "O", "O", "B-LOC", "B-PER", "B-PER", "B-PER", "B-ORG", "B-ORG", "B-PER")

@@ -31,7 +31,7 @@ def _opened(path: Path) -> tuple[Any, Callable[[list[str]], Iterator[Any]]]:
     """The schema, and a function from names of columns to batches of them."""
     from pyarrow import ipc, memory_map, parquet
 
-    form = form_of(path)
+    form = columns_format(path)
     if form == "parquet":
         table = parquet.ParquetFile(path)
         return table.schema_arrow, lambda names: table.iter_batches(BATCH_ROWS, columns=names)
@@ -125,7 +125,7 @@ def _misfit(name: Path | str, key: str, error: Exception) -> ValueError:
     return ValueError(f"{what}; write .jsonl, .csv or .xlsx")
 
 
-def form_of(path: Path) -> str:
+def columns_format(path: Path) -> str:
     """Find which form a file has, as `write_columns` names it, by its first bytes."""
     with path.open("rb") as file:
         return {b"PAR1": "parquet", b"ARRO": "arrow"}.get(file.read(4), "stream")

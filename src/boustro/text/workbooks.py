@@ -173,15 +173,15 @@ def _element(name: str) -> re.Pattern[str]:
 
 
 ROW, CELL_XML, STRING, FORMULA, VALUE = map(_element, ("row", "c", "si", "f", "v"))
-PLACE = re.compile(r"""\sr=["']([A-Z]*)(\d+)["']""")
-TYPE = re.compile(r"""\st=["'](\w+)["']""")
+CELL_PLACE = re.compile(r"""\sr=["']([A-Z]*)(\d+)["']""")
+CELL_TYPE = re.compile(r"""\st=["'](\w+)["']""")
 OF_VALUE = re.compile(r"""\s(?:t|cm|vm)=["'][^"']*["']""")
-SHARED = re.compile(r"""\ssi=["'](\d+)["']""")
+SHARED_FORMULA = re.compile(r"""\ssi=["'](\d+)["']""")
 STORED = re.compile(r"""(<(?:\w+:)?v>|\sv=")([^<"]+)""")
 SHEETS, CALCULATED = "xl/worksheets/*.xml", "calcChain.xml"
 CALCULATION = re.compile(r"<((?:\w+:)?calcPr)\b(?![^>]*\sfullCalcOnLoad)")
-"""What says that Excel need not compute all formulas when it opens the workbook."""
-UNREAD = "workbooks with comments or links, which are not read and stay"
+"""A workbook of which Excel computes only some formulas when it opens it."""
+UNREAD_PARTS = "workbooks with comments or links, which are not read and stay"
 
 
 def change_cells(
@@ -222,7 +222,7 @@ def change_cells(
             elif sheet.lost_formula and name in ("[Content_Types].xml", "xl/_rels/workbook.xml.rels"):
                 data = re.sub(rf"<[^<>]*{CALCULATED}[^<>]*/>", "", data.decode()).encode()
             made.writestr(info, data)
-    return [Note(UNREAD, str(path))] if has_unread else []
+    return [Note(UNREAD_PARTS, str(path))] if has_unread else []
 
 
 class _Sheet:
@@ -244,7 +244,7 @@ class _Sheet:
             self.text = CELL_XML.sub(self._of_repeated, self.text)
 
     def _of_row(self, row: re.Match[str]) -> str:
-        given = PLACE.search(row[2])
+        given = CELL_PLACE.search(row[2])
         self._row, column = int(given[2]) if given else self._row + 1, 0
         cells = self._changed.get(self._row, {})
         if not cells and self._row not in self._emptied:
@@ -252,14 +252,14 @@ class _Sheet:
 
         def of_cell(cell: re.Match[str]) -> str:
             nonlocal column
-            found = PLACE.search(cell[2])
+            found = CELL_PLACE.search(cell[2])
             column = _number(found[1]) if found else column + 1
             if column not in cells and self._row not in self._emptied:
                 return cell[0]
             self.strings.add(_string(cell))
             if formula := FORMULA.search(cell[3] or ""):
                 self.lost_formula = True
-                self._shared |= {*SHARED.findall(formula[2])} if " ref=" in formula[2] else set()
+                self._shared |= {*SHARED_FORMULA.findall(formula[2])} if " ref=" in formula[2] else set()
             attributes = OF_VALUE.sub("", cell[2])
             if column not in cells:
                 return f"<{cell[1]}c{attributes}/>"
@@ -271,7 +271,7 @@ class _Sheet:
 
     def _of_repeated(self, cell: re.Match[str]) -> str:
         formula = FORMULA.search(cell[3] or "")
-        is_lost = formula and not self._shared.isdisjoint(SHARED.findall(formula[2]))
+        is_lost = formula and not self._shared.isdisjoint(SHARED_FORMULA.findall(formula[2]))
         return cell[0].replace(formula[0], "") if formula and is_lost else cell[0]
 
 
@@ -301,7 +301,7 @@ def _words_of(text: str) -> set[str]:
 
 def _string(cell: re.Match[str]) -> int:
     """Which of the table of strings a cell has; -1 for none."""
-    kind, value = TYPE.search(cell[2]), VALUE.search(cell[3] or "")
+    kind, value = CELL_TYPE.search(cell[2]), VALUE.search(cell[3] or "")
     return int(value[3]) if kind and kind[1] == "s" and value and value[3] else -1
 
 

@@ -89,10 +89,10 @@ class WrittenFile:
             stays = {MORE_SHEETS: f"{MORE_SHEETS} and stay"}
             self.notes = [replace(note, what=stays.get(note.what, note.what)) for note in self.notes]
         elif self.form == "columns":
-            from boustro.text.columnar import form_of, write_columns
+            from boustro.text.columnar import columns_format, write_columns
 
             table = self.file.open(self.form, notes=[])
-            write_columns(table.schema, self._batches(table, iter(pairs)), place, form_of(table.path))
+            write_columns(table.schema, self._batches(table, iter(pairs)), place, columns_format(table.path))
         else:
             with place.open("wb") as stream:
                 stream.write(self.head.encode())

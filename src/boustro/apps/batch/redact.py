@@ -42,13 +42,13 @@ from boustro.text.rows import JSON, JSON_LINES, TABLES, WORKBOOK, file_ending
 from boustro.text.separated import SEPARATED_BY
 from boustro.text.tables import FileRow
 
-FORMS: dict[str, Form] = {
+FORM_OF_ENDING: dict[str, Form] = {
     **dict.fromkeys(SEPARATED_BY, "separated"),
     **dict.fromkeys((*JSON_LINES, JSON), "json"),
     **dict.fromkeys(TABLES, "columns"),
     WORKBOOK: "sheet",
 }
-"""What a file is that is written, as the ending of its name says."""
+"""Forms of the files that are written, by the endings of their names."""
 ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
 CHANGED = "was changed while it was read; --overwrite starts again"
@@ -265,9 +265,9 @@ def _check(file: DataFile, out: Path | None, asked: RedactOptions, in_folder: bo
         raise ValueError(f"{file.name}: words in columns, and texts, tables or JSON are redacted")
     if out is not None:
         expected, ending = file_ending(file.path), out.suffix.lower()
-        other = FORMS.get(ending, form) != form or (form in TABULAR and expected and ending != expected)
+        other = FORM_OF_ENDING.get(ending, form) != form or (form in TABULAR and expected and ending != expected)
         if ending in OPENERS or other:
-            usual = next((end for end, own in FORMS.items() if own == form), ".txt")
+            usual = next((end for end, own in FORM_OF_ENDING.items() if own == form), ".txt")
             raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or usual}")
         check_target(out, asked.overwrite, "--out")
 

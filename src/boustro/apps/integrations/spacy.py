@@ -23,7 +23,7 @@ import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -206,7 +206,7 @@ class TaggerComponent(Component):
             new = {(e.start, e.end, e.label) for e in entities}
             before: Any = doc.spans.get(self.spans_key, ())
             attributes = dict(getattr(before, "attrs", {}))
-            scored = zip_longest(before, attributes.get("scores", ()), fillvalue=np.nan)
+            scored = zip(before, [*attributes.get("scores", ()), *[np.nan] * len(before)], strict=False)
             kept = [(span, score) for span, score in scored if (span.start, span.end, span.label_) not in new]
             group = SpanGroup(doc, name=self.spans_key, spans=[s for s, _ in kept] + [_span(doc, e) for e in entities])
             scores = np.array([s for _, s in kept] + [e.score for e in entities], np.float32)

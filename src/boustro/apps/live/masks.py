@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from boustro.text.languages import GENDERED, TITLES
 
-MOST_DIGITS = 6
+MASK_DIGITS = 6
 """Longer numbers in brackets are no masks, and are not left alone as such."""
-MOST_NUMBER = 10**MOST_DIGITS - 1
-LONGEST_LABEL = 80
+MOST_NUMBER = 10**MASK_DIGITS - 1
+LONGEST_IN_MASK = 80
 """Characters of a label in its masks; a bound keeps the search for masks short in a text of many brackets."""
-ANY_MASK = re.compile(rf"\[[^\[\]]{{1,{LONGEST_LABEL}}}_\d{{1,{MOST_DIGITS}}}\]", re.ASCII)
+ANY_MASK = re.compile(rf"\[[^\[\]]{{1,{LONGEST_IN_MASK}}}_\d{{1,{MASK_DIGITS}}}\]", re.ASCII)
 NAME_KINDS = {
     "PERSON": "PER PERS PERSON PEOPLE PATIENT STAFF HCW",
     "LOCATION": "LOC LOCATION PLACE GPE FAC",
@@ -28,7 +28,7 @@ OTHER_KINDS = {
     "EMAIL_ADDRESS": "EMAIL E-MAIL EMAIL_ADDRESS",
     **{name: name for name in "AGE CREDIT_CARD CRYPTO IBAN_CODE ID IP_ADDRESS MAC_ADDRESS URL".split()},
 }
-"""Those of what is no name."""
+"""Labels of all else, as `NAME_KINDS` has them."""
 PERSONS = frozenset(NAME_KINDS["PERSON"].split())
 OF_NAMES = frozenset(label for labels in (*NAME_KINDS.values(), "MISC OTHER NAME") for label in labels.split())
 """Labels of what has a letter; letters' case does not count. Others may be of numbers."""
@@ -39,16 +39,16 @@ HTML_TAGS = (
 )
 FIELD_KEY = r"[?&](?:amp;)?(?:(?-i:[a-z_$])[\w.$-]{0,79}=|(?=[\w.$-]{1,80}=))"
 """Of a URL-encoded field the key, where it is none that may be a name, with the sign before it."""
-_LABELS = {*OF_NAMES, *NAME_KINDS, *" ".join(OTHER_KINDS.values()).split(), "REDACTED"}
-PLACEHOLDER = rf"(?-i:[<\[](?:{'|'.join(sorted(_LABELS))}|[A-Z]{{2}}_[A-Z_]+)(?:_\d+)?[>\]])"
-"""What stands for a name that another program has left out, such as `<PERSON>` or `<US_SSN>`."""
+_PLACEHOLDERS = {*OF_NAMES, *NAME_KINDS, *" ".join(OTHER_KINDS.values()).split(), "REDACTED"}
+PLACEHOLDER = rf"(?-i:[<\[](?:{'|'.join(sorted(_PLACEHOLDERS))}|[A-Z]{{2}}_[A-Z_]+)(?:_\d+)?[>\]])"
+"""The mark of a name that another program has left out, such as `<PERSON>` or `<US_SSN>`."""
 MARKUP = re.compile(
     rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|{PLACEHOLDER}|{FIELD_KEY}|"
     r"&#?\w{2,8};|%(?:0[ad]|2[\da-f]|3[a-f]|40)|"
     r"[|*`~^=<>{}\[\]]+",
     re.IGNORECASE,
 )
-"""What stands between names and is in none; of URL-encoded fields the keys, and marks of punctuation as they encode
+"""Signs between names, which are in none; of URL-encoded fields the keys, and marks of punctuation as they encode
 them. The attributes of a tag are text: they may have names."""
 MOST_MARKUP = 20
 """Characters beside a region that may belong to markup in it."""
@@ -86,15 +86,15 @@ class Masks:
     """
 
     def __init__(self, labels: Collection[str]) -> None:
-        shown = {label: label.translate(ROUND)[:LONGEST_LABEL] for label in labels}
+        shown = {label: label.translate(ROUND)[:LONGEST_IN_MASK] for label in labels}
         longest_first = sorted({*shown.values()}, key=len, reverse=True)
-        number = rf"_(\d{{1,{MOST_DIGITS}}})"
+        number = rf"_(\d{{1,{MASK_DIGITS}}})"
         self.pattern = re.compile(rf"\[({'|'.join(map(re.escape, longest_first))}){number}\]", re.ASCII)
         self.names: dict[str, str] = {}
         """What each mask stands for, as it was first written."""
         self._shown = shown
         self._openings = tuple(f"[{label}_" for label in longest_first)
-        self._longest = max((len(opening) for opening in self._openings), default=0) + MOST_DIGITS
+        self._longest = max((len(opening) for opening in self._openings), default=0) + MASK_DIGITS
         self._taken: dict[str, set[int]] = {label: set() for label in longest_first}
         self._next = dict.fromkeys(longest_first, 1)
         self._masks: dict[tuple[str, str], str] = {}
@@ -133,7 +133,7 @@ class Masks:
         tail = text[start:] if start >= 0 else ""
         for opening in self._openings if tail else ():
             number = tail.removeprefix(opening)
-            if opening.startswith(tail) or (number != tail and number.isdecimal() and len(number) <= MOST_DIGITS):
+            if opening.startswith(tail) or (number != tail and number.isdecimal() and len(number) <= MASK_DIGITS):
                 return start
         return len(text)
 

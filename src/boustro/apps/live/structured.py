@@ -44,12 +44,12 @@ KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
 """What fields are called; a key of another form may be a name."""
 SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*', re.ASCII)
 """A text or a number of JSON."""
-FIELD = r"[A-Za-z_$][\w.$\[\]-]{0,79}=[^\s&#\"'<>`\\]*"
-ESCAPED = re.compile(
-    rf"(?P<units>(?:\\+u[0-9a-fA-F]{{4}})+)|(?:\?|(?<![\w%&=+.$-])){FIELD}(?:&(?:amp;)?{FIELD})*", re.ASCII
+URL_FIELD = r"[A-Za-z_$][\w.$\[\]-]{0,79}=[^\s&#\"'<>`\\]*"
+ESCAPED_RUN = re.compile(
+    rf"(?P<units>(?:\\+u[0-9a-fA-F]{{4}})+)|(?:\?|(?<![\w%&=+.$-])){URL_FIELD}(?:&(?:amp;)?{URL_FIELD})*", re.ASCII
 )
 """Letters as codes, and URL-encoded fields, of which there are several, or a question mark before one."""
-ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|&(?:amp;)?|[?+=]")
+ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|&(?:amp;)?|[?+]")
 HALF = re.compile("[\ud800-\udfff]")
 STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
 """What a JSON schema says of its form; the rest of it is text."""
@@ -445,7 +445,7 @@ def unescaped(given: str) -> tuple[str, list[int]]:
     URL-encoded fields are lines.
 
     `"to \\u0418!"` → `"to И!"`, `[0, 1, 2, 3, 9, 10]`
-    `"?by=Ada+Li&n=1"` → `"\nby: Ada Li\nn: 1"`
+    `"?by=Ada+Li&n=1"` → `"\nby=Ada Li\nn=1"`
     """
     text, places, at = list[str](), list[int](), 0
 
@@ -456,7 +456,7 @@ def unescaped(given: str) -> tuple[str, list[int]]:
         places.extend((*range(at, starts[0]), *starts))
         at = end
 
-    for run in ESCAPED.finditer(given):
+    for run in ESCAPED_RUN.finditer(given):
         if run["units"]:
             units = [(run.start() + m.start(), m[1]) for m in re.finditer(r"\\+u(.{4})", run[0])]
             spelled = b"".join(int(code, 16).to_bytes(2, "big") for _, code in units).decode("utf-16-be", "replace")
@@ -466,8 +466,7 @@ def unescaped(given: str) -> tuple[str, list[int]]:
             for part in ENCODED.finditer(run[0]):
                 start, end = run.start() + part.start(), run.start() + part.end()
                 if (sign := part[0])[0] != "%":
-                    shown = {"+": " ", "=": ": "}.get(sign, "\n")
-                    put(shown, [start] * len(shown), end)
+                    put(" " if sign == "+" else "\n", [start], end)
                 elif "\ufffd" not in (letters := unquote(sign)):
                     sizes = (3 * len(letter.encode()) for letter in letters[:-1])
                     shown = "".join(letter if letter.isprintable() else " " for letter in letters)

@@ -89,7 +89,7 @@ CLOSED_WORDS = frozenset(
 """English words of closed classes, and of greeting, that are no names; without those that some people are called."""
 SELDOM_NAMES = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
-    "sundays dear hey sorry ask tell let".split()
+    "sundays dear hey sorry ask tell let mailto".split()
 )
 """English words that begin a message, and days: written with a capital, and hardly ever names."""
 CONTRACTION = re.compile(
@@ -115,28 +115,29 @@ def without_lone_words(
     tags: Sequence[str], own: Iterable[Entity], of_names: Iterable[bool], words: Sequence[str]
 ) -> tuple[str, ...]:
     """BIO tags without words that alone are no names (`may_be_name`), but where one of the `own` entities has them
-    beside a word that may be one; and without words that are seldom names, but where one of these has them.
+    beside a word that may be one; and without words that are seldom names, and keys of fields, but where one of these
+    has them.
 
     `20 7946 0112 after`, all of them unlikely persons → `after`; `14 Mill Lane`, a place → `14 Mill Lane`
-    `city : Vienna`, both unlikely places → `Vienna`
     """
     lettered = [may_be_name(word) for word in words]
     beside = {n for entity in own for n in range(entity.start, entity.end) if any(lettered[entity.start : entity.end])}
+    seldom = _keys(words) | {n for n, word in enumerate(words) if word.lower() in SELDOM_NAMES or not lettered[n]}
     gone = [
-        of_name
-        and number not in beside
-        and any(map(str.isalnum, words[number]))
-        and not (lettered[number] and _may_stand(words, number))
+        of_name and number in seldom and number not in beside and any(map(str.isalnum, words[number]))
         for number, of_name in enumerate(of_names)
     ]
     return to_bio(tuple("O" if out else tag for out, tag in zip(gone, tags, strict=True)), "bio")
 
 
-def _may_stand(words: Sequence[str], number: int) -> bool:
-    """Whether an unlikely name may be one where it stands: not Tuesday, nor the key of a field, `city: Vienna`."""
-    word, then = words[number], [*words[number + 1 : number + 3], "", ""]
-    is_key = word[0].islower() and then[then[0] in QUOTES] in (":", "=")
-    return word.lower() not in SELDOM_NAMES and not is_key
+def _keys(words: Sequence[str]) -> set[int]:
+    """Words that fields are called by; a single one before a colon may be whoever speaks.
+
+    `city: Leeds; by=Ada`, `"city": "Leeds"`
+    """
+    signs = {n: [*words[n + 1 : n + 3], "", ""] for n, word in enumerate(words) if word[0].islower()}
+    found = {n: then[0] == ":" for n, then in signs.items() if then[then[0] in QUOTES] in (":", "=")}
+    return {n for n, is_bare in found.items() if len(found) > 1 or not is_bare}
 
 
 class NameLabelling(TagLabelling):
