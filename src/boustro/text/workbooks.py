@@ -2,9 +2,10 @@
 
 Nothing is a formula in what is written; of a formula that is read its stored value is taken.
 
-`change_cells` writes a workbook again with other texts in some cells. It changes these cells in the file itself, since
-openpyxl would lose images, shapes, macros and the stored values of formulas. No copy of the texts that were there is
-left in what a workbook keeps besides its cells: the table of strings, stored values, caches of charts and pivot tables.
+`change_cells` writes a workbook again with other texts in some cells. It changes these cells in the file itself, in
+memory, since openpyxl would lose images, shapes, macros and the stored values of formulas. No copy of the texts that
+were there is left in what a workbook keeps besides its cells: the table of strings, stored values of formulas, and the
+caches of charts and pivot tables.
 """
 
 import re
@@ -202,11 +203,12 @@ def change_cells(
         sheets = {i.filename: data.decode() for i, data in parts.items() if fnmatchcase(i.filename, SHEETS)}
         has_unread = "<hyperlink" in sheets[first] or any("omments" in info.filename for info in parts)
         sheet = _Sheet(sheets[first], changed, emptied)
-        sheets = {
-            name: CELL_XML.sub(lambda m: _without_stored(m, gone), text)
-            for name, text in (sheets | {first: sheet.text}).items()
-        }
-        unused = sheet.strings - {index for text in sheets.values() for index in map(_string, CELL_XML.finditer(text))}
+        sheets[first], unused = sheet.text, sheet.strings - {-1}
+        for name, text in sheets.items():
+            if gone and FORMULA.search(text):
+                sheets[name] = CELL_XML.sub(lambda m: _without_stored(m, gone), text)
+            if unused:
+                unused -= {*map(_string, CELL_XML.finditer(sheets[name]))}
         for info, data in parts.items():
             name = info.filename
             if name in sheets:
@@ -250,10 +252,12 @@ class _Sheet:
         if not cells and self._row not in self._emptied:
             return row[0]
 
+        from openpyxl.utils import column_index_from_string
+
         def of_cell(cell: re.Match[str]) -> str:
             nonlocal column
             found = CELL_PLACE.search(cell[2])
-            column = _number(found[1]) if found else column + 1
+            column = column_index_from_string(found[1]) if found else column + 1
             if column not in cells and self._row not in self._emptied:
                 return cell[0]
             self.strings.add(_string(cell))
@@ -278,7 +282,7 @@ class _Sheet:
 def _without_stored(cell: re.Match[str], gone: set[str]) -> str:
     """A cell without the text that it stores of a formula, where that has words that are gone."""
     value = VALUE.search(cell[3] or "")
-    if not gone or value is None or not FORMULA.search(cell[3]) or _words_of(unescape(value[3] or "")).isdisjoint(gone):
+    if value is None or not FORMULA.search(cell[3]) or _words_of(unescape(value[3] or "")).isdisjoint(gone):
         return cell[0]
     return cell[0].replace(value[0], "")
 
@@ -303,14 +307,6 @@ def _string(cell: re.Match[str]) -> int:
     """Which of the table of strings a cell has; -1 for none."""
     kind, value = CELL_TYPE.search(cell[2]), VALUE.search(cell[3] or "")
     return int(value[3]) if kind and kind[1] == "s" and value and value[3] else -1
-
-
-def _number(letters: str) -> int:
-    """The number of a column, from 1: `"AB"` → 28"""
-    number = 0
-    for letter in letters:
-        number = number * 26 + ord(letter) - 64
-    return number
 
 
 def _for_sheet(value: Any) -> Any:
