@@ -106,9 +106,10 @@ NOUN_WITHIN = 2
 
 def may_be_name(word: str) -> bool:
     """Whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
-    is_closed = word in small_words() or word.lower() in CLOSED_WORDS
-    may_be_closed = is_closed and not (1 < len(word) <= LONGEST_INITIALS and word.isupper())
-    return any(map(str.isalpha, word)) and not may_be_closed and not CONTRACTION.fullmatch(word)
+    is_closed = word in small_words() or word.lower() in CLOSED_WORDS or bool(CONTRACTION.fullmatch(word))
+    return any(map(str.isalpha, word)) and (
+        not is_closed or (word.isupper() and word.isalpha() and 1 < len(word) <= LONGEST_INITIALS)
+    )
 
 
 def without_lone_words(
@@ -210,8 +211,6 @@ INSTITUTIONS = frozenset(
     "Foundation Faculty Confederation Alliance".split()
 )
 """Nouns whose names go on behind "of" or "for"."""
-
-
 PARTICLES = (IN_NAMES - {"y", "e", "i"}) | frozenset("bin ibn bint ter ten degli dal dalla af av".split())
 """Words inside of a name, before a capital."""
 
