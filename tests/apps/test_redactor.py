@@ -23,13 +23,14 @@ import boustro
 from boustro.apps.batch.redact import RedactionJob
 from boustro.apps.cli.main import main
 from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, name_parts, restore
-from boustro.apps.live.redactor import Contradiction, Redactor, open_tagger, rewrite, whole_characters
+from boustro.apps.live.redactor import THRESHOLD, Contradiction, Redactor, open_tagger, rewrite, whole_characters
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
 from boustro.tasks.labellings.tags import may_be_name, without_lone_words
 from boustro.text.columnar import write_columns
 from boustro.types import Entity
+from conftest import ROOT
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 
@@ -686,6 +687,15 @@ def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, ca
     file(name, content)
     assert main(["redact", name, *more]) in (1, 2)
     assert message in capsys.readouterr().err and not (tmp_path / "b.xlsx").exists()
+
+
+def test_the_page_names_the_threshold_that_a_redactor_has():
+    page = (ROOT / "docs" / "redaction.md").read_text()
+    assert re.findall(r"^\| `threshold` \| (\S+) |^\| \*\*(0\.\d+)\*\*|at least (0\.\d+), of", page, re.MULTILINE) == [
+        ("", "", f"{THRESHOLD}"),
+        ("", f"{THRESHOLD}", ""),
+        (f"{THRESHOLD}", "", ""),
+    ]
 
 
 def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
