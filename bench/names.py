@@ -47,7 +47,7 @@ from boustro.encoders.spec import open_encoder
 from boustro.heads.factored import aliases
 from boustro.metrics.spans import extract_spans
 from boustro.tasks.data.reading import DEFAULT_OPTIONS
-from boustro.tasks.tagger.tags import may_be_name
+from boustro.tasks.tagger.tags import SELDOM_NAMES, may_be_name
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 
@@ -374,6 +374,7 @@ def redact(sets: tuple[Path, ...], cover: float = 97.5, sentences: int = 100_000
         outside, *_, other = np.exp(told[:, [-len(KINDS) - 3, *range(-len(KINDS), 0)]]).T
         lettered = np.array([may_be_name(word) or not any(map(str.isalnum, word)) for word in words])
         likely, wanted = np.where(lettered, (1 - outside) * (1 - other), 0), wanted & lettered
+        likely[(likely < 0.5) & np.array([word.lower() in SELDOM_NAMES for word in words])] = 0
         shares = [
             (100 * (masked & part).sum() / max(1, whole))
             for masked in (likely >= step for step in steps)

@@ -150,6 +150,24 @@ def test_of_nested_entities_spacy_has_the_outermost_and_the_spans_have_all(nlp, 
     assert doc.spans["boustro"].attrs["scores"].tolist() == pytest.approx([0.9, 0.6])
 
 
+def test_what_an_earlier_component_found_stays_in_spacy(nlp, monkeypatch):
+    from spacy.tokens import Span, SpanGroup
+
+    tagger = nlp.get_pipe("boustro")
+    found = [Entity("PER", 0, 2, score=0.5), Entity("LOC", 4, 6, score=0.7), Entity("LOC", 7, 8, score=0.9)]
+    monkeypatch.setattr(type(tagger.tagger), "answer", lambda *_: [Answer((), (), tuple(found))])
+    doc = nlp.make_doc("Ada Brandt flew to Port Lisse with Okonkwo today by air")
+    first = [Span(doc, 1, 3, label="ORG", kb_id="Q7"), Span(doc, 8, 9, label="DATE")]
+    doc.set_ents(first, blocked=[doc[7:8]])
+    doc.spans["boustro"] = SpanGroup(doc, spans=[doc[9:11], Span(doc, 4, 6, label="LOC")], attrs={"scores": [0.1, 0.2]})
+    for _ in range(2):
+        tagger(doc)
+        assert [(e.start, e.end, e.label_) for e in doc.ents] == [(1, 3, "ORG"), (4, 6, "LOC"), (8, 9, "DATE")]
+        assert doc.ents[0].kb_id_ == "Q7" and (doc[7].ent_iob_, doc[7].ent_type_, doc[0].ent_iob_) == ("B", "", "O")
+        assert [(s.start, s.end) for s in doc.spans["boustro"]] == [(9, 11), (0, 2), (4, 6), (7, 8)]
+        assert doc.spans["boustro"].attrs["scores"] == pytest.approx([0.1, 0.5, 0.7, 0.9])
+
+
 def test_spacy_evaluates_with_the_taggers_own_scores(nlp, tagger_folder):
     from spacy.tokens import Doc
     from spacy.training import Example

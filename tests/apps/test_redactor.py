@@ -6,7 +6,9 @@ import os
 import random
 import re
 import shutil
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,14 +20,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import boustro
+from boustro.apps.batch.redact import RedactionJob
 from boustro.apps.cli.main import main
-from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, restore
-from boustro.apps.live.redactor import Contradiction, Redactor, open_tagger, rewrite, whole_characters
+from boustro.apps.live.masks import Masks, Region, Restorer, TooManyNames, merged, name_parts, restore
+from boustro.apps.live.redactor import THRESHOLD, Contradiction, Redactor, open_tagger, rewrite, whole_characters
 from boustro.apps.live.structured import BodyTexts, Checker
 from boustro.heads.training import mix_all
 from boustro.options import OptionError
 from boustro.tasks.tagger.tags import may_be_name, without_lone_words
+from boustro.text.columnar import write_columns
 from boustro.types import Entity
+from conftest import ROOT
 from labelled import DATA
 from toy_tagger import NAMES, Event, ToyLive, ToyTagger
 
@@ -192,6 +197,8 @@ EDGES = {
     "«O’Brien» «O'Brien» «Anna‑Lena» «Anna-Lena»": "[PER_1] [PER_1] [PER_2] [PER_2]",
     "«दानि» «...» «12:30» «747 | Ada» «030 12»": "[PER_1] ... 12:30 747 | [PER_2] [PHONE_1]",
     "«Ada 🦬» «Ada ❤️»": "[PER_1] 🦬 [PER_1] ❤️",
+    "<«PERSON»> «[LOCATION_2] Ada» [«E-MAIL»] «<US_SSN>»": "<PERSON> [LOCATION_2] [PER_1] [E-MAIL] <US_SSN>",
+    "«Ada¹» «Ada[1]» «Ada²³,» «Adaᵃ» «Mª»": "[PER_1]¹ [PER_1][1] [PER_1]²³, [PER_1]ᵃ [PER_2]",
 }
 """What a tagger finds, between « and », and the text with masks."""
 
@@ -227,6 +234,33 @@ def test_a_mask_begins_and_ends_where_a_name_does_at_every_door(marked):
     assert slot.result == masked
     given = json.dumps({"a": {"to": tagger.text}})
     assert json.loads(checker.json(given, Masks(tagger.types))) == {"a": {"to": masked}}
+
+
+FIELDS = {
+    "name=Ada+Brandt&city=Port+Lisse": "name=[PER_1]&city=[LOC_1]",
+    "GET /find?q=Ada%20Brandt&x=1#top HTTP/1.1": "GET /find?q=[PER_1]&x=1#top HTTP/1.1",
+    "see ?q=Z%C3%BCrich, http://a.example/?by=Ada&amp;Okonkwo=Okonkwo%0AAda": (
+        "see ?q=[LOC_1], http://a.example/?by=[PER_1]&amp;[PER_2]=[PER_2]%0A[PER_1]"
+    ),
+    "mailto:ada@a.example?subject=Dear%20Ada": "mailto:ada@a.example?subject=Dear%20[PER_1]",
+    'by: Ada; to=Okonkwo {"by": "Ada", "to":"Okonkwo"}': 'by: [PER_1]; to=[PER_2] {"by": "[PER_1]", "to":"[PER_2]"}',
+    "1+1=2 & x=%FF&y=Ada+": "1+1=2 & x=%FF&y=[PER_1]+",
+}
+
+
+@pytest.mark.parametrize("text", FIELDS)
+def test_the_values_of_fields_in_a_text_are_read_one_by_one_and_all_else_stays(text):
+    checker, slot = Checker(ToyTagger()), BodyTexts().text(text, "")
+    checker.fill([slot], Masks(checker.labels))
+    assert slot.result == FIELDS[text]
+    assert checker.json(json.dumps({"a": text}), Masks(checker.labels)) == json.dumps({"a": FIELDS[text]})
+
+
+def test_a_key_is_in_no_mask_of_a_text_that_arrives():
+    text, places = "Ada&city=Port%20Lisse&Okonkwo=Ada", [(0, 8), (9, 21), (22, 29), (30, 33)]
+    regions = [Region(start, end, "PER", 1) for start, end in places]
+    found = [text[part.start : part.end] for region in regions for part in name_parts(text, [region])]
+    assert found == ["Ada", "Port", "Lisse", "Okonkwo", "Ada"]
 
 
 def test_regions_that_overlap_are_one():
@@ -303,13 +337,48 @@ def test_names_in_json_are_escaped():
     assert restore("[PER_1]", {"[PER_1]": 'A "B"\n'}, in_json=True) == 'A \\"B\\"\\n'
 
 
-def test_there_are_ten_thousand_masks_less_one():
+def test_there_are_as_many_masks_as_their_digits_allow_and_too_many_names_end_the_work_early(
+    toy, file, tmp_path, monkeypatch, capsys
+):
     masks = Masks(["PER"])
-    for number in range(9999):
-        masks.mask("PER", str(number))
-    assert masks.mask("PER", "5") == "[PER_6]"
+    last = [masks.mask("PER", f"Ada {number}") for number in range(12345)][-1]
+    assert (last, restore(f"see {last}", masks.names)) == ("[PER_12345]", "see Ada 12344")
+    assert masks.unfinished(last[:-1]) == 0 == masks.unfinished("[PER_123456")
+    monkeypatch.setattr("boustro.apps.live.masks.MOST_NUMBER", 1)
+    few = Masks(["PER"])
     with pytest.raises(TooManyNames):
-        masks.mask("PER", "one more")
+        [few.mask("PER", name) for name in ("Ada", "Okonkwo")]
+    monkeypatch.setattr("boustro.apps.batch.redact.ROWS_AT_ONCE", 1)
+    rows = RedactionJob.find
+    asked = []
+    monkeypatch.setattr(RedactionJob, "find", lambda job, given: asked.append(given) or rows(job, given))
+    text = file("a.txt", "Ada\nOkonkwo\n" + "Ada\n" * 9)
+    for out in ([], ["--out", str(tmp_path / "b.txt")]):
+        assert main(["redact", str(text), "--same-everywhere", *out]) == 1
+        said = capsys.readouterr().err
+        assert "more than 1 names with the label PER; leave out --same-everywhere" in said and "--resume" not in said
+    assert len(asked) == 2
+    assert main(["redact", str(text), *out, "--resume"]) == 0 and len(asked) == 12
+
+
+@pytest.mark.parametrize("label", ["party [GB]", "x" * 99, "a_1"])
+def test_the_masks_of_any_label_are_put_back(label):
+    masks = Masks([label, "party (GB)"])
+    text = f"{masks.mask(label, 'Ada')} met {masks.mask('party (GB)', 'Okonkwo')}"
+    assert restore(text, masks.names) == "Ada met Okonkwo" and len(masks.names) == 2
+    again = Masks([label])
+    again.reserve(text)
+    assert again.mask(label, "Ada") not in text
+
+
+SAME = ["Dr. Ada Brandt|Ada Brandt|Frau Prof. Dr. Ada Brandt|Dra. ADA BRANDT", "Dr Okonkwo|Okonkwo", "Mr Okonkwo"]
+
+
+def test_titles_make_no_other_person_of_a_name_but_those_that_tell_namesakes_apart():
+    masks = Masks(["PER", "LOC"])
+    made = [{masks.mask("PER", name) for name in names.split("|")} for names in [*SAME, "Mrs Okonkwo", "Dr."]]
+    assert made == [{f"[PER_{number}]"} for number in range(1, 6)]
+    assert masks.mask("LOC", "Queen Ada Road") != masks.mask("LOC", "Ada Road")
 
 
 FILES = {
@@ -436,6 +505,44 @@ def test_a_table_in_windows_1252_becomes_utf8_that_a_spreadsheet_reads(toy, file
     assert out.read_bytes() == "\ufefftext;n\r\n[PER_1] grüßt.;5 €\r\n".encode()
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow", "stream"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_typed_table_comes_back_in_its_own_form_and_types(toy, tmp_path, monkeypatch, form, piped):
+    table = pyarrow.table(
+        {
+            "text": pyarrow.array(["Ada left.", None, "Ada left."]).dictionary_encode(),
+            "big": pyarrow.array(["Okonkwo", "", None], pyarrow.large_string()),
+            "deep": [{"who": ["Ada"], "n": 1.5}, None, {"who": [], "n": 2.5}],
+            "raw": [b"\x00Ada", b"", None],
+            "price": [Decimal("1.10"), None, Decimal("2.00")],
+        }
+    )
+    fields = [field.with_metadata({"unit": "Ada"}) for field in table.schema]
+    table = table.cast(pyarrow.schema(fields, metadata={"pandas": '{"index_columns": []}', "who": "Ada"}))
+    given, out = tmp_path / "a.arrow", tmp_path / "b.arrow"
+    write_columns(table.schema, [table], given, form)
+    openers = {
+        "parquet": pyarrow.parquet.ParquetFile,
+        "arrow": pyarrow.ipc.open_file,
+        "stream": pyarrow.ipc.open_stream,
+    }
+
+    def read(path: Path) -> pyarrow.Table:
+        opened = openers[form](path)
+        return opened.read() if form == "parquet" else opened.read_all()
+
+    table = read(given)
+    with given.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        words = ["-" if piped else str(given), "--text-column", "text", "big", "--out", str(out)]
+        assert main(["redact", *words, "--quiet"]) == 0
+    found = read(out)
+    assert found.schema.equals(table.schema, check_metadata=True)
+    assert found["text"].to_pylist() == ["[PER_1] left.", None, "[PER_1] left."]
+    assert found["big"].to_pylist() == ["[PER_2]", "", None]
+    assert found.drop_columns(["text", "big"]).equals(table.drop_columns(["text", "big"]))
+
+
 @pytest.mark.parametrize("ending", ["parquet", "xlsx"])
 def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     pandas = pytest.importorskip("pandas")
@@ -449,11 +556,124 @@ def test_a_table_with_types_keeps_them(toy, tmp_path, ending):
     assert found.drop(columns="text").equals(given.drop(columns="text"))
 
 
+def workbook(path: Path) -> None:
+    """A sheet of tickets with what spreadsheets have, and others."""
+    openpyxl = pytest.importorskip("openpyxl")
+    from openpyxl.chart import PieChart, Reference
+    from openpyxl.comments import Comment
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Tickets"
+    for row in [["id", "text", "by", "len"], [1, "Ada Brandt & <Ada>", "Okonkwo"], [2, "it rained", "Ada"], [3], [4]]:
+        sheet.append(row)
+    sheet.append([5, " see_x000D_Okonkwo", "=B2", "=LEN(B2)", "too many"])
+    sheet["B4"], sheet["B5"] = "=C2", "Okonkwo"
+    sheet.merge_cells("B5:C5")
+    sheet["B2"].hyperlink, sheet["C3"].comment = "https://a.example/Ada", Comment("Ada said so", "Li")
+    sheet["B2"].font = openpyxl.styles.Font(bold=True)
+    sheet["A2"].number_format = "000"
+    sheet.column_dimensions["B"].width = 44
+    chart = PieChart()
+    chart.add_data(Reference(sheet, min_col=1, min_row=2, max_row=3))
+    chart.set_categories(Reference(sheet, min_col=2, min_row=2, max_row=3))
+    sheet.add_chart(chart)
+    other = book.create_sheet("Other")
+    other["A1"], other["A2"], other["A3"] = "Ada", "=Tickets!B2", "=Tickets!B3"
+    book.save(path)
+    # as Excel saves it: a table of strings, stored values, other parts
+    with zipfile.ZipFile(path) as made:
+        parts = {name: made.read(name) for name in made.namelist()}
+    strings = "".join(
+        f"<si><t>{text}</t></si>" for text in ("Ada Brandt &amp; &lt;Ada&gt;", "Okonkwo", "Ada", "unused")
+    )
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    first, second = (f"xl/worksheets/sheet{number}.xml" for number in (1, 2))
+    text = parts[first].decode()
+    for cell, number in (("B2", 0), ("C2", 1), ("B5", 1), ("C3", 2)):
+        text = re.sub(rf'(<c r="{cell}"[^>]*?) t="inlineStr"><is>.*?</is>', rf'\1 t="s"><v>{number}</v>', text)
+    text = text.replace('<c r="B4"><f>', '<c r="B4" t="str"><f t="shared" ref="B4:D4" si="7">')
+    repeated = '</c><c r="D4" t="str"><f t="shared" si="7"/><v>seven</v></c></row>'
+    text = re.sub(r'(r="B4".*?</f><v>)</v></c></row>', rf"\1Okonkwo</v>{repeated}", text)
+    stored = ("Ada Brandt &amp; &lt;Ada&gt;", "it rained")
+    for cell, value in zip(("A2", "A3"), stored, strict=True):
+        parts[second] = re.sub(
+            f'(<c r="{cell}")(>.*?)<v></v>', rf'\1 t="str"\2<v>{value}</v>', parts[second].decode()
+        ).encode()
+    parts[first] = text.encode()
+    calculation = re.sub("<calcPr[^>]*/>", '<calcPr calcId="1"/>', parts["xl/workbook.xml"].decode())
+    parts["xl/workbook.xml"] = calculation.encode()
+    parts["xl/sharedStrings.xml"] = f'<sst xmlns="{MAIN}" count="4" uniqueCount="4">{strings}</sst>'.encode()
+    parts["xl/calcChain.xml"] = f'<calcChain xmlns="{MAIN}"><c r="B4" i="1"/></calcChain>'.encode()
+    parts["xl/media/image1.png"] = parts["xl/vbaProject.bin"] = b"\x00Ada"
+    more = "".join(
+        f'<Override PartName="/xl/{part}.xml" ContentType="{kind}.{part}+xml"/>'
+        for part in ("sharedStrings", "calcChain")
+    )
+    types = parts["[Content_Types].xml"].decode().replace("</Types>", f"{more}</Types>")
+    parts["[Content_Types].xml"] = types.encode()
+    name = next(name for name in parts if name.startswith("xl/charts/"))
+    label = '<strCache><ptCount val="1"/><pt idx="0"><v>Ada Brandt &amp; &lt;Ada&gt;</v></pt></strCache>'
+    cat = rf"<cat><strRef>\1{label}</strRef></cat>"
+    parts[name] = re.sub("<cat><numRef>(<f>.*?</f>).*?</cat>", cat, parts[name].decode()).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in parts.items():
+            made.writestr(name, data)
+
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, capsys, monkeypatch):
+    workbook(given := tmp_path / "a.xlsx")
+    out, same = tmp_path / "b.xlsx", tmp_path / "c.xlsx"
+    how = ["--errors", str(tmp_path / "e.jsonl"), "--overwrite"]
+    with given.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert main(["redact", "-", "--out", str(same), *how]) == 0
+    capsys.readouterr()
+    assert main(["redact", str(given), "--out", str(out), *how]) == 0
+    assert out.read_bytes() == same.read_bytes()
+    said = capsys.readouterr().err
+    assert "1 sheets behind the first one, which are not read and stay" in said and "1 workbooks with comments" in said
+    assert json.loads((tmp_path / "e.jsonl").read_text())["place"] == f"{given}: row 6"
+    with zipfile.ZipFile(given) as a, zipfile.ZipFile(out) as b:
+        assert [name for name in a.namelist() if name != "xl/calcChain.xml"] == b.namelist()
+        differ = {name for name in b.namelist() if a.read(name) != b.read(name)}
+        parts = {name: b.read(name).decode() for name in differ}
+    changed = ("[Content_Types]", "sharedStrings", "sheet1", "sheet2", "chart1", "workbook")
+    assert {*map(os.path.basename, differ)} == {f"{name}.xml" for name in changed}
+    assert 'fullCalcOnLoad="1" calcId="1"' in parts["xl/workbook.xml"]
+    assert "Brandt" not in "".join(parts.values()) and "calcChain" not in parts["[Content_Types].xml"]
+    assert parts["xl/sharedStrings.xml"].count("<si><t/></si>") == 1 and "unused" in parts["xl/sharedStrings.xml"]
+    import openpyxl
+
+    sheet, other = openpyxl.load_workbook(out).worksheets
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    assert rows == [
+        ["id", "text", "by", "len", None],
+        [1, "[PER_1] & <[PER_2]>", "Okonkwo", None, None],
+        [2, "it rained", "Ada", None, None],
+        [3, "[PER_1]", None, "seven", None],
+        [4, "[PER_1]", None, None, None],
+        [None] * 5,
+    ]
+    assert [[cell.value for cell in row] for row in other] == [["Ada"], ["=Tickets!B2"], ["=Tickets!B3"]]
+    stored = openpyxl.load_workbook(out, data_only=True)["Other"]
+    assert [cell.value for (cell,) in stored] == ["Ada", None, "it rained"]
+    assert sheet["B2"].hyperlink.target == "https://a.example/Ada" and sheet["B2"].font.bold
+    assert (sheet.title, other["A1"].value, sheet["A2"].number_format) == ("Tickets", "Ada", "000")
+    assert [str(cells) for cells in sheet.merged_cells.ranges] == ["B5:C5"] and sheet.column_dimensions["B"].width == 44
+
+
 @pytest.mark.parametrize(
     ("name", "content", "more", "message"),
     [
         ("a.txt", "Ada\n", ["--text-column", "message"], "lines of text have no columns"),
         ("a.csv", "text\nAda\n", ["--out", "b.xlsx"], "end it in .csv"),
+        ("a.jsonl", '{"a": "Ada"}\n', ["--out", "b.csv"], "b.csv: it is of the same kind as a.jsonl; end it in .jsonl"),
+        ("a", '{"a": "Ada"}\n', ["--out", "b.parquet"], "end it in .jsonl"),
+        ("a.txt", "Ada\n", ["--out", "b.xlsx"], "end it in .txt"),
         ("a.parquet", b"PAR1", [], "name what to write with --out"),
         ("a.txt", "Ada\n", ["--labels", "PERS,LOC"], "no label 'PERS'; did you mean 'PER'? (it has PER, LOC, PHONE)"),
         ("a.txt", "Ada\n", ["--labels", ","], "--labels names no label"),
@@ -467,6 +687,15 @@ def test_what_cannot_be_redacted_is_refused(toy, file, tmp_path, monkeypatch, ca
     file(name, content)
     assert main(["redact", name, *more]) in (1, 2)
     assert message in capsys.readouterr().err and not (tmp_path / "b.xlsx").exists()
+
+
+def test_the_page_names_the_threshold_that_a_redactor_has():
+    page = (ROOT / "docs" / "redaction.md").read_text()
+    assert re.findall(r"^\| `threshold` \| (\S+) |^\| \*\*(0\.\d+)\*\*|at least (0\.\d+), of", page, re.MULTILINE) == [
+        ("", "", f"{THRESHOLD}"),
+        ("", f"{THRESHOLD}", ""),
+        (f"{THRESHOLD}", "", ""),
+    ]
 
 
 def test_a_number_is_masked_only_where_the_tagger_finds_an_entity(tagger_folder):
@@ -494,6 +723,35 @@ def test_a_number_is_in_a_name_only_where_the_best_answer_has_it_beside_letters(
         found = [Entity("LOC", *span) for span in own]
         assert without_lone_words(tags, found, [True] * 6, words) == tuple(left.split())
         assert without_lone_words(tags, found, [False] * 6, words) == tags
+
+
+ORDINARY = "Ask Tom again. Hi, I'm new here, we've met on Tuesday and it doesn't work AGAIN. city: Leeds; by=Tom"
+
+
+def test_what_is_hardly_ever_a_name_is_one_only_where_the_tagger_says_so():
+    checker, slot = Checker(write="label"), BodyTexts().text(ORDINARY, "")
+    checker.fill([slot], Masks(checker.labels))
+    assert without_lone_words(("B-PER", "O", "O"), [], [True] * 3, ("ada", ":", "hello"))[0] == "B-PER"
+    assert slot.result == ORDINARY.replace("Tom", "[PERSON]").replace("Leeds", "[PLACE]")
+    words = ("city", "'", ":", "Lyon", "Tuesday", "Wednesday", "I'm", "WHO", "AGAIN", "Don't")
+    tags = ("B-LOC", "O", "O", "B-LOC", "B-PER", "B-PER", "B-PER", "B-ORG", "B-ORG", "B-PER")
+    left = ("O", "O", "O", "B-LOC", "O", "B-PER", "O", "B-ORG", "O", "O")
+    assert without_lone_words(tags, [Entity("PER", 5, 6), Entity("PER", 6, 7)], [True] * 10, words) == left
+    sure = Checker(threshold=1, write="label")
+    for text in ("I'm new.", "We met I'm on it."):
+        sure.fill([slot := BodyTexts().text(text, "")], Masks(sure.labels))
+        assert slot.result == text
+
+
+@pytest.mark.parametrize("delay", [0, 1, 2, 8, None])
+def test_what_is_joined_to_a_word_that_is_final_is_masked_all_the_same(delay):
+    text = "Pieter van der Merwe left Cape Town with Ulrike von Trotha of Johnson & Johnson on a ship that day."
+    for step in (1, 7, 200):
+        redactor = Redactor(delay=delay)
+        said = "".join(redactor.feed(text[at : at + step]).text for at in range(0, len(text), step))
+        said += redactor.end().text
+        assert not re.search("Pieter|Merwe|Ulrike|Trotha|Johnson", said)
+        assert delay in (0, 1) or said == "[PERSON_1] left [PLACE_1] with [PERSON_2] of [PERSON_3] on a ship that day."
 
 
 def test_other_names_are_left_out_where_they_are_asked_for_and_a_label_counts_by_its_own_probability(tagger_folder):

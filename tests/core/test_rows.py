@@ -26,7 +26,7 @@ from boustro.tasks.data.texts import read_texts
 from boustro.tasks.pairs import PAIRS
 from boustro.tasks.questions.data import read_questions
 from boustro.text.documents import read_documents
-from boustro.text.places import START, kind_of_file, refuse_kind
+from boustro.text.places import START, kind_of_file, kind_of_start, refuse_kind
 from boustro.text.rows import parse_record
 from boustro.types import TypedLabel
 
@@ -233,6 +233,17 @@ def zipped(texts: dict[str, str]) -> bytes:
 def test_what_is_no_corpus_is_named_for_what_it_is_with_the_way_on(tmp_path, name, content, message):
     with pytest.raises(ValueError, match=message):
         read(write(tmp_path / name, content))
+
+
+def test_a_workbook_is_known_where_its_name_or_its_end_is_missing(tmp_path):
+    pytest.importorskip("openpyxl")
+    content = zipped({"[Content_Types].xml": "", "xl/workbook.xml": ""})
+    with pytest.raises(
+        ValueError, match=r"an Excel workbook \(xlsx\), .*; give it as a file whose name ends in \.xlsx"
+    ):
+        read(write(tmp_path / "a", content))
+    assert (kind_of_start(Path("-"), content[:90]) or ("",))[0] == "an Excel workbook (xlsx)"
+    assert (kind_of_start(Path("-"), zipped({"a/xl/b": ""})) or ("",))[0] == "a zip archive"
 
 
 def test_a_folder_of_them_is_one_corpus(tmp_path):

@@ -74,10 +74,25 @@ def folder(command):
         ("The University of Ibadan pays .", [(1, 2, "ORG"), (3, 4, "LOC")], [(1, 4, "ORG")]),
         ("The Bank of the Wye and Ada .", [(4, 5, "LOC"), (6, 7, "PER")], [(1, 5, "ORG"), (6, 7, "PER")]),
         ("Leeds and Hull , a city of Ada .", [(0, 1, "LOC"), (2, 3, "LOC"), (7, 8, "PER")], None),
+        ("Pieter van der Merwe left .", [(0, 1, "PER"), (2, 3, "PER"), (3, 4, "PER")], [(0, 4, "PER")]),
+        ("Dr Ulrike von Trotha left .", [(1, 2, "PER"), (3, 4, "LOC")], [(0, 4, "PER")]),
+        (
+            "Ahmad bin Rashid , Rio de Janeiro",
+            [(0, 1, "PER"), (2, 3, "PER"), (4, 5, "LOC"), (6, 7, "LOC")],
+            [(0, 3, "PER"), (4, 7, "LOC")],
+        ),
+        ("Ada von Siemens in Lyon de facto", [(0, 1, "PER"), (2, 3, "ORG"), (4, 5, "LOC")], None),
+        ("Johnson & Johnson & Sons", [(0, 2, "PER"), (2, 3, "PER"), (4, 5, "ORG")], [(0, 5, "PER")]),
+        (
+            "Bell & Hart & co , Lyon & Metz",
+            [(0, 1, "ORG"), (2, 3, "PER"), (6, 7, "LOC"), (8, 9, "LOC")],
+            [(0, 3, "PER"), (6, 7, "LOC"), (8, 9, "LOC")],
+        ),
+        ("I'm Ada but we’ve left", [(0, 2, "PER"), (3, 4, "ORG")], [(1, 2, "PER")]),
         ("", [], None),
     ],
 )
-def test_titles_and_institutions_are_one_with_their_names(text, given, wanted):
+def test_titles_institutions_particles_and_signs_are_one_with_their_names(text, given, wanted):
     entities = [Entity(label, start, stop) for start, stop, label in given]
     found = join_names(tuple(text.split()), entities, ["LOC", "ORG", "PER"])
     assert [(e.start, e.end, e.label) for e in found] == (given if wanted is None else wanted)

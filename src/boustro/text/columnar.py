@@ -31,12 +31,11 @@ def _opened(path: Path) -> tuple[Any, Callable[[list[str]], Iterator[Any]]]:
     """The schema, and a function from names of columns to batches of them."""
     from pyarrow import ipc, memory_map, parquet
 
-    with path.open("rb") as file:
-        start = file.read(4)
-    if start == b"PAR1":
+    form = columns_format(path)
+    if form == "parquet":
         table = parquet.ParquetFile(path)
         return table.schema_arrow, lambda names: table.iter_batches(BATCH_ROWS, columns=names)
-    is_file = start == b"ARRO"
+    is_file = form == "arrow"
     opened: Any = (ipc.open_file if is_file else ipc.open_stream)(memory_map(str(path)))
 
     def read(names: list[str]) -> Iterator[Any]:
@@ -126,11 +125,19 @@ def _misfit(name: Path | str, key: str, error: Exception) -> ValueError:
     return ValueError(f"{what}; write .jsonl, .csv or .xlsx")
 
 
+def columns_format(path: Path) -> str:
+    """Find which form a file has, as `write_columns` names it, by its first bytes."""
+    with path.open("rb") as file:
+        return {b"PAR1": "parquet", b"ARRO": "arrow"}.get(file.read(4), "stream")
+
+
 def write_columns(schema: Any, tables: Iterable[Any], target: Path, form: str) -> None:
-    """Write `pyarrow.Table`s or batches of one schema, one after the other; another form than parquet is Arrow."""
+    """Write `pyarrow.Table`s or batches of one schema, one after the other; another form than parquet is Arrow: a file,
+    or a stream."""
     import pyarrow
     from pyarrow import parquet
 
-    with (parquet.ParquetWriter if form == "parquet" else pyarrow.ipc.new_file)(str(target), schema) as writer:
+    writers = {"parquet": parquet.ParquetWriter, "stream": pyarrow.ipc.new_stream}
+    with writers.get(form, pyarrow.ipc.new_file)(str(target), schema) as writer:
         for table in tables:
             writer.write_table(table)

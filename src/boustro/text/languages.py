@@ -41,6 +41,40 @@ IN_NAMES = frozenset(
     "de del della delle dei la las le les los el al van von der den di da das do dos du des y e i".split()
 )
 ALSO_NAMES = frozenset("ada ana anda dar dia ella elle essa hans jen jo mal meg mia mina nas nella ole ott una".split())
+TITLES = {
+    "English": "mr mrs ms miss mx dr prof professor sir dame lord lady captain capt colonel major general sergeant sgt "
+    "lieutenant inspector detective constable officer judge justice father sister brother mother pastor reverend rev "
+    "bishop archbishop cardinal pope rabbi imam sheikh councillor mayor governor senator president chancellor minister "
+    "ambassador secretary coach nurse king queen prince princess duke duchess earl count countess baron baroness "
+    "grandma grandpa granny aunt auntie uncle saint",
+    "German": "herr herrn frau fräulein dr prof professor professorin doktor med ing dipl-ing mag",
+    "Spanish": "señor señora señorita sr sra srta don doña dr dra doctor doctora prof profesor profesora ing lic",
+    "French": "monsieur madame mademoiselle mme mlle dr pr docteur professeur maître",
+    "Italian": "signor signora signorina sig sig.ra sig.na dr dott dott.ssa dottor dottoressa prof prof.ssa professor "
+    "professoressa ing avv avvocato",
+    "Portuguese": "senhor senhora sr sra dom dona dr dra doutor doutora prof profa professor professora eng",
+    "Dutch": "meneer mevrouw dhr mevr mw dr drs ir ing prof professor",
+    "Swedish": "herr fru fröken dr doktor prof professor",
+    "Danish": "hr herr fru frøken frk dr doktor prof professor",
+    "Finnish": "herra rouva neiti tri tohtori prof professori",
+    "Polish": "pan pani dr prof profesor doktor mgr inż doc",
+    "Czech": "pan paní slečna dr prof profesor doktor mgr ing doc mudr judr phdr rndr",
+    "Hungarian": "dr prof professzor doktor ifj id özv",
+    "Romanian": "domnul doamna domnișoara dl dna d-l d-na dr prof doctor profesor ing",
+    "Turkish": "sayın bay bayan dr prof doç doktor profesör",
+    "Swahili": "bwana bw bibi bi ndugu dkt daktari prof profesa mheshimiwa mh",
+    "Indonesian": "bapak pak ibu bu tuan nyonya nona dr prof dokter profesor ir",
+}
+"""Words before the name of a person, without the full stop of an abbreviation."""
+GENDERED = frozenset(
+    "mr mrs ms miss mx sir dame lord lady father sister brother mother king queen prince princess duke duchess earl "
+    "count countess baron baroness grandma grandpa granny aunt auntie uncle saint herr herrn frau fräulein señor "
+    "señora señorita sr sra srta don doña monsieur madame mademoiselle mme mlle signor signora signorina sig sig.ra "
+    "sig.na senhor senhora dom dona meneer mevrouw dhr mevr mw fru fröken hr frøken frk herra rouva neiti pan pani "
+    "paní slečna ifj id özv domnul doamna domnișoara dl dna d-l d-na sayın bay bayan bwana bw bibi bi ndugu bapak pak "
+    "ibu bu tuan nyonya nona".split()
+)
+"""Titles that tell namesakes apart: Mrs Brandt is not Mr Brandt, and may not be Brandt."""
 SCRIPTS = {
     "CYRILLIC": "Russian or another language in Cyrillic letters",
     "ARABIC": "Arabic or another language in its letters",

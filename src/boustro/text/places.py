@@ -325,7 +325,10 @@ def kind_of_start(path: Path, start: bytes) -> tuple[str, str] | None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
-        names = []
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):  # a stream shows the first names alone
+        headers = re.finditer(rb"PK\x03\x04.{22}(..)..", start, re.DOTALL)
+        names = [start[m.end() :][: int.from_bytes(m[1], "little")].decode(errors="replace") for m in headers]
+    if any(name.startswith("xl/") for name in names) and path.suffix.lower() != ".xlsx" and find_spec("openpyxl"):
+        return ZIP_KINDS[0][1], "give it as a file whose name ends in .xlsx"
     inside = ((kind, way) for begin, kind, way in ZIP_KINDS for name in names if name.startswith(begin))
     return next(inside, ZIP_KINDS[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else known_kind)

@@ -1,18 +1,25 @@
 """Workbooks (.xlsx): the rows of the first sheet, and sheets of rows, in constant memory, by openpyxl.
 
 Nothing is a formula in what is written; of a formula that is read its stored value is taken.
+
+`change_cells` writes a workbook again with other texts in some cells. It changes these cells in the file itself, in
+memory, since openpyxl would lose images, shapes, macros and the stored values of formulas. No copy of the texts that
+were there is left in what a workbook keeps besides its cells: the table of strings, stored values of formulas, and the
+caches of charts and pivot tables.
 """
 
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from datetime import time as day_time
 from decimal import Decimal
-from itertools import zip_longest
+from fnmatch import fnmatchcase
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape, unescape
 
 from boustro.text.places import EXCEL, SHEET
 from boustro.text.separated import cell_text
@@ -70,7 +77,7 @@ def _cells(path: Path, sheet: Any) -> Iterator[tuple[Any, ...]]:
         for cells in sheet.iter_rows():
             yield cells
             number += 1
-    except (KeyError, ValueError, SyntaxError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (LookupError, ValueError, SyntaxError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path}: the workbook is damaged after row {number}; {SHEET}") from error
 
 
@@ -94,11 +101,11 @@ def _has_formula(path: Path) -> bool:
 def _value(cell: Any) -> Any:
     """Text without the escapes of workbooks; the day alone of a date that is shown without a time."""
     from openpyxl.styles.numbers import is_datetime
-    from openpyxl.utils.escape import unescape
+    from openpyxl.utils.escape import unescape as without_escapes
 
     value = cell.value
     if isinstance(value, str):
-        return unescape(value)
+        return without_escapes(value)
     if isinstance(value, datetime) and is_datetime(cell.number_format) == "date" and value.time() == day_time():
         return value.date()
     return value
@@ -145,8 +152,7 @@ def write_sheet(
             made.number_format = shown or made.number_format
             return made
         made = WriteOnlyCell(sheet)
-        escaped = CONTROL_OR_RETURN.sub(lambda m: f"_x{ord(m[0]):04X}_", ESCAPED.sub("_x005F_x", value))
-        made._value, made.data_type = escaped, "s"  # what is set in public is cut at 32,767 letters with its escapes
+        made._value, made.data_type = _escaped(value), "s"  # what is set in public is cut at 32,767 escaped letters
         return made
 
     sheet.append([cell(head) for head in heads])
@@ -155,6 +161,152 @@ def write_sheet(
             raise ValueError(f"{name}: a workbook holds {SHEET_ROWS:,} rows; write .csv")
         sheet.append([cell(value, shown) for value, shown in zip_longest(values, formats)])
     book.save(target)
+
+
+def _escaped(text: str) -> str:
+    """Text with the escapes of workbooks."""
+    return CONTROL_OR_RETURN.sub(lambda m: f"_x{ord(m[0]):04X}_", ESCAPED.sub("_x005F_x", text))
+
+
+def _element(name: str) -> re.Pattern[str]:
+    """An element of XML that has none of its name inside: its prefix, its attributes and its content."""
+    return re.compile(rf"<((?:\w+:)?){name}(?=[\s/>])([^>]*?)(?:/>|>(.*?)</\1{name}\s*>)", re.DOTALL)
+
+
+ROW, CELL_XML, STRING, FORMULA, VALUE = map(_element, ("row", "c", "si", "f", "v"))
+CELL_PLACE = re.compile(r"""\sr=["']([A-Z]*)(\d+)["']""")
+CELL_TYPE = re.compile(r"""\st=["'](\w+)["']""")
+OF_VALUE = re.compile(r"""\s(?:t|cm|vm)=["'][^"']*["']""")
+SHARED_FORMULA = re.compile(r"""\ssi=["'](\d+)["']""")
+STORED = re.compile(r"""(<(?:\w+:)?v>|\sv=")([^<"]+)""")
+SHEETS, CALCULATED = "xl/worksheets/*.xml", "calcChain.xml"
+CALCULATION = re.compile(r"<((?:\w+:)?calcPr)\b(?![^>]*\sfullCalcOnLoad)")
+"""A workbook of which Excel computes only some formulas when it opens it."""
+UNREAD_PARTS = "workbooks with comments or links, which are not read and stay"
+
+
+def change_cells(
+    path: Path, changed: Mapping[int, Mapping[int, tuple[str, str]]], emptied: Collection[int], place: Path
+) -> list[Note]:
+    """Write a workbook again with other texts in cells of its first sheet, and else as it is; return what there is to
+    say of that.
+
+    Args:
+        changed: By row and column, from 1, the text of a cell and the one that is to stand there.
+        emptied: Rows whose cells are to be empty.
+    """
+    texts = {old: new for cells in changed.values() for old, new in cells.values()}
+    gone = {word for old, new in texts.items() for word in _words_of(old) - _words_of(new)}
+    first = _load(path, values=True).worksheets[0]._worksheet_path.removeprefix("/")
+    with zipfile.ZipFile(path) as given, zipfile.ZipFile(place, "w") as made:
+        parts = {info: given.read(info) for info in given.infolist()}
+        sheets = {i.filename: data.decode() for i, data in parts.items() if fnmatchcase(i.filename, SHEETS)}
+        has_unread = "<hyperlink" in sheets[first] or any("omments" in info.filename for info in parts)
+        sheet = _Sheet(sheets[first], changed, emptied)
+        sheets[first], unused = sheet.text, sheet.strings - {-1}
+        for name, text in sheets.items():
+            if gone and FORMULA.search(text):
+                sheets[name] = CELL_XML.sub(lambda m: _without_stored(m, gone), text)
+            if unused:
+                unused -= {*map(_string, CELL_XML.finditer(sheets[name]))}
+        for info, data in parts.items():
+            name = info.filename
+            if name in sheets:
+                data = sheets[name].encode()
+            elif name == "xl/sharedStrings.xml":
+                data = _without_strings(data.decode(), unused).encode()
+            elif name.startswith(("xl/charts/chart", "xl/pivotCache/")):
+                data = STORED.sub(lambda m: m[1] + _as_now(m[2], texts), data.decode()).encode()
+            elif name == "xl/workbook.xml":
+                data = CALCULATION.sub(r'<\1 fullCalcOnLoad="1"', data.decode()).encode()
+            elif sheet.lost_formula and name.endswith(CALCULATED):
+                continue  # the order of formulas, which Excel makes anew
+            elif sheet.lost_formula and name in ("[Content_Types].xml", "xl/_rels/workbook.xml.rels"):
+                data = re.sub(rf"<[^<>]*{CALCULATED}[^<>]*/>", "", data.decode()).encode()
+            made.writestr(info, data)
+    return [Note(UNREAD_PARTS, str(path))] if has_unread else []
+
+
+class _Sheet:
+    """The XML of a sheet with other texts in some cells.
+
+    Attributes:
+        strings: Those of the table of strings that it had in these cells.
+        lost_formula: Whether one of them had a formula.
+    """
+
+    def __init__(
+        self, text: str, changed: Mapping[int, Mapping[int, tuple[str, str]]], emptied: Collection[int]
+    ) -> None:
+        self.strings, self.lost_formula = set[int](), False
+        self._shared, self._row = set[str](), 0
+        self._changed, self._emptied = changed, emptied
+        self.text = ROW.sub(self._of_row, text)
+        if self._shared:  # what repeats a formula that is gone keeps its value
+            self.text = CELL_XML.sub(self._of_repeated, self.text)
+
+    def _of_row(self, row: re.Match[str]) -> str:
+        given = CELL_PLACE.search(row[2])
+        self._row, column = int(given[2]) if given else self._row + 1, 0
+        cells = self._changed.get(self._row, {})
+        if not cells and self._row not in self._emptied:
+            return row[0]
+
+        from openpyxl.utils import column_index_from_string
+
+        def of_cell(cell: re.Match[str]) -> str:
+            nonlocal column
+            found = CELL_PLACE.search(cell[2])
+            column = column_index_from_string(found[1]) if found else column + 1
+            if column not in cells and self._row not in self._emptied:
+                return cell[0]
+            self.strings.add(_string(cell))
+            if formula := FORMULA.search(cell[3] or ""):
+                self.lost_formula = True
+                self._shared |= {*SHARED_FORMULA.findall(formula[2])} if " ref=" in formula[2] else set()
+            attributes = OF_VALUE.sub("", cell[2])
+            if column not in cells:
+                return f"<{cell[1]}c{attributes}/>"
+            text = escape(_escaped(cells[column][1]))
+            text = f'<{cell[1]}is><{cell[1]}t xml:space="preserve">{text}</{cell[1]}t></{cell[1]}is>'
+            return f'<{cell[1]}c{attributes} t="inlineStr">{text}</{cell[1]}c>'
+
+        return CELL_XML.sub(of_cell, row[0])
+
+    def _of_repeated(self, cell: re.Match[str]) -> str:
+        formula = FORMULA.search(cell[3] or "")
+        is_lost = formula and not self._shared.isdisjoint(SHARED_FORMULA.findall(formula[2]))
+        return cell[0].replace(formula[0], "") if formula and is_lost else cell[0]
+
+
+def _without_stored(cell: re.Match[str], gone: set[str]) -> str:
+    """A cell without the text that it stores of a formula, where that has words that are gone."""
+    value = VALUE.search(cell[3] or "")
+    if value is None or not FORMULA.search(cell[3]) or _words_of(unescape(value[3] or "")).isdisjoint(gone):
+        return cell[0]
+    return cell[0].replace(value[0], "")
+
+
+def _without_strings(text: str, unused: set[int]) -> str:
+    """The table of strings, in which some are empty."""
+    numbers = count()
+    return STRING.sub(lambda m: f"<{m[1]}si><{m[1]}t/></{m[1]}si>" if next(numbers) in unused else m[0], text)
+
+
+def _as_now(stored: str, texts: Mapping[str, str]) -> str:
+    """A stored text as it is in its cell now."""
+    was = unescape(stored, {"&quot;": '"', "&apos;": "'"})
+    return escape(_escaped(texts[was]), {'"': "&quot;"}) if was in texts else stored
+
+
+def _words_of(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
+
+
+def _string(cell: re.Match[str]) -> int:
+    """Which of the table of strings a cell has; -1 for none."""
+    kind, value = CELL_TYPE.search(cell[2]), VALUE.search(cell[3] or "")
+    return int(value[3]) if kind and kind[1] == "s" and value and value[3] else -1
 
 
 def _for_sheet(value: Any) -> Any:

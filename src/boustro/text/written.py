@@ -4,12 +4,13 @@
     rows = [*written.rows()]                                    # their values are records of the table
     written.write([(row, {"message": "…"}) for row in rows], place)
 
-A CSV file keeps its separator, line ends and byte order mark, a workbook the values and formats of its first sheet, a
-parquet or Arrow file its types and other columns, JSON all that stands between its values. A row that is left out is
-not written.
+A CSV file keeps its separator, line ends and byte order mark, a workbook all but the cells that change, a parquet or
+Arrow file its types and other columns, JSON all that stands between its values. A row that is left out is not written;
+of a workbook its cells are empty.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ class WrittenFile:
         self.notes: list[Note] = []
         self._opening, self._closing, self._begun = "", "", False
         self._table: Rows | None = None
+        self._left_out: list[int] = []
 
     def rows(self) -> Iterator[FileRow]:
         """All rows, also those that cannot be read, from the beginning; `ValueError` for a file that cannot be read
@@ -77,21 +79,20 @@ class WrittenFile:
     def write(self, pairs: Iterable[Pair], place: Path) -> None:
         """Write these rows to a new file."""
         if self.form == "sheet":
-            table = self.file.open(self.form, notes=[])
-            records = ((row.value, new) for row, new in pairs)
-            cells = (
-                ([new.get(key, v) for key, v in record.items()], [record.formats.get(key) for key in table.keys])
-                for record, new in records
-            )
-            from boustro.text.workbooks import write_sheet
+            from boustro.text.workbooks import MORE_SHEETS, change_cells
 
-            write_sheet(table.heads, cells, place, table.path)
+            table, changed = self.file.open(self.form, notes=[]), {}
+            for row, new in pairs:
+                cells = ((number, row.value.get(key), new.get(key)) for number, key in enumerate(table.keys, start=1))
+                changed[_number(row)] = {n: (old, text) for n, old, text in cells if text is not None and text != old}
+            self.notes += change_cells(table.path, changed, self._left_out, place)
+            stays = {MORE_SHEETS: f"{MORE_SHEETS} and stay"}
+            self.notes = [replace(note, what=stays.get(note.what, note.what)) for note in self.notes]
         elif self.form == "columns":
-            from boustro.text.columnar import write_columns
+            from boustro.text.columnar import columns_format, write_columns
 
             table = self.file.open(self.form, notes=[])
-            form = "parquet" if file_ending(table.path) == ".parquet" else "arrow"
-            write_columns(table.schema, self._batches(table, iter(pairs)), place, form)
+            write_columns(table.schema, self._batches(table, iter(pairs)), place, columns_format(table.path))
         else:
             with place.open("wb") as stream:
                 stream.write(self.head.encode())
@@ -159,9 +160,12 @@ class WrittenFile:
 
     def _records(self) -> Iterator[FileRow]:
         """Rows of a CSV file or a workbook."""
-        self._table = self.file.open(self.form, notes=self.notes)
+        self._table, self._left_out = self.file.open(self.form, notes=self.notes), []
         for place, record in self._table.records:
-            yield FileRow(place, None if record.problem else record, problem=record.problem)
+            row = FileRow(place, None if record.problem else record, problem=record.problem)
+            if record.problem and self.form == "sheet":
+                self._left_out.append(_number(row))
+            yield row
 
     def _typed(self) -> Iterator[FileRow]:
         """Rows of a parquet or Arrow file, of the columns that may have texts."""
@@ -183,6 +187,11 @@ class WrittenFile:
             for row in rows or [{}] * len(batch):
                 number += 1
                 yield FileRow(f"{table.path}: row {number}", row)
+
+
+def _number(row: FileRow) -> int:
+    """Which row of a workbook it is, from 1."""
+    return int(row.place.rpartition(" ")[2])
 
 
 READERS: dict[str, Callable[[WrittenFile], Iterator[FileRow]]] = {

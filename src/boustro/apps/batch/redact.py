@@ -26,7 +26,7 @@ from typing import Any, Literal
 from boustro.apps.batch.growing import AnswerFrame, grow
 from boustro.apps.batch.job import AnsweredRows, printing, run_job
 from boustro.apps.batch.models import Opened, OpenedFolder, OpenedModel
-from boustro.apps.live.masks import Masks, Region
+from boustro.apps.live.masks import Masks, Region, TooManyNames
 from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
@@ -35,12 +35,20 @@ from boustro.output import as_json, check_output, check_target, give, only_error
 from boustro.progress import Progress
 from boustro.store import fingerprint
 from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_binary
-from boustro.text.files import IN_COLUMNS, TABULAR, DataFile
+from boustro.text.files import IN_COLUMNS, TABULAR, DataFile, Form
 from boustro.text.languages import MOST_TEXTS, names_tagger
-from boustro.text.places import Model, TextSource, shown_files
-from boustro.text.rows import file_ending
+from boustro.text.places import Model, TextSource, kind_of_file, shown_files
+from boustro.text.rows import JSON, JSON_LINES, TABLES, WORKBOOK, file_ending
+from boustro.text.separated import SEPARATED_BY
 from boustro.text.tables import FileRow
 
+FORM_OF_ENDING: dict[str, Form] = {
+    **dict.fromkeys(SEPARATED_BY, "separated"),
+    **dict.fromkeys((*JSON_LINES, JSON), "json"),
+    **dict.fromkeys(TABLES, "columns"),
+    WORKBOOK: "sheet",
+}
+"""Forms of the files that are written, by the endings of their names."""
 ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
 CHANGED = "was changed while it was read; --overwrite starts again"
@@ -145,7 +153,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
             raise OptionError(f"{source}: name what to write with --out")
         pairs = _in_folder(path, out) if is_folder and out is not None else [(given, out)]
         for file, target in pairs:
-            _check(file, target, asked.overwrite, is_folder)
+            _check(file, target, asked, is_folder)
         if errors is not None and not asked.resume:
             check_target(errors, asked.overwrite, "--errors")
         if asked.text_column and not is_folder and form_with(given, asked.text_column) == "text":
@@ -154,13 +162,16 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
         place = str(opened.folder) if isinstance(opened, OpenedFolder) else ""
         checker = Checker(place or opened.open(), asked.named or None, asked.with_, threshold=asked.least)
         work = RedactionJob(checker, files, is_folder, asked.same_everywhere, errors is not None, asked.quiet)
-        if out is None:
-            work.print(errors, asked.overwrite)
-        else:
-            facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
-            facts += [[file.name for file, _ in pairs], is_folder and errors is None]
-            targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
-            work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
+        try:
+            if out is None:
+                work.print(errors, asked.overwrite)
+            else:
+                facts = [sorted(checker.labels), getattr(checker.tagger, "threshold", None), asked.text_column]
+                facts += [[file.name for file, _ in pairs], is_folder and errors is None]
+                targets = [target.relative_to(out) if is_folder and target else Path() for _, target in pairs]
+                work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
+        except TooManyNames as error:  # anew, without the advice to go on: the same command would end in the same way
+            raise ValueError(f"{error}; leave out --same-everywhere") from None
         print_notices(work.notes + Counter({PROBLEMS: work.problems}))
         print(f"note: {checker.counted}", file=sys.stderr)
         missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.named) or asked.threshold is not None
@@ -215,10 +226,12 @@ def _on_disk(file: DataFile) -> Iterator[DataFile]:
         copy = Path(folder) / "stream"
         with open_binary(file.path) as stream, copy.open("wb") as made:
             shutil.copyfileobj(stream, made)
+        if "workbook" in (kind_of_file(copy) or ""):
+            copy = copy.rename(copy.with_suffix(WORKBOOK))
         try:
             yield DataFile(copy, keeps=True)
-        except ValueError as error:
-            kind = OptionError if isinstance(error, OptionError) else ValueError
+        except (ValueError, ImportError) as error:
+            kind = next(one for one in (OptionError, ImportError, ValueError) if isinstance(error, one))
             raise kind(str(error).replace(str(copy), _shown(file.path))) from None
 
 
@@ -245,16 +258,18 @@ def _plain(name: Path) -> Path:
     return name.with_suffix("") if name.suffix.lower() in OPENERS else name
 
 
-def _check(file: DataFile, out: Path | None, overwrite: bool, in_folder: bool) -> None:
+def _check(file: DataFile, out: Path | None, asked: RedactOptions, in_folder: bool) -> None:
     """Raise for what cannot be read or written, before the work."""
-    form = file.form()
+    form = form_with(file, asked.text_column)
     if form in IN_COLUMNS and not in_folder:
         raise ValueError(f"{file.name}: words in columns, and texts, tables or JSON are redacted")
     if out is not None:
         expected, ending = file_ending(file.path), out.suffix.lower()
-        if ending in OPENERS or (form in TABULAR and expected and ending != expected):
-            raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or '.txt'}")
-        check_target(out, overwrite, "--out")
+        other = FORM_OF_ENDING.get(ending, form) != form or (form in TABULAR and expected and ending != expected)
+        if ending in OPENERS or other:
+            usual = next((end for end, own in FORM_OF_ENDING.items() if own == form), ".txt")
+            raise OptionError(f"--out {out}: it is of the same kind as {file.name}; end it in {expected or usual}")
+        check_target(out, asked.overwrite, "--out")
 
 
 @dataclass
@@ -309,7 +324,14 @@ class RedactionJob:
 
     def find(self, rows: list[RedactedRow]) -> AnsweredRows:
         """Lines of the names in the texts of rows, see `FoundLines`."""
-        found = [row.row.problem if row.ends else regions for row, regions in self._found(rows)]
+        found = []
+        for row, regions in self._found(rows):
+            found.append(row.row.problem if row.ends else regions)
+            if self.same and self.checker.write == "mask":  # too many names end the work here, not behind it
+                self._masks = self._masks or Masks(self.checker.tagger.types)
+                for slot, own in zip(row.slots, regions or (), strict=False):
+                    for start, end, label in own:
+                        self._masks.mask(label, slot.text[start:end])
         said = [f"{as_json([row.file.number, regions])}\n" for row, regions in zip(rows, found, strict=True)]
         return AnsweredRows(said, _problems(rows))
 

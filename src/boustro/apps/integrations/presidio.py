@@ -27,21 +27,14 @@ except ImportError as error:
         "BoustroRecognizer needs presidio-analyzer; install it with: pip install 'boustro[presidio]'"
     ) from error
 
-from boustro.apps.live.masks import NAME_KINDS, Region, name_parts
+from boustro.apps.live.masks import NAME_KINDS, OTHER_KINDS, Region, name_parts
 from boustro.apps.live.redactor import check_masked
 from boustro.apps.live.stream import Live
 from boustro.options import OptionError, Recall
 from boustro.tasks.tagger import Tagger
 from boustro.version import __version__
 
-KNOWN = {
-    **NAME_KINDS,
-    "DATE_TIME": "DATE TIME DATE_TIME",
-    "PHONE_NUMBER": "PHONE PHONE_NUMBER TEL TELEPHONE",
-    "EMAIL_ADDRESS": "EMAIL E-MAIL EMAIL_ADDRESS",
-    **{name: name for name in "AGE CREDIT_CARD CRYPTO IBAN_CODE ID IP_ADDRESS MAC_ADDRESS URL".split()},
-}
-STANDARD = {label: name for name, labels in KNOWN.items() for label in labels.split()}
+STANDARD = {label: name for name, labels in (NAME_KINDS | OTHER_KINDS).items() for label in labels.split()}
 """Presidio's names for the labels of the usual data sets and of the package's tagger; letters' case does not count."""
 
 

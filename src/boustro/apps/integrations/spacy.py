@@ -11,7 +11,8 @@
     nlp("Rain stops play.").cats                        # {"sport": 0.8, "weather": 0.3}
 
 Sentences are spaCy's if the pipeline has set them, else a document is one sentence. White-space tokens are not words,
-and no entity begins or ends with one. Existing entities are replaced.
+and no entity begins or ends with one. What an earlier component found stays, in `doc.ents` and under the same key of
+`doc.spans`; of the tagger's entities `doc.ents` has those that overlap none of it.
 
 A saved pipeline contains a copy of the tagger's folder, so it can be moved. It does not contain the LMs; it names them
 as a tagger folder does (a shipped one by its name, a local one by its absolute path).
@@ -202,10 +203,19 @@ class TaggerComponent(Component):
                 Entity(e.label, tokens[e.start].i, tokens[e.end - 1].i + 1, score=e.score) for e in answer.entities
             ]
         for doc, entities in zip(docs, by_doc, strict=True):
-            group = SpanGroup(doc, name=self.spans_key, spans=[_span(doc, e) for e in entities])
-            group.attrs["scores"] = np.array([e.score for e in entities], np.float32)
+            new = {(e.start, e.end, e.label) for e in entities}
+            before: Any = doc.spans.get(self.spans_key, ())
+            attributes = dict(getattr(before, "attrs", {}))
+            scored = zip(before, [*attributes.get("scores", ()), *[np.nan] * len(before)], strict=False)
+            kept = [(span, score) for span, score in scored if (span.start, span.end, span.label_) not in new]
+            group = SpanGroup(doc, name=self.spans_key, spans=[s for s, _ in kept] + [_span(doc, e) for e in entities])
+            scores = np.array([s for _, s in kept] + [e.score for e in entities], np.float32)
+            group.attrs = attributes | {"scores": scores}
             doc.spans[self.spans_key] = group
-            doc.set_ents([_span(doc, e) for e in flatten_entities(entities)])
+            taken = [token.ent_iob_ in ("B", "I") for token in doc]  # B without a type: where none may be
+            free = [e for e in entities if not any(taken[e.start : e.end])]
+            blocked = [doc[t.i : t.i + 1] for t in doc if t.ent_iob_ == "B" and not t.ent_type]
+            doc.set_ents([*doc.ents, *(_span(doc, e) for e in flatten_entities(free))], blocked=blocked)
 
     def score(self, examples: Iterable[Example], **_: Any) -> dict[str, Any]:
         """spaCy's scores of `doc.ents`, from 0 to 1, and of `doc.spans` where the reference has them."""

@@ -241,7 +241,9 @@ class Track:
         given = self.words, torch.stack(self.vectors)
         entities = self._decoder.update(*given, self.final - self.first, self.complete)
         spans = [StreamEntity(e.label, self.first + e.start, self.first + e.end, e.score or 0.0) for e in entities]
-        spans = [f for f in spans if f.start >= self.hold and not self._in_the_way(f)]
+        # of one that was joined to words which are final by now the rest is left
+        spans = [f._replace(start=max(f.start, self.hold)) for f in spans if f.stop > self.hold]
+        spans = [f for f in spans if not self._in_the_way(f)]
         done = [f for f in spans if f.stop < self.final or self.is_done]
         self.pending = [f for f in spans if f not in done]
         self._done = [f for f in [*self._done, *done] if f.stop > self.hold]

@@ -20,7 +20,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
+from urllib.parse import unquote
 
 from boustro.apps.live.masks import Masks, Region, merged, name_parts, restore
 from boustro.apps.live.redactor import (
@@ -42,7 +44,12 @@ KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
 """What fields are called; a key of another form may be a name."""
 SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*', re.ASCII)
 """A text or a number of JSON."""
-ESCAPES = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
+URL_FIELD = r"[A-Za-z_$][\w.$\[\]-]{0,79}=[^\s&#\"'<>`\\]*"
+ESCAPED_RUN = re.compile(
+    rf"(?P<units>(?:\\+u[0-9a-fA-F]{{4}})+)|(?:\?|(?<![\w%&=+.$-])){URL_FIELD}(?:&(?:amp;)?{URL_FIELD})*", re.ASCII
+)
+"""Letters as codes, and URL-encoded fields, of which there are several, or a question mark before one."""
+ENCODED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|&(?:amp;)?|[?+]")
 HALF = re.compile("[\ud800-\udfff]")
 STRUCTURE = frozenset(["type", "required", "format", "$ref", "$schema", "additionalProperties"])
 """What a JSON schema says of its form; the rest of it is text."""
@@ -435,19 +442,33 @@ class Checker:
 
 def unescaped(given: str) -> tuple[str, list[int]]:
     """A text with the letters that its escapes mean, and where each of them, and its end, stands in the given one.
+    URL-encoded fields are lines.
 
     `"to \\u0418!"` → `"to И!"`, `[0, 1, 2, 3, 9, 10]`
+    `"?by=Ada+Li&n=1"` → `"\nby=Ada Li\nn=1"`
     """
-    parts, places, at = [], [], 0
-    for run in ESCAPES.finditer(given):
-        parts.append(given[at : run.start()])
-        places += range(at, run.start())
-        units = [(m.start(), m[1]) for m in re.finditer(r"\\+u(.{4})", run[0])]
-        spelled = b"".join(int(code, 16).to_bytes(2, "big") for _, code in units).decode("utf-16-be", "replace")
-        starts = [run.start() + start for start, _ in units]
-        for letter in spelled:
-            places.append(starts[0])
-            starts = starts[2 if ord(letter) > 0xFFFF else 1 :]
-        parts.append(spelled)
-        at = run.end()
-    return "".join([*parts, given[at:]]), [*places, *range(at, len(given) + 1)]
+    text, places, at = list[str](), list[int](), 0
+
+    def put(letters: str, starts: Iterable[int], end: int) -> None:
+        nonlocal at
+        starts = list(starts)
+        text.extend((given[at : starts[0]], letters))
+        places.extend((*range(at, starts[0]), *starts))
+        at = end
+
+    for run in ESCAPED_RUN.finditer(given):
+        if run["units"]:
+            units = [(run.start() + m.start(), m[1]) for m in re.finditer(r"\\+u(.{4})", run[0])]
+            spelled = b"".join(int(code, 16).to_bytes(2, "big") for _, code in units).decode("utf-16-be", "replace")
+            starts = iter(start for start, _ in units)
+            put(spelled, [(next(starts), ord(letter) > 0xFFFF and next(starts))[0] for letter in spelled], run.end())
+        elif "&" in run[0] or run[0][0] == "?":
+            for part in ENCODED.finditer(run[0]):
+                start, end = run.start() + part.start(), run.start() + part.end()
+                if (sign := part[0])[0] != "%":
+                    put(" " if sign == "+" else "\n", [start], end)
+                elif "\ufffd" not in (letters := unquote(sign)):
+                    sizes = (3 * len(letter.encode()) for letter in letters[:-1])
+                    shown = "".join(letter if letter.isprintable() else " " for letter in letters)
+                    put(shown, accumulate(sizes, initial=start), end)
+    return "".join([*text, given[at:]]), [*places, *range(at, len(given) + 1)]

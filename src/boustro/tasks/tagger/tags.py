@@ -19,7 +19,7 @@ from boustro.tasks.data import data_name
 from boustro.tasks.data.schemes import BARE, Scheme, encode_tags, to_bio
 from boustro.tasks.labellings.base import Labelling, Units
 from boustro.tasks.tagger.entities import EntityLabelling
-from boustro.text.languages import MISSED_NAMES, small_words
+from boustro.text.languages import IN_NAMES, MISSED_NAMES, TITLES, small_words
 from boustro.types import Entity, Sentence
 
 if TYPE_CHECKING:
@@ -95,34 +95,62 @@ class TagLabelling(EntityLabelling):
 CLOSED_WORDS = frozenset(
     "the a we us it he she they them i you me my our your his their its this that these those who what which where "
     "when why how and or but if because although while with from into of for at by as is are was were been being does "
-    "did not nobody somebody everybody anybody nothing something everything anything yes please thanks hello".split()
+    "did not nobody somebody everybody anybody nothing something everything anything yes please thanks hello "
+    "someone everyone anyone mine yours hers ours theirs there here then now again today tomorrow yesterday hi".split()
 )
 """English words of closed classes, and of greeting, that are no names; without those that some people are called."""
+SELDOM_NAMES = frozenset(
+    "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays "
+    "sundays dear hey sorry ask tell let mailto".split()
+)
+"""English words that begin a message, and days: written with a capital, and hardly ever names."""
+CONTRACTION = re.compile(
+    r"(?:i|you|he|she|it|we|they|there|here|that|this|these|those|who|what|where|when|why|how|let)['’](?:m|re|ve|ll|d|s)"
+    r"|\w+n['’]t|ain['’]t|(?:today|tomorrow|yesterday)['’]s",
+    re.IGNORECASE,
+)
+QUOTES = ("'", '"', "’", "”")
+LONGEST_INITIALS = 3
+"""Letters of a function word in capitals that may be initials: US, WHO, but no AGAIN."""
 NOUN_WITHIN = 2
 """Words behind a name that the noun of its type stands in."""
 
 
 def may_be_name(word: str) -> bool:
     """Whether a word that stands alone may be a name: it has letters, and is no function word; US may."""
-    is_closed = word in small_words() or word.lower() in CLOSED_WORDS
-    return any(map(str.isalpha, word)) and (not is_closed or (len(word) > 1 and word.isupper()))
+    is_closed = word in small_words() or word.lower() in CLOSED_WORDS or bool(CONTRACTION.fullmatch(word))
+    return any(map(str.isalpha, word)) and (
+        not is_closed or (word.isupper() and word.isalpha() and 1 < len(word) <= LONGEST_INITIALS)
+    )
 
 
 def without_lone_words(
     tags: Sequence[str], own: Iterable[Entity], of_names: Iterable[bool], words: Sequence[str]
 ) -> tuple[str, ...]:
     """BIO tags without words that alone are no names (`may_be_name`), but where one of the `own` entities has them
-    beside a word that may be one.
+    beside a word that may be one; and without words that are seldom names, and keys of fields, but where one of these
+    has them.
 
     `20 7946 0112 after`, all of them unlikely persons → `after`; `14 Mill Lane`, a place → `14 Mill Lane`
     """
     lettered = [may_be_name(word) for word in words]
     beside = {n for entity in own for n in range(entity.start, entity.end) if any(lettered[entity.start : entity.end])}
+    seldom = _keys(words) | {n for n, word in enumerate(words) if word.lower() in SELDOM_NAMES or not lettered[n]}
     gone = [
-        of_name and number not in beside and not lettered[number] and any(map(str.isalnum, words[number]))
+        of_name and number in seldom and number not in beside and any(map(str.isalnum, words[number]))
         for number, of_name in enumerate(of_names)
     ]
     return to_bio(tuple("O" if out else tag for out, tag in zip(gone, tags, strict=True)), "bio")
+
+
+def _keys(words: Sequence[str]) -> set[int]:
+    """Words that fields are called by; a single one before a colon may be whoever speaks.
+
+    `city: Leeds; by=Ada`, `"city": "Leeds"`
+    """
+    signs = {n: [*words[n + 1 : n + 3], "", ""] for n, word in enumerate(words) if word[0].islower()}
+    found = {n: then[0] == ":" for n, then in signs.items() if then[then[0] in QUOTES] in (":", "=")}
+    return {n for n, is_bare in found.items() if len(found) > 1 or not is_bare}
 
 
 class NameLabelling(TagLabelling):
@@ -187,13 +215,7 @@ class NamedTypes(NameLabelling):
         return None
 
 
-TITLES = frozenset(
-    "Mr Mrs Ms Miss Mx Dr Prof Professor Sir Dame Lord Lady Captain Capt Colonel Major General Sergeant Sgt Lieutenant "
-    "Inspector Detective Constable Officer Judge Justice Father Sister Brother Mother Pastor Reverend Rev Bishop "
-    "Archbishop Cardinal Pope Rabbi Imam Sheikh Councillor Mayor Governor Senator President Chancellor Minister "
-    "Ambassador Secretary Coach Nurse King Queen Prince Princess Duke Duchess Earl Count Countess Baron Baroness "
-    "Grandma Grandpa Granny Aunt Auntie Uncle Saint".split()
-)
+TITLES_BEFORE = frozenset(word.capitalize() for word in TITLES["English"].split())
 """Words before a person's name that belong to it."""
 INSTITUTIONS = frozenset(
     "University Bank Ministry Department Institute College School Society Academy Museum Court House Church Office "
@@ -201,19 +223,29 @@ INSTITUTIONS = frozenset(
     "Foundation Faculty Confederation Alliance".split()
 )
 """Nouns whose names go on behind "of" or "for"."""
+PARTICLES = (IN_NAMES - {"y", "e", "i"}) | frozenset("bin ibn bint ter ten degli dal dalla af av".split())
+"""Words inside of a name, before a capital."""
 
 
 def join_names(words: Sequence[str], entities: Sequence[Entity], types: Sequence[str]) -> list[Entity]:
-    """Join names of persons with the titles before them, and institutions with what they are of or for.
+    """Join names of persons with the titles before them, institutions with what they are of or for, and the two sides
+    of particles and of "&"; no name begins with a contraction.
 
+    [I'm Amit]                       →  I'm [Amit]
     [Councillor] [Amit Rao]          →  [Councillor Amit Rao]
     [University] of [Ibadan]         →  [University of Ibadan]
+    [Ulrike] von [Trotha]            →  [Ulrike von Trotha], a person, though Trotha alone is a place
+    [Johnson] & [Johnson]            →  [Johnson & Johnson]
     """
+    entities = [replace(e, start=start) for e in entities if (start := _behind_contractions(words, e)) < e.end]
     found = list[Entity]()
     organisation = next((label for label in types if "ORGANISATION" in aliases(label)), None)
     for e in entities:
         start, label = e.start, e.label
-        if "PERSON" in aliases(label):
+        before = next((f for f in reversed(found) if not all(map(_joins, words[f.start : f.end]))), None)
+        if before and (joined := _across(words, before, e)):
+            start, label = before.start, joined
+        elif "PERSON" in aliases(label):
             start = _before_titles(words, start)
         elif organisation and (noun := _institution(words, start)) is not None:
             start = next((other.start for other in found if other.start <= noun < other.end), noun)
@@ -223,9 +255,37 @@ def join_names(words: Sequence[str], entities: Sequence[Entity], types: Sequence
     return found
 
 
+def _behind_contractions(words: Sequence[str], entity: Entity) -> int:
+    """Where an entity begins without "I'm" and the like; its end where it is nothing else."""
+    places = range(entity.start, entity.end)
+    return next((place for place in places if not CONTRACTION.fullmatch(words[place])), entity.end)
+
+
+def _across(words: Sequence[str], before: Entity, after: Entity) -> str | None:
+    """The label of a name that two entities are the sides of; `None` where they are no such sides."""
+    end, start, kinds = before.end, after.start, [aliases(before.label), aliases(after.label)]
+    while end > before.start + 1 and _joins(words[end - 1]):
+        end -= 1
+    while start < after.end - 1 and _joins(words[start]):
+        start += 1
+    between = words[end:start]
+    if not between or not words[start][:1].isupper():
+        return None
+    if all(word.lower() in PARTICLES for word in between):  # not the person from a firm: Ada von Siemens
+        is_own = before.label == after.label or ("PERSON" in kinds[0] and "PLACE" in kinds[1])
+        return before.label if is_own else None
+    if tuple(between) != ("&",) or not words[end - 1][:1].isupper() or any("PLACE" in kind for kind in kinds):
+        return None
+    return after.label if "PERSON" in kinds[1] else before.label  # whoever leaves out persons leaves it out
+
+
+def _joins(word: str) -> bool:
+    return word == "&" or word.lower() in PARTICLES
+
+
 def _before_titles(words: Sequence[str], start: int) -> int:
     """Where the titles before a word begin: of "Mr and Mrs Boyle" at Mr."""
-    is_title = [word.rstrip(".") in TITLES for word in words[: start + 1]]
+    is_title = [word.rstrip(".") in TITLES_BEFORE for word in words[: start + 1]]
     while start:
         if is_title[start - 1]:
             start -= 1
