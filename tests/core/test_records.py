@@ -1,6 +1,7 @@
 """JSON lines and lists of dicts: every notation, entities over characters, and what is written is read back."""
 
 import json
+from itertools import cycle, permutations
 
 import pytest
 from hypothesis import assume, given
@@ -14,7 +15,7 @@ from boustro.tasks.data.records import WORDLESS_RECORDS, labelled_text
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
-from labelled import rows, spans
+from labelled import RECORDS, rows, spans
 
 
 @pytest.mark.parametrize(
@@ -118,24 +119,11 @@ def test_overlapping_entities_stand_beside_the_tags(file):
     assert labelled.counts() == {OVERLAPPING: 1, units.REPEATED: 1}
 
 
-OF_TASKS = {
-    "tag": {"text": "Ada", "spans": [[0, 3, "PER"]]},
-    "classify": {"text": "Ada left.", "label": "news"},
-    "classify ": {"text": "Ada left.", "labels": ["news", "sport"]},
-    "regress": {"text": "Ada left.", "score": 2.5},
-    "pair": {"text1": "Ada left.", "text2": "She is gone.", "label": "same"},
-    "similarity": {"text1": "Ada left.", "text2": "She is gone.", "score": 4},
-    "relation": {"text": "Ada left Lisse.", "head": [0, 3], "tail": [9, 14], "label": "left"},
-    "qa": {"context": "Ada left.", "question": "Who left?", "answers": [{"text": "Ada", "answer_start": 0}]},
-    "sense": {"words": ["Ada", "left"], "senses": [{"word": 1, "lemma": "leave", "pos": "VERB", "keys": ["leave%2"]}]},
-    "embed": {"text1": "Ada left.", "text2": "She is gone.", "score": 4},
-}
-
-
-@pytest.mark.parametrize("name", OF_TASKS)
-@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize(("name", "in_memory"), zip([*RECORDS, "classify"], cycle([False, True])))
 def test_every_task_leaves_out_what_annotators_rejected_and_refuses_half_a_character(name, in_memory, file):
-    record, kind = OF_TASKS[name], task_class(name.strip())
+    record, kind = RECORDS[name][0], task_class(name)
+    if name == "classify" and in_memory:
+        record = {"text": "Ada left.", "labels": ["news", "sport"]}
     said = [record | {"answer": answer} for answer in ("accept", "reject", "ignore", "accept", "reject")]
     given = said if in_memory else file("a.jsonl", rows(*said))
     examples, notices = read_counted(kind, given, DataOptions())
@@ -213,8 +201,11 @@ def test_keys_can_be_named(file):
         read_data(path, word_column="wörter")
 
 
-@pytest.mark.parametrize("empty", ["entities", "spans", "labels", "label"])
-@pytest.mark.parametrize("full", ["entities", "spans", "labels", "label", "ner"])
+@pytest.mark.parametrize(
+    ("empty", "full"),
+    [*permutations(("entities", "spans"), 2), ("labels", "label"), ("label", "labels"), ("spans", "spans"),
+     ("entities", "ner"), ("label", "ner")],
+)  # fmt: skip
 def test_a_key_without_entities_hides_no_key_with_some(empty, full):
     """As in doccano's exports of projects with relations, and in records that went through several tools."""
     for nothing in ([], {"start": [], "end": [], "label": []}):
