@@ -178,14 +178,6 @@ def test_a_config_may_name_its_start_pieces(llama):
     assert start_pieces(AutoTokenizer.from_pretrained(llama / "lm"), config) == [3, 4]
 
 
-def test_a_masked_lm_takes_no_start_piece(tiny_tokenizer, tmp_path):
-    from generators import write_masked_lm
-
-    path = write_masked_lm(tmp_path / "lm", tiny_tokenizer)
-    with pytest.raises(ValueError, match="start_piece is not read by masked"):
-        load_encoder(f"masked:{path}", start_piece="none")
-
-
 def test_a_masked_lm_that_writes_takes_none_either(tiny_tokenizer, tmp_path):
     from generators import write_masked_lm
 
