@@ -44,31 +44,6 @@ def words_of(text):
     return [" ".join(p.sentence.words) for p in split_text(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Call Tom,he knows", "Call Tom , he knows"),
-        ("Cc:Peter Novak", "Cc : Peter Novak"),
-        ("Tom/Maria/Lee and/or 3,Tom,4", "Tom / Maria / Lee and / or 3 , Tom , 4"),
-        ("Tom.He left.I know", "Tom . He left . I know"),
-        ("1.Tom 2.Maria 30.AUG.96", "1 . Tom 2 . Maria 30.AUG.96"),
-        ("Jose\u0301,he Jose\u0301.He", "Jose\u0301 , he Jose\u0301 . He"),
-        ("1,000 10:30 1/2 3.5 10:30am", "1,000 10:30 1/2 3.5 10:30am"),
-        ("AT&T O'Neill U.S. Ph.D J.Smith e.g.,he node.js", "AT&T O'Neill U.S. Ph.D J.Smith e.g. , he node.js"),
-        (
-            "F/A-18,he S/4HANA/OS/2 N/A HP/IBM T/Ada A/We Mr/Mrs",
-            "F/A-18 , he S/4HANA / OS/2 N/A HP / IBM T / Ada A / We Mr / Mrs",
-        ),
-        ("Mr.Tom's,he St.Petersburg", "Mr. Tom 's , he St. Petersburg"),
-        ("to:Ada.Brandt@example.org,Tom@x.org.He", "to : Ada.Brandt@example.org , Tom@x.org . He"),
-        ("(https://example.org/a,b?c=d#e).", "( https://example.org/a,b?c=d#e ) ."),
-        ("www.Example.org/Tom example.org/a,b x.org:80", "www.Example.org/Tom example.org/a,b x.org:80"),
-    ],
-)
-def test_marks_between_letters_end_a_word_and_join_digits_and_addresses(text, words):
-    assert " ".join(words_of(text)).split() == words.split()
-
-
 def test_what_was_trained_by_an_earlier_rule_of_words_splits_by_it():
     with word_rule(1):
         before = split_text("Tom,he saw https://x.org/a")
@@ -97,16 +72,13 @@ def test_sentences_know_their_document_where_the_file_parts_documents(tmp_path):
     ("text", "message"),
     [
         ("EU B-ORG\nrejects\n", r"a:2: expected a word and a tag, got 'rejects'"),
-        ("EU\tB-ORG\nrejects\t\n", r"a:2: expected a word and a tag"),
         ("EU B-ORG\nrejects XX\n", r"a:2: 'XX' is not a valid IOB1, BIO or BIOES tag"),
         ("EU B-\n", r"a:1: 'B-' is not a valid"),
         ("\n\n", r"a: the file has no sentences"),
         ("-DOCSTART- O\n", r"a: the file has no sentences"),
-        ("EU\n", r"a:1: expected a word and a tag, got 'EU'"),
         ("EU NNP B-ORG\nNew York B-LOC O\n", r"a:2: 4 columns, but line 1 has 3 .*separated by spaces"),
         ("EU\tNNP\tB-ORG\n\nYork\tB-LOC\n", r"a:3: 2 columns, but line 1 has 3 .*separated by tabs"),
         ("EU\tB-ORG\n\tO\n", r"a:2: expected a word and a tag"),
-        ("EU\tB-ORG\n \tO\n", r"a:2: expected a word and a tag"),
         ("a B-X\nb XX\nc YY\n", r"a:2: 'XX' \(and 1 more like it\) is not a valid"),
         ("a L-X\nb E-X\n", r"mix the letters of several schemes: \S+a:2: 'E-X', \S+a:1: 'L-X'"),
         ("Ann art-film\n", "--scheme io"),
@@ -386,14 +358,27 @@ def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
         ("  \n \t", []),
         ("Zu\u0308rich-Ost, E\u0301lodie’s, U\u0308.S. शहर", ["Zu\u0308rich-Ost , E\u0301lodie ’s , U\u0308.S. शहर"]),
         ("می\u200cخواهم שָׁלוֹם", ["می\u200cخواهم שָׁלוֹם"]),
-        (
-            "👨\u200d👩\u200d👧! 👍🏽🇿🇦🇩🇪 1\ufe0f\u20e3❤\ufe0f",
-            ["👨\u200d👩\u200d👧 ! 👍🏽 🇿🇦 🇩🇪 1\ufe0f\u20e3 ❤\ufe0f"],
-        ),
+        ("👨\u200d👩\u200d👧! 👍🏽🇿🇦🇩🇪 ❤\ufe0f", ["👨\u200d👩\u200d👧 ! 👍🏽 🇿🇦 🇩🇪 ❤\ufe0f"]),
+        ("1\ufe0f\u20e3❤\ufe0f", ["1\ufe0f\u20e3 ❤\ufe0f"]),
+        # marks between letters end a word, and join digits and addresses; wherever sentences end
+        ("Call Tom,he knows", "Call Tom , he knows"),
+        ("Cc:Peter Novak", "Cc : Peter Novak"),
+        ("Tom/Maria/Lee and/or 3,Tom,4", "Tom / Maria / Lee and / or 3 , Tom , 4"),
+        ("Tom.He left.I know", "Tom . He left . I know"),
+        ("1.Tom 2.Maria 30.AUG.96", "1 . Tom 2 . Maria 30.AUG.96"),
+        ("Jose\u0301,he Jose\u0301.He", "Jose\u0301 , he Jose\u0301 . He"),
+        ("1,000 10:30 1/2 3.5 10:30am", "1,000 10:30 1/2 3.5 10:30am"),
+        ("AT&T O'Neill U.S. Ph.D J.Smith e.g.,he node.js", "AT&T O'Neill U.S. Ph.D J.Smith e.g. , he node.js"),
+        ("F/A-18,he S/4HANA/OS/2 N/A T/Ada A/We Mr/Mrs", "F/A-18 , he S/4HANA / OS/2 N/A T / Ada A / We Mr / Mrs"),
+        ("Mr.Tom's,he St.Petersburg", "Mr. Tom 's , he St. Petersburg"),
+        ("to:Ada.Brandt@example.org,Tom@x.org.He", "to : Ada.Brandt@example.org , Tom@x.org . He"),
+        ("(https://example.org/a,b?c=d#e).", "( https://example.org/a,b?c=d#e ) ."),
+        ("www.Example.org/Tom example.org/a,b x.org:80", "www.Example.org/Tom example.org/a,b x.org:80"),
     ],
 )
 def test_raw_text_is_split_as_news_corpora_are(text, expected):
-    assert words_of(text) == expected
+    found = words_of(text)
+    assert (found if isinstance(expected, list) else " ".join(found)) == expected
 
 
 @given(st.lists(st.sampled_from([*TEXTS, ". ", " ", "\n", "\u0301", "\u200d"]) | st.text(max_size=3)).map("".join))
@@ -460,9 +445,7 @@ def test_columns_of_conllu_plus_are_named_in_the_file(file):
     ("line", "options", "message"),
     [
         ("1\tA\n", {}, r"a\.conllu:2: expected 10 columns separated by tabs, first a word's number"),
-        ("x\tA" + "\t_" * 8 + "\n", {}, r"a\.conllu:2: expected 10 columns"),
         ("2\tA\ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: word 2 does not follow word 0"),
-        ("1-0\tA\ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: word 1-0 does not follow word 0"),
         ("1-2\tA" + "\t_" * 8 + "\n1\ta\ta\tX" + "\t_" * 6 + "\n\n", {}, r"a\.conllu:4: .*before the token 1-2 'A'"),
         ("1\t \ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: expected a word and its upos"),
         ("1\tA\ta\t" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: expected a word and its upos"),
@@ -474,7 +457,6 @@ def test_columns_of_conllu_plus_are_named_in_the_file(file):
             r"no column 'upso' \(known: id,.*\); did you mean 'upos'\?",
         ),
         ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": "upos:x"}, r"no column 'upos:x'"),
-        ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": 10}, r"no column 10"),
         ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"word_column": "misc:x"}, r"words must be a whole column"),
         ("1-1\tA" + "\t_" * 7 + "\tN=B-X\n", {"tag_column": "misc:N"}, r"a\.conllu:2: N is on the token 'A'"),
         ("", {}, r"a\.conllu has no sentences"),
