@@ -254,20 +254,18 @@ def test_a_reader_finds_the_older_folder_that_a_kill_between_two_renames_left(tm
 # What others wrote
 
 
-def test_a_folder_that_holds_a_file_of_others_is_not_replaced(tmp_path):
-    write(tmp_path / "ner")
-    (tmp_path / "ner" / "notes.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match=r"ner holds notes\.txt, which Boustro did not write"):
-        write(tmp_path / "ner")
-    assert (tmp_path / "ner" / "notes.txt").read_text() == "years of work"
-    Artefact(tmp_path / "ner").check("tagger", verify=True)
-
-
-def test_a_file_that_appears_while_the_block_runs_is_not_lost(tmp_path):
-    write(tmp_path / "ner")
-    with pytest.raises(FileExistsError, match="ner holds inner/late"), write_folder(tmp_path / "ner", "tagger"):
-        (tmp_path / "ner" / "inner" / "late").symlink_to("elsewhere")
-    assert (tmp_path / "ner" / "inner" / "late").is_symlink()
+@pytest.mark.parametrize("when", ["before", "while the block runs"])
+def test_a_folder_that_holds_a_file_of_others_is_not_replaced(tmp_path, when):
+    path, late = write(tmp_path / "ner"), tmp_path / "ner" / "inner" / "late"
+    if when == "before":
+        late.symlink_to("elsewhere")
+    with (
+        pytest.raises(FileExistsError, match="ner holds inner/late, which Boustro did not"),
+        write_folder(path, "tagger"),
+    ):
+        late.symlink_to("elsewhere")
+    assert late.is_symlink()
+    Artefact(path).check("tagger", verify=True)
 
 
 def test_a_card_may_be_edited_and_is_then_not_replaced(tmp_path):
@@ -320,7 +318,12 @@ def test_reading_leaves_alone_what_says_enough(error):
     assert caught.value is error
 
 
-def test_a_link_to_itself_and_a_full_device_are_named(tmp_path):
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/stderr"])
+def test_a_device_is_written_to_and_not_replaced_and_a_full_one_or_a_link_to_itself_is_named(tmp_path, name):
+    code = f"check_file({name!r}); write_file({name!r}, 'figures')"
+    out, problems = run_python(code).communicate(timeout=60)
+    assert "figures" in out + problems
+    assert not Path(name).is_file() or Path(name).is_symlink()
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(OSError, match="loop"):
         write_file(tmp_path / "loop", "text")
@@ -439,14 +442,6 @@ def test_a_place_where_nothing_can_be_written_is_known_before(path):
 
 
 # Single files
-
-
-@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/stderr"])
-def test_a_device_is_written_to_and_not_replaced(name):
-    code = f"check_file({name!r}); write_file({name!r}, 'figures')"
-    out, problems = run_python(code).communicate(timeout=60)
-    assert "figures" in out + problems
-    assert not Path(name).is_file() or Path(name).is_symlink()
 
 
 def test_a_link_is_followed(tmp_path):
