@@ -138,15 +138,6 @@ def test_random_pieces_come_by_their_frequency():
     assert (drawn == 7).mean() == pytest.approx(0.75, abs=0.02)
 
 
-@pytest.mark.parametrize("rate", [0.15, 0.4])
-def test_whole_words_meet_the_rate_exactly_where_short_words_fill_it(rate):
-    rng, masking = np.random.default_rng(0), make_masking(rate=rate, word_starts=np.arange(VOCABULARY) % 3 != 1)
-    pieces = rng.integers(1, 49, (50, 512))
-    for index, row in enumerate(pieces):
-        found = masked(row, keyed_generator(0, 0, index), masking)
-        assert (found.targets != -100).sum() == round(512 * rate)
-
-
 def test_a_draw_depends_on_seed_epoch_and_index_and_nothing_else():
     pieces, masking = np.arange(1, 41), make_masking()
     draw = lambda *key: masked(pieces, keyed_generator(*key), masking).input_ids.tolist()  # noqa: E731

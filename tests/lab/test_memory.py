@@ -34,13 +34,9 @@ from boustro.tasks.fitting.training import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
 from damage import vouch
+from labelled import TAGGED
 
 TEXTS = ["Vellmar won. Ada left Vellmar.", "Ada saw it rain in Lisse.", "It rained."]
-TAGGED = [
-    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
-    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
-    Sentence(("It", "rained", "in", "Utopia"), ("O", "O", "O", "B-LOC"), document="b"),
-]
 
 
 def command_of(folder, spec, out, *more):

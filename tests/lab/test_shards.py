@@ -254,10 +254,6 @@ def test_every_beginning_of_a_run_holds_the_shares(shares, length):
     assert np.abs(counts - wanted).max() <= len(shares)
 
 
-def test_two_thirds_and_one_third():
-    assert interleave([2, 1], 6).tolist() == [0, 1, 0, 0, 1, 0]
-
-
 def test_a_small_corpus_begins_again_and_a_large_one_goes_on():
     examples = [mixture([40, 5], [1, 1])[i] for i in range(60)]
     small = [e for e in examples if e.pieces[0] >= 100]

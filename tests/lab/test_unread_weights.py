@@ -60,13 +60,12 @@ def lm(tiny_lm, tmp_path) -> Path:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_architecture_is_read_whole_and_short_and_scales_in_it_are_refused(kind, tiny_tokenizer, tmp_path):
-    """The LM, its body, and its first blocks; then with a scale beside a matrix of the first block."""
+    """The LM, and the first blocks of its body; then with a scale beside a matrix of the first block."""
     with_special_pieces(tiny_tokenizer, ["mask"]).save_pretrained(tmp_path / "tokenizer")
     folder = write_model(tmp_path / "model", kind, tmp_path / "tokenizer")
     masked = kind in MASKED.split()
     with_head = AutoModelForMaskedLM if masked else AutoModelForCausalLM
-    for make in (with_head, AutoModel):
-        load_pretrained(make, str(folder))
+    load_pretrained(with_head, str(folder))
     spec = f"masked:{folder}" if masked else str(folder)
     load_encoder(spec, layers="0,1")
     matrix = min(name for name in names_of(folder) if ".0." in name and name.endswith((".weight", "_proj")))
