@@ -195,6 +195,12 @@ def tiny_lm(tiny_tokenizer, tmp_path_factory) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
+def lm(tiny_lm) -> str:
+    """The folder of a forward LM with a sentinel, to be read only."""
+    return str(tiny_lm("llama", sentinel=True))
+
+
+@pytest.fixture(scope="session")
 def tiny_pair(tiny_lm) -> str:
     """The spec of a forward and a backward LM over one vocabulary, with sentinels."""
     return f"{tiny_lm('llama', sentinel=True)}+{tiny_lm('llama', 'backward', seed=1, sentinel=True)}"

@@ -7,6 +7,7 @@ from boustro.heads.registry import HEADS, owners
 from boustro.tasks import TASKS
 from boustro.tasks.data.schemes import gold_entities
 from boustro.text.files import DataFile
+from boustro.types import Sentence
 
 NAMES = ["Ada", "Brandt", "Lisse", "Vellmar", "Okonkwo", "Calloway"]
 DATA = [
@@ -31,6 +32,13 @@ TEXTS = [
     )
 ]
 """Texts with their label."""
+
+TAGGED = [
+    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
+    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
+    Sentence(("It", "rained", "in", "Utopia"), ("O", "O", "O", "B-LOC"), document="b"),
+]
+"""Sentences of documents; one name stands twice in one of them."""
 
 ONE_GRAPH = {"layers": "last", "pooling": "exit", "standardise": False, "cache": False}
 """How an LM is read whose graph is the same whatever head reads it."""

@@ -5,6 +5,13 @@ from pathlib import Path
 
 from boustro.apps.cli.main import main
 
+WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
+def weeks(starts: Iterable[int], num_days: int = 12) -> list[str]:
+    """Texts of days from different ones on: whoever has read the neighbours of a day knows it."""
+    return [" ".join(WEEK[(start + n) % 7] for n in range(num_days)) for start in starts]
+
 
 def write_shards(folder: Path, documents: Iterable[str], *tokenizer: str) -> Path:
     """Shards of these documents at `folder`; by default with a new tokenizer of 300 pieces."""

@@ -29,9 +29,8 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-@pytest.mark.parametrize("indent", [None, 2])
-def test_entities_of_an_export_are_read_exactly(entities, indent, file):
-    path = file("export.json", json.dumps([entities(*GOLD), entities()], indent=indent))
+def test_entities_of_an_export_are_read_exactly(entities, file):
+    path = file("export.json", json.dumps([entities(*GOLD), entities()]))
     assert found(path) == ([("PER", "Ada Brandt"), ("LOC", "Port Lisse")], {})
     assert [len(s) for s in read_data(path)] == [9, 3, 9, 3]
     assert found(file("export.jsonl", rows(entities(*GOLD)))) == found([entities(*GOLD)])
@@ -48,17 +47,6 @@ def test_overlapping_and_misaligned_entities_are_counted(entities, file):
     assert any("widened to 'Ada Brandt'" in str(note) for note in read.notes)
     with pytest.raises(ValueError, match=r"e.json:1.* is outside the"):
         load_data(file("e.json", json.dumps([entities(Entity("PER", 9, 900), text=TEXT.replace("🚀", "x"))])))
-
-
-@BOTH
-def test_offsets_in_utf_16_units_are_converted_and_counted(entities, file):
-    shifted = [Entity(e.label, e.start + 1, e.end + 1) for e in GOLD]
-    one = entities(*shifted)
-    if "annotations" in one:
-        for part, gold in zip(one["annotations"][0]["result"], GOLD, strict=True):
-            part["value"]["text"] = TEXT[gold.start : gold.end]
-    assert found([one]) == ([("PER", "Ada Brandt"), ("LOC", "Port Lisse")], {CONVERTED.format(UTF_16): 2})
-    assert found([entities(*GOLD)])[1] == {}
 
 
 @pytest.mark.parametrize("unit", CODECS)
@@ -165,13 +153,6 @@ def test_a_question_that_nobody_answered_is_not_answered_with_nothing():
             found([other, task(text="It rained.") if "data" in other else record(text="It rained.")])
 
 
-def test_choices_about_a_region_are_no_labels_of_the_text():
-    about = {**choice("true"), "value": {"choices": ["true"], "start": 9, "end": 19, "text": "Ada Brandt"}}
-    notes: list = []
-    assert [t.label for t in read_texts([task(choice("news"), about)], notes=notes)] == ["news"]
-    assert [note.what for note in notes] == ["choices about a region and not about the text, left out"]
-
-
 def test_what_nobody_annotated_is_left_out_and_counted(file):
     skipped = task(region(9, 19, "PER")) | {"annotations": [{"result": [], "was_cancelled": True}]}
     empty = {
@@ -238,7 +219,12 @@ def test_labels_of_texts(made, file):
     assert [t.labels for t in read_texts([record(topic=["news"]), record(topic=[])])] == [("news",), ()]
     notes: list = []
     assert [t.label for t in read_texts([made("news"), made()], notes=notes)] == ["news"]
-    assert [note.what for note in notes] == [annotations.LABELLESS]
+    about = {**choice("true"), "value": {"choices": ["true"], "start": 9, "end": 19, "text": "Ada Brandt"}}
+    assert [t.label for t in read_texts([task(choice("news"), about)], notes=notes)] == ["news"]
+    assert [note.what for note in notes] == [
+        annotations.LABELLESS,
+        "choices about a region and not about the text, left out",
+    ]
     with pytest.warns(UserWarning, match=r"data given in memory: 1 annotated records without a label, left out"):
         boustro.Classifier.read([made("news"), made()])
 
@@ -250,29 +236,21 @@ def test_labels_of_texts(made, file):
         (lambda r: r | {"annotations": [3]}, "an annotation is an object with a result"),
         (lambda r: r | {"annotations": [{"result": [3]}]}, "a result is an object"),
         (lambda r: r | {"annotations": [{"result": [{"type": "labels"}]}]}, "a result has a from_name and a value"),
-        (
-            lambda r: task(region(9, 19, "x") | {"value": {"start": 1, "end": 2, "labels": [3]}}),
-            "expected a list of names",
-        ),
+        (lambda r: task(region(9, 19, "x") | {"value": {"start": 1, "end": 2, "labels": [3]}}), "a list of names"),
         (lambda r: task(placed("hypertextlabels", GLOBAL) | {"value": None}), "a result has a from_name and a value"),
         (lambda r: task(placed("htmllabels", GLOBAL) | {"from_name": ["x"]}), "a result has a from_name and a value"),
         (lambda r: r | {"data": {}}, r"no text under 'text' \(found: nothing\)"),
+        (lambda _: {"fields": {"text": "x"}}, "expected a record with fields and responses"),
+        (lambda _: record() | {"responses": {"ner": 3}}, "responses are a list of objects"),
+        (lambda _: record(ner=[{"start": 0}]), "an entity is"),
     ],
 )
-def test_damaged_tasks_are_refused_with_their_place(damage, message, file):
+def test_damaged_tasks_and_records_are_refused_with_their_place(damage, message, file):
     good = task(region(9, 19, "PER"))
+    if "fields" in damage(good):
+        good = record(ner=[span(9, 19, "PER")])
     with pytest.raises(ValueError, match=rf"e.json:\d: .*{message}"):
         load_data(file("e.json", json.dumps([good, damage(good)])))
-
-
-def test_damaged_records_are_refused_with_their_place(file):
-    for damaged, message in (
-        ({"fields": {"text": "x"}}, "expected a record with fields and responses"),
-        (record() | {"responses": {"ner": 3}}, "responses are a list of objects"),
-        (record(ner=[{"start": 0}]), "an entity is"),
-    ):
-        with pytest.raises(ValueError, match=rf"e.jsonl:2: .*{message}"):
-            load_data(file("e.jsonl", rows(record(ner=[span(9, 19, "PER")]), damaged)))
 
 
 def test_other_records_stay_as_they_are():

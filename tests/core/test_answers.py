@@ -16,7 +16,6 @@ from boustro.tasks.labellings import make_labelling, open_labelling
 from boustro.tasks.tagger.entities import SpanLabelling
 from boustro.tasks.tagger.tags import TagLabelling
 from boustro.types import Entity, Sentence
-from labelled import options_of
 
 
 @st.composite
@@ -70,13 +69,6 @@ def test_of_nested_entities_the_tags_show_the_outermost():
     assert [(e.label, e.start, e.end, e.score) for e in answer.entities] == [("ORG", 0, 3, 0.9), ("LOC", 2, 3, 0.7)]
     assert answer.tags == ("B-ORG", "I-ORG", "I-ORG", "O")
     assert answer.scores == (0.9, 0.9, 0.9, 1.0)
-
-
-@pytest.mark.parametrize(("head", "scheme"), [("mlp", "bio"), ("mlp", "bioes"), ("mlp", "io"), ("span", "bio")])
-def test_types_are_the_labels_without_what_the_scheme_adds(head, scheme):
-    sentences = [Sentence(("Ada", "sold", "it"), ("B-person-actor", "O", "B-LOC"))]
-    labelling = make_labelling(head, sentences, options_of(head, tag_scheme=scheme))
-    assert labelling.types == ("LOC", "person-actor")
 
 
 def test_tags_that_are_no_spans_come_back_as_they_stand():

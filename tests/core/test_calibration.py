@@ -35,14 +35,6 @@ def test_the_error_is_the_weighted_distance_of_the_bins(judged, num_bins):
     assert found.error == pytest.approx(expected)
 
 
-def test_cases_with_a_known_answer():
-    assert reliability([0.95, 0.95], [True, False]).error == pytest.approx(0.45)
-    assert reliability([0.75] * 4, [True, True, True, False]).error == pytest.approx(0)
-    assert reliability([1.0, 1.0], [True, True]).bins[-1].count == 2
-    assert reliability([], []).error == 0
-    assert reliability([0.3], [False], 10).bins[3].count == 1
-
-
 @pytest.mark.parametrize(("scores", "right", "what"), [([1.2], [True], "outside"), ([0.5], [], "1 scores, but 0")])
 def test_scores_that_are_no_probabilities_are_refused(scores, right, what):
     with pytest.raises(ValueError, match=what):
@@ -148,11 +140,6 @@ DATA = [
 TEXTS = [(" ".join(words), "a" if n % 3 else "b") for n, (words, _) in enumerate(DATA)]
 
 
-@pytest.fixture(scope="module")
-def lm(tiny_lm):
-    return str(tiny_lm("llama", sentinel=True))
-
-
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -240,15 +227,6 @@ def test_the_threshold_by_hand():
     assert promise(np.arange(1, 100) / 100).threshold(0.95) == pytest.approx(0.05 * 0.999)  # k = 5
 
 
-def test_new_entities_are_found_as_often_as_promised():
-    rng = np.random.default_rng(0)
-    realised = []
-    for _ in range(200):
-        threshold = promise(rng.beta(2, 1, 199)).threshold(0.9)
-        realised.append((rng.beta(2, 1, 500) >= threshold).mean())
-    assert 0.90 <= np.mean(realised) < 0.91
-
-
 @pytest.mark.parametrize(
     ("probabilities", "recall", "message"),
     [
@@ -312,12 +290,6 @@ def test_a_list_holds_what_was_promised_on_its_own_calibration_set(lm, head, tmp
         lists[recall] = sum(map(len, tagger.predict([" ".join(words) for words, _ in SENTENCES], recall=recall)))
     assert lists[0.6] <= lists[0.9]
     assert tagger.recall is None and tagger.predict("Ada left early") == tagger.predict(["Ada left early"])[0]
-
-
-def test_scores_are_probabilities_and_tags_fit(tagger):
-    (found,) = tagger.with_recall(0.9).answer([["Ada", "left", "early"]])
-    assert all(0 < e.score <= 1 for e in found.entities) and len(found.tags) == 3
-    assert any(e.label == "PER" and (e.start, e.end) == (0, 1) for e in found.entities)
 
 
 def test_without_a_promise_recall_is_refused(lm, tagger, tmp_path):

@@ -35,7 +35,7 @@ def dumped(thing, path):
     return joblib.load(path)
 
 
-@pytest.mark.parametrize("head", ["mlp", "block", "bilstm", "span"])
+@pytest.mark.parametrize("head", ["mlp", "span"])
 def test_a_copy_of_a_trained_tagger_answers_the_same(tiny_pair, tmp_path, head):
     tagger = boustro.Tagger(tiny_pair, head, **FAST).fit(DATA, DATA)
     drawn = torch.get_rng_state()
@@ -91,6 +91,7 @@ def test_a_copy_goes_to_the_device_that_was_asked_for(tagger_folder, monkeypatch
 # Other processes
 
 
+@pytest.mark.long
 def test_a_tagger_is_sent_to_another_process(tagger):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(tagger.predict, [TEXT]) == [tagger.predict(TEXT)]

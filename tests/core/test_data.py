@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boustro.metrics.spans import extract_spans
 from boustro.tasks.data import load_data, read_data, read_raw
 from boustro.tasks.data.conll import format_conll
 from boustro.tasks.data.reading import OVERLAPPING, REPAIRED, DataOptions, RawData, data_fingerprint, label_words
@@ -15,7 +14,6 @@ from boustro.tasks.data.schemes import (
     LETTERS,
     check_scheme,
     encode_tags,
-    entities_to_bio,
     flatten_entities,
     gold_entities,
     invalid_tags,
@@ -46,31 +44,6 @@ def words_of(text):
     return [" ".join(p.sentence.words) for p in split_text(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Call Tom,he knows", "Call Tom , he knows"),
-        ("Cc:Peter Novak", "Cc : Peter Novak"),
-        ("Tom/Maria/Lee and/or 3,Tom,4", "Tom / Maria / Lee and / or 3 , Tom , 4"),
-        ("Tom.He left.I know", "Tom . He left . I know"),
-        ("1.Tom 2.Maria 30.AUG.96", "1 . Tom 2 . Maria 30.AUG.96"),
-        ("Jose\u0301,he Jose\u0301.He", "Jose\u0301 , he Jose\u0301 . He"),
-        ("1,000 10:30 1/2 3.5 10:30am", "1,000 10:30 1/2 3.5 10:30am"),
-        ("AT&T O'Neill U.S. Ph.D J.Smith e.g.,he node.js", "AT&T O'Neill U.S. Ph.D J.Smith e.g. , he node.js"),
-        (
-            "F/A-18,he S/4HANA/OS/2 N/A HP/IBM T/Ada A/We Mr/Mrs",
-            "F/A-18 , he S/4HANA / OS/2 N/A HP / IBM T / Ada A / We Mr / Mrs",
-        ),
-        ("Mr.Tom's,he St.Petersburg", "Mr. Tom 's , he St. Petersburg"),
-        ("to:Ada.Brandt@example.org,Tom@x.org.He", "to : Ada.Brandt@example.org , Tom@x.org . He"),
-        ("(https://example.org/a,b?c=d#e).", "( https://example.org/a,b?c=d#e ) ."),
-        ("www.Example.org/Tom example.org/a,b x.org:80", "www.Example.org/Tom example.org/a,b x.org:80"),
-    ],
-)
-def test_marks_between_letters_end_a_word_and_join_digits_and_addresses(text, words):
-    assert " ".join(words_of(text)).split() == words.split()
-
-
 def test_what_was_trained_by_an_earlier_rule_of_words_splits_by_it():
     with word_rule(1):
         before = split_text("Tom,he saw https://x.org/a")
@@ -86,43 +59,29 @@ def test_a_long_text_without_spaces_takes_linear_time():
     assert sum(len(p.places) for p in split_text("Peter,Maria/Tom:x.He." * 5_000)) == 50_000
 
 
-def test_columns_are_read_with_document_starts_left_out(tmp_path):
-    file = write(
-        tmp_path / "a", "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n\nPeter NNP B-NP B-PER"
-    )
-    sentences = read_data(file)
-    assert [s.words for s in sentences] == [("EU", "rejects"), ("Peter",)]
-    assert [s.tags for s in sentences] == [("B-ORG", "O"), ("B-PER",)]
-    assert sentences[0].where == f"{file}:3" and sentences[1].where == f"{file}:7"
-
-
 def test_sentences_know_their_document_where_the_file_parts_documents(tmp_path):
     text = "-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n"
-    a, b, c = (s.document for s in read_data(write(tmp_path / "a", text)))
+    sentences = read_data(write(tmp_path / "a", text))
+    a, b, c = (s.document for s in sentences)
     assert a == b != c and a
+    assert [s.where for s in sentences] == [f"{tmp_path / 'a'}:{line}" for line in (3, 5, 9)]
     assert [s.document for s in read_data(write(tmp_path / "b", "a O\n\nb O\n"))] == ["", ""]
-
-
-def test_tabs_part_columns_where_the_file_has_them(tmp_path):
-    assert read_data(write(tmp_path / "a", "New York\tB-LOC\r\n.\tO\r\n"))[0].words == ("New York", ".")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("EU B-ORG\nrejects\n", r"a:2: expected a word and a tag, got 'rejects'"),
-        ("EU\tB-ORG\nrejects\t\n", r"a:2: expected a word and a tag"),
         ("EU B-ORG\nrejects XX\n", r"a:2: 'XX' is not a valid IOB1, BIO or BIOES tag"),
         ("EU B-\n", r"a:1: 'B-' is not a valid"),
         ("\n\n", r"a: the file has no sentences"),
         ("-DOCSTART- O\n", r"a: the file has no sentences"),
-        ("EU\n", r"a:1: expected a word and a tag, got 'EU'"),
         ("EU NNP B-ORG\nNew York B-LOC O\n", r"a:2: 4 columns, but line 1 has 3 .*separated by spaces"),
         ("EU\tNNP\tB-ORG\n\nYork\tB-LOC\n", r"a:3: 2 columns, but line 1 has 3 .*separated by tabs"),
         ("EU\tB-ORG\n\tO\n", r"a:2: expected a word and a tag"),
-        ("EU\tB-ORG\n \tO\n", r"a:2: expected a word and a tag"),
         ("a B-X\nb XX\nc YY\n", r"a:2: 'XX' \(and 1 more like it\) is not a valid"),
         ("a L-X\nb E-X\n", r"mix the letters of several schemes: \S+a:2: 'E-X', \S+a:1: 'L-X'"),
+        ("Ann art-film\n", "--scheme io"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path, text, message):
@@ -140,11 +99,6 @@ def test_columns_in_windows_1252_are_noted_and_other_bytes_are_named_with_their_
             read_data(tmp_path / name)
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        read_data(tmp_path / "nothing")
-
-
 @pytest.mark.parametrize(
     ("tags", "scheme", "bio"),
     [
@@ -160,13 +114,6 @@ def test_schemes_are_found_out_and_converted(tags, scheme, bio):
     sentence = Sentence(tuple(tags.split()), tuple(tags.split()))
     assert check_scheme([sentence], "auto", lambda i, j: "") == scheme
     assert to_bio(tags.split(), scheme) == tuple(bio.split())
-
-
-def test_labels_without_prefix_are_runs_when_asked_for(tmp_path):
-    file = write(tmp_path / "a", "Ann art-film\nLee art-film\nsaw O\nRio place\n")
-    with pytest.raises(ValueError, match="--scheme io"):
-        read_data(file)
-    assert read_data(file, "io")[0].tags == ("B-art-film", "I-art-film", "O", "B-place")
 
 
 @pytest.mark.parametrize(
@@ -211,11 +158,6 @@ def test_a_wrong_option_is_named(tmp_path, options, message):
         read_data(write(tmp_path / "a", "EU NNP B-NP B-ORG\n"), **options)
 
 
-def test_a_no_break_space_is_part_of_a_word(tmp_path):
-    assert read_data(write(tmp_path / "a", "10\u00a0000 O\nkm O\n"))[0].words == ("10\u00a0000", "km")
-    assert read_data(write(tmp_path / "b", "10\u00a0000\tO\n"))[0].words == ("10\u00a0000",)
-
-
 def test_a_hash_is_a_word_where_it_has_the_columns_of_one_and_else_a_comment(tmp_path):
     text = "# id 1 of it all\n#\tO\n# 1\tB-X\nb\tO\n\n# newdoc\n# two\nc\tO\n\n#begin document (x)\nd\tO\n"
     labelled = load_data(write(tmp_path / "a", text))
@@ -232,6 +174,10 @@ def test_a_hash_is_a_word_where_it_has_the_columns_of_one_and_else_a_comment(tmp
     [  # of numbered lines from 1 or 0 in each sentence, through the file, and as a line number
         ("1\tNina\tB-PER\n2\tleft\tO\n\n1\tIn\tO\n", [("Nina", "left"), ("In",)], [("B-PER", "O"), ("O",)]),
         ("0 Nina B-PER\n1 left O\n\n2 In O\n", [("Nina", "left"), ("In",)], [("B-PER", "O"), ("O",)]),
+        ("-DOCSTART- -X- O\n\nEU NNP B-ORG\n\n\nIn IN O", [("EU",), ("In",)], [("B-ORG",), ("O",)]),
+        ("New York\tB-LOC\r\n.\tO\r\n", [("New York", ".")], [("B-LOC", "O")]),
+        ("10\u00a0000 O\nkm O\n", [("10\u00a0000", "km")], [("O", "O")]),
+        ("10\u00a0000\tO\n", [("10\u00a0000",)], [("O",)]),
         ("1 Nina B-PER\n2 left O\n\n4 In O\n", [("Nina", "left"), ("In",)], [("B-PER", "O"), ("O",)]),
         ("#\tx [1]\n1\tNina\tB-PER\tO\n2\tRio\tI-PER\tB-PER\n", [("Nina", "Rio")], [("B-PER", "I-PER")]),  # outer
         ("1\tNina\tB-PER\tO\n2\tleft\tO\tO\n", [("Nina", "left")], [("B-PER", "O")]),
@@ -271,15 +217,6 @@ def test_numbers_before_words_without_tags_are_refused(file):
         read_data(file("c.conll", "B-PER Nina NN\nO left VB\n"), "labels")
 
 
-tag_lists = st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), min_size=1, max_size=15)
-
-
-@given(tag_lists)
-def test_bio_keeps_every_entity(tags):
-    spans = extract_spans(tags)
-    assert extract_spans(entities_to_bio(spans, len(tags))) == spans
-
-
 @st.composite
 def flat_entities(draw, labels=("A", "B-x", "I", "O"), neighbours=True):
     """Entities over 12 words that do not overlap; without `neighbours`, those of one type do not touch."""
@@ -300,13 +237,12 @@ sentences_with_entities = st.lists(
 )
 
 
-@pytest.mark.parametrize("asked", ["auto", "by name"])
 @pytest.mark.parametrize("scheme", LETTERS)
-@given(data=sentences_with_entities)
-def test_what_is_written_in_any_scheme_is_read_back(tmp_path_factory, scheme, asked, data):
+@given(data=sentences_with_entities, by_name=st.booleans())
+def test_what_is_written_in_any_scheme_is_read_back(tmp_path_factory, scheme, by_name, data):
     written = [(w, encode_tags(e, len(w), scheme)) for w, e in data]
     file = write(tmp_path_factory.mktemp("c") / "a", format_conll(written))
-    labelled = load_data(file, DataOptions(scheme="auto" if asked == "auto" else scheme))
+    labelled = load_data(file, DataOptions(scheme=scheme if by_name else "auto"))
     assert [(list(s.words), list(gold_entities(s))) for s in labelled.sentences] == data
     assert not labelled.notes
 
@@ -422,14 +358,27 @@ def test_a_reader_gives_the_tags_as_they_stand(tmp_path):
         ("  \n \t", []),
         ("Zu\u0308rich-Ost, E\u0301lodie’s, U\u0308.S. शहर", ["Zu\u0308rich-Ost , E\u0301lodie ’s , U\u0308.S. शहर"]),
         ("می\u200cخواهم שָׁלוֹם", ["می\u200cخواهم שָׁלוֹם"]),
-        (
-            "👨\u200d👩\u200d👧! 👍🏽🇿🇦🇩🇪 1\ufe0f\u20e3❤\ufe0f",
-            ["👨\u200d👩\u200d👧 ! 👍🏽 🇿🇦 🇩🇪 1\ufe0f\u20e3 ❤\ufe0f"],
-        ),
+        ("👨\u200d👩\u200d👧! 👍🏽🇿🇦🇩🇪 ❤\ufe0f", ["👨\u200d👩\u200d👧 ! 👍🏽 🇿🇦 🇩🇪 ❤\ufe0f"]),
+        ("1\ufe0f\u20e3❤\ufe0f", ["1\ufe0f\u20e3 ❤\ufe0f"]),
+        # marks between letters end a word, and join digits and addresses; wherever sentences end
+        ("Call Tom,he knows", "Call Tom , he knows"),
+        ("Cc:Peter Novak", "Cc : Peter Novak"),
+        ("Tom/Maria/Lee and/or 3,Tom,4", "Tom / Maria / Lee and / or 3 , Tom , 4"),
+        ("Tom.He left.I know", "Tom . He left . I know"),
+        ("1.Tom 2.Maria 30.AUG.96", "1 . Tom 2 . Maria 30.AUG.96"),
+        ("Jose\u0301,he Jose\u0301.He", "Jose\u0301 , he Jose\u0301 . He"),
+        ("1,000 10:30 1/2 3.5 10:30am", "1,000 10:30 1/2 3.5 10:30am"),
+        ("AT&T O'Neill U.S. Ph.D J.Smith e.g.,he node.js", "AT&T O'Neill U.S. Ph.D J.Smith e.g. , he node.js"),
+        ("F/A-18,he S/4HANA/OS/2 N/A T/Ada A/We Mr/Mrs", "F/A-18 , he S/4HANA / OS/2 N/A T / Ada A / We Mr / Mrs"),
+        ("Mr.Tom's,he St.Petersburg", "Mr. Tom 's , he St. Petersburg"),
+        ("to:Ada.Brandt@example.org,Tom@x.org.He", "to : Ada.Brandt@example.org , Tom@x.org . He"),
+        ("(https://example.org/a,b?c=d#e).", "( https://example.org/a,b?c=d#e ) ."),
+        ("www.Example.org/Tom example.org/a,b x.org:80", "www.Example.org/Tom example.org/a,b x.org:80"),
     ],
 )
 def test_raw_text_is_split_as_news_corpora_are(text, expected):
-    assert words_of(text) == expected
+    found = words_of(text)
+    assert (found if isinstance(expected, list) else " ".join(found)) == expected
 
 
 @given(st.lists(st.sampled_from([*TEXTS, ". ", " ", "\n", "\u0301", "\u200d"]) | st.text(max_size=3)).map("".join))
@@ -496,9 +445,7 @@ def test_columns_of_conllu_plus_are_named_in_the_file(file):
     ("line", "options", "message"),
     [
         ("1\tA\n", {}, r"a\.conllu:2: expected 10 columns separated by tabs, first a word's number"),
-        ("x\tA" + "\t_" * 8 + "\n", {}, r"a\.conllu:2: expected 10 columns"),
         ("2\tA\ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: word 2 does not follow word 0"),
-        ("1-0\tA\ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: word 1-0 does not follow word 0"),
         ("1-2\tA" + "\t_" * 8 + "\n1\ta\ta\tX" + "\t_" * 6 + "\n\n", {}, r"a\.conllu:4: .*before the token 1-2 'A'"),
         ("1\t \ta\tX" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: expected a word and its upos"),
         ("1\tA\ta\t" + "\t_" * 6 + "\n", {}, r"a\.conllu:2: expected a word and its upos"),
@@ -510,7 +457,6 @@ def test_columns_of_conllu_plus_are_named_in_the_file(file):
             r"no column 'upso' \(known: id,.*\); did you mean 'upos'\?",
         ),
         ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": "upos:x"}, r"no column 'upos:x'"),
-        ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"tag_column": 10}, r"no column 10"),
         ("1\tA\ta\tX" + "\t_" * 6 + "\n", {"word_column": "misc:x"}, r"words must be a whole column"),
         ("1-1\tA" + "\t_" * 7 + "\tN=B-X\n", {"tag_column": "misc:N"}, r"a\.conllu:2: N is on the token 'A'"),
         ("", {}, r"a\.conllu has no sentences"),

@@ -20,13 +20,8 @@ from boustro.text.files import DataFile
 from labelled import table
 
 
-@pytest.fixture
-def write(file):
-    return file
-
-
-def test_a_quote_between_tabs_is_a_letter(write):
-    path = write("a.tsv", 'text\tlabel\n"Best place\tgood\nx\tbad\n\n"great" he said\tgood\n"no"\tbad\n')
+def test_a_quote_between_tabs_is_a_letter(file):
+    path = file("a.tsv", 'text\tlabel\n"Best place\tgood\nx\tbad\n\n"great" he said\tgood\n"no"\tbad\n')
     rows = [('"Best place', "good"), ("x", "bad"), ('"great" he said', "good"), ('"no"', "bad")]
     assert table(path) == (rows, [2, 3, 5, 6], [(dialect.LITERAL, n) for n in (2, 5, 6)])
 
@@ -40,8 +35,8 @@ def test_a_quote_between_tabs_is_a_letter(write):
         ('"text"\t"label"\n"a"\t"x"\n"d"\t3\n', ["a", "d"]),  # all but numbers
     ],
 )
-def test_a_file_that_shows_its_quotes_is_read_without_them(content, texts, write):
-    rows, _, notes = table(write("a.tsv", content))
+def test_a_file_that_shows_its_quotes_is_read_without_them(content, texts, file):
+    rows, _, notes = table(file("a.tsv", content))
     assert [text for text, _ in rows] == texts and {what for what, _ in notes} == {dialect.QUOTED}
 
 
@@ -54,14 +49,14 @@ def test_a_file_that_shows_its_quotes_is_read_without_them(content, texts, write
         'text\tlabel\n""\tx\n"""\ty\n',
     ],
 )
-def test_what_does_not_show_its_quotes_keeps_them(content, write):
-    rows, _, notes = table(write("a.tsv", content))
+def test_what_does_not_show_its_quotes_keeps_them(content, file):
+    rows, _, notes = table(file("a.tsv", content))
     assert [f"{text}\t{label}" for text, label in rows] == content.splitlines()[1:]
     assert {what for what, _ in notes} == {dialect.LITERAL}
 
 
-def test_cells_of_csv_are_quoted_as_rfc_4180_says(write):
-    path = write("a.csv", 'text,label\r\n"a, ""b""",x\r\n5" pipe,y\r\n"two\r\nlines",x\r\n,y\r\n')
+def test_cells_of_csv_are_quoted_as_rfc_4180_says(file):
+    path = file("a.csv", 'text,label\r\n"a, ""b""",x\r\n5" pipe,y\r\n"two\r\nlines",x\r\n,y\r\n')
     rows = [('a, "b"', "x"), ('5" pipe', "y"), ("two\r\nlines", "x"), ("", "y")]
     assert table(path) == (rows, [2, 3, 4, 5], [])  # as a spreadsheet counts
 
@@ -77,30 +72,30 @@ def test_cells_of_csv_are_quoted_as_rfc_4180_says(write):
         ("a,b,c,c,a,b\n", r"a\.csv:1: several columns are named 'a', 'b', 'c'"),
     ],
 )
-def test_what_is_no_table_is_named_with_the_line_where_it_begins(content, message, write):
+def test_what_is_no_table_is_named_with_the_line_where_it_begins(content, message, file):
     with pytest.raises(ValueError, match=message):
-        read_texts(write("a.csv", content))
+        read_texts(file("a.csv", content))
 
 
-def test_a_quote_that_may_hide_rows_is_noted(write):
+def test_a_quote_that_may_hide_rows_is_noted(file):
     """Where each line of the row has as many cells as there are columns."""
-    assert table(write("a.csv", 'text,label\n"a,x\nb,y\nc",x\n'))[2] == [(dialect.SPANNING, 2)]
+    assert table(file("a.csv", 'text,label\n"a,x\nb,y\nc",x\n'))[2] == [(dialect.SPANNING, 2)]
     for prose in ('"a\nb\nc",x', '"Hi, Ada\nI left\nBye",x', 'x,"Hi,\n\nI left, too\nBye"'):
-        assert table(write("a.csv", f"text,label\n{prose}\n"))[2] == []
+        assert table(file("a.csv", f"text,label\n{prose}\n"))[2] == []
     notes: list = []
-    assert len([*DataFile(write("a.csv", 'text\n"a\nb\nc"\n')).open(notes=notes)]) == 1 and not notes
+    assert len([*DataFile(file("a.csv", 'text\n"a\nb\nc"\n')).open(notes=notes)]) == 1 and not notes
 
 
-def test_the_head_is_read_as_rows_are(write):
-    path = write("a.csv", 'id;"message, as ""sent"""\n1;"Hi, there"\n')
-    assert (file := DataFile(path)).columns() == ["id", 'message, as "sent"'] == [*next(file.open().rows())[1]]
-    (text,) = read_texts(write("b.csv", 'id,"a, b",topic\n1,"Hi, there",x\n'), options=named_columns("a, b", "topic"))
+def test_the_head_is_read_as_rows_are(file):
+    path = file("a.csv", 'id;"message, as ""sent"""\n1;"Hi, there"\n')
+    assert (data := DataFile(path)).columns() == ["id", 'message, as "sent"'] == [*next(data.open().rows())[1]]
+    (text,) = read_texts(file("b.csv", 'id,"a, b",topic\n1,"Hi, there",x\n'), options=named_columns("a, b", "topic"))
     assert text.words[:2] == ("Hi", ",") and text.label == "x"
     assert list(read_documents([str(path)], text_key='message, as "sent"')) == ["Hi, there"]
 
 
-def test_labels_in_a_cell_are_a_list(write):
-    path = write("a.csv", 'text,label\nHi,"[""Food, drink"", ""late""]"\nHo,[]\nHu,"[a, b]"\n')
+def test_labels_in_a_cell_are_a_list(file):
+    path = file("a.csv", 'text,label\nHi,"[""Food, drink"", ""late""]"\nHo,[]\nHu,"[a, b]"\n')
     texts = read_texts(path)
     assert [text.labels or text.label for text in texts] == [("Food, drink", "late"), None, "[a, b]"]
 
@@ -109,8 +104,8 @@ def test_labels_in_a_cell_are_a_list(write):
     ("name", "separator", "word"),
     [("a.csv", ";", "semicolons"), ("a.csv", "\t", "tabs"), ("a.tsv", ",", "commas"), ("a.csv", "|", "bars")],
 )
-def test_another_separator_is_found_and_said(name, separator, word, write):
-    path = write(name, f"text{separator}label\nHi there{separator}x\n")
+def test_another_separator_is_found_and_said(name, separator, word, file):
+    path = file(name, f"text{separator}label\nHi there{separator}x\n")
     assert table(path) == ([("Hi there", "x")], [2], [(f"rows with {word} between their cells", 2)])
     _, counts = read_counted(Classifier, path, DataOptions())
     assert counts == {f"rows with {word} between their cells": 1}
@@ -118,64 +113,64 @@ def test_another_separator_is_found_and_said(name, separator, word, write):
 
 @pytest.mark.parametrize("mark", [";", ",", "\t", "^"])
 @pytest.mark.parametrize("quote", ["", '"'])
-def test_the_first_line_of_excel_says_the_separator(mark, quote, write):
-    path = write("a.csv", f'{quote}sep={mark}{quote}\ntext{mark}label\n"Hi;\nthere"{mark}x\nNo{mark}y\n')
+def test_the_first_line_of_excel_says_the_separator(mark, quote, file):
+    path = file("a.csv", f'{quote}sep={mark}{quote}\ntext{mark}label\n"Hi;\nthere"{mark}x\nNo{mark}y\n')
     assert table(path)[:2] == ([("Hi;\nthere", "x"), ("No", "y")], [2, 3])
     assert list(read_documents([str(path)])) == ["Hi;\nthere", "No"]
     path.write_text(f"sep={mark}\ntext{mark}label\na{mark}b{mark}c\n", "utf-8")
     for read in (read_texts, lambda path: list(read_documents([str(path)]))):
         with pytest.raises(ValueError, match=r"a\.csv:2: more cells than columns .* \(line 3 of the file\)"):
             read(path)
-    columns = load_data(write("b.csv", f"sep={mark}\nAda{mark}B-PER\nleft{mark}O\n"))
+    columns = load_data(file("b.csv", f"sep={mark}\nAda{mark}B-PER\nleft{mark}O\n"))
     assert [(s.words, s.tags) for s in columns.sentences] == [(("Ada", "left"), ("B-PER", "O"))]
 
 
-def test_the_delimiter_option_decides(write):
-    path = write("a.csv", "text;label,x\na,b;c\n")
+def test_the_delimiter_option_decides(file):
+    path = file("a.csv", "text;label,x\na,b;c\n")
     rows = [row for _, row in DataFile(path).open(None, "semicolon", []).rows()]
     assert rows == [{"text": "a,b", "label,x": "c"}]
     with pytest.raises(ValueError, match="--delimiter is empty"):
         read_texts(path, options=DataOptions(delimiter=""))
 
 
-def test_a_cell_of_any_length_is_read(write):
+def test_a_cell_of_any_length_is_read(file):
     long = 'He said ""no"", ' * 20_000
-    (text,) = read_texts(write("a.csv", f'text,label\n"{long}",x\n'))
+    (text,) = read_texts(file("a.csv", f'text,label\n"{long}",x\n'))
     assert len(text) == 6 * 20_000 and len(long) > 131_072
 
 
 # Columns
 
 
-def test_a_tagger_reads_a_named_column_of_texts(write):
+def test_a_tagger_reads_a_named_column_of_texts(file):
     rows = [{"message": "Ada left.", "entities": [[0, 3, "PER"]], "id": 7}]
-    write("a.jsonl", json.dumps(rows[0]) + "\n")
-    for data in (pd.DataFrame(rows), rows, write("a.jsonl", json.dumps(rows[0]) + "\n")):
+    file("a.jsonl", json.dumps(rows[0]) + "\n")
+    for data in (pd.DataFrame(rows), rows, file("a.jsonl", json.dumps(rows[0]) + "\n")):
         assert [s.tags for s in Tagger.read(data, text_column="message")] == [("B-PER", "O", "O")]
     with pytest.raises(ValueError, match="the given table has no column 'mesage'; found: message, entities, id"):
         Tagger.read(pd.DataFrame(rows), text_column="mesage")
 
 
-def test_named_columns_are_read_in_every_form(write):
+def test_named_columns_are_read_in_every_form(file):
     rows = [{"message": "Ada left.", "topic": "news", "text": "7"}, {"message": "It rained.", "topic": "weather"}]
     frame = pd.DataFrame(rows).fillna("8")
-    frame.to_csv(write("a.csv", ""), index=False)
-    frame.to_json(write("a.jsonl", ""), orient="records", lines=True)
-    for data in (write("b.tsv", frame.to_csv(index=False, sep="\t")), frame, frame.to_dict("records")):
+    frame.to_csv(file("a.csv", ""), index=False)
+    frame.to_json(file("a.jsonl", ""), orient="records", lines=True)
+    for data in (file("b.tsv", frame.to_csv(index=False, sep="\t")), frame, frame.to_dict("records")):
         found = Classifier.read(data, text_column="message", label_column="topic")
         assert [(s.words, s.label) for s in found] == [
             (("Ada", "left", "."), "news"),
             (("It", "rained", "."), "weather"),
         ]
     for name in ("a.csv", "a.jsonl"):
-        path = write("b.tsv", "").with_name(name)
+        path = file("b.tsv", "").with_name(name)
         texts, counts = read_counted(Classifier, path, named_columns("message", "topic"))
         assert [t.label for t in texts] == ["news", "weather"] and not counts
 
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
-def test_an_empty_cell_is_an_empty_text_in_every_table(write, ending):
-    path = write(f"a.{ending}", "")
+def test_an_empty_cell_is_an_empty_text_in_every_table(file, ending):
+    path = file(f"a.{ending}", "")
     frame = pd.DataFrame({"message": ["Ada left.", None], "topic": ["news", "weather"], "other": ["a", "b"]})
     written = {"csv": frame.to_csv, "xlsx": frame.to_excel, "parquet": frame.to_parquet}
     written[ending](path, index=False)
@@ -189,8 +184,8 @@ def test_an_empty_cell_is_an_empty_text_in_every_table(write, ending):
         Classifier.read(path.with_suffix(".csv"), "message", "topic")
 
 
-def test_the_columns_of_pairs_and_of_scores_are_named_too(write):
-    path = write("a.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n")
+def test_the_columns_of_pairs_and_of_scores_are_named_too(file):
+    path = file("a.csv", "left,right,how\nIt rained.,Rain fell.,4.5\n")
     (pair,) = PAIRS["similarity"].read(path, options=named_columns(("left", "right"), "how"))
     assert pair.texts == ("It rained.", "Rain fell.") and pair.score == 4.5
     assert PairClassifier.read(path, ("left", "right"), "how")[0].label == "4.5"
@@ -199,8 +194,8 @@ def test_the_columns_of_pairs_and_of_scores_are_named_too(write):
         PairClassifier.read(path, "left", "how")
 
 
-def test_a_table_with_other_names_says_which_it_has(write):
-    path = write("a.csv", "message;topic\nhi;news\n")
+def test_a_table_with_other_names_says_which_it_has(file):
+    path = file("a.csv", "message;topic\nhi;news\n")
     with pytest.raises(
         ValueError, match=r"a\.csv:2: no text under text or sentence and no label .*\(found: message, topic\); name the"
     ):
@@ -215,20 +210,20 @@ def test_a_table_with_other_names_says_which_it_has(write):
         with pytest.raises(
             ValueError, match=r"columns message, topic, and no words .* --text-column message --label-column"
         ):
-            load_data(write(name, "message;topic\nhi;news\n".replace(";", ";" if name == "a.csv" else "\t")))
+            load_data(file(name, "message;topic\nhi;news\n".replace(";", ";" if name == "a.csv" else "\t")))
     with pytest.raises(ValueError, match=r"c\.tsv:4: expected a word and a tag, got 'Eve'$"):  # CoNLL columns
-        load_data(write("c.tsv", "Ada\tB-PER\n\nleft\tO\nEve\n"))
+        load_data(file("c.tsv", "Ada\tB-PER\n\nleft\tO\nEve\n"))
 
 
-def test_the_options_belong_to_texts(write):
+def test_the_options_belong_to_texts(file):
     with pytest.raises(OptionError, match="--text-column and --label-column are for labelled texts and pairs"):
-        load_data(write("a.conll", "Ada B-PER\n"), named_columns("a"))
+        load_data(file("a.conll", "Ada B-PER\n"), named_columns("a"))
     with pytest.raises(OptionError, match="--scheme, --word-column and --tag-column are for tags; remove them"):
-        read_counted(Classifier, write("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
+        read_counted(Classifier, file("a.csv", "text,label\na,b\n"), DataOptions(tag_column="b"))
 
 
-def test_addresses_and_padded_labels_are_noted(write):
-    path = write("a.csv", "text,label\nhttps://example.org/a.txt,x\nsee https://example.org,x \n")
+def test_addresses_and_padded_labels_are_noted(file):
+    path = file("a.csv", "text,label\nhttps://example.org/a.txt,x\nsee https://example.org,x \n")
     texts, counts = read_counted(Classifier, path, DataOptions())
     assert [text.label for text in texts] == ["x", "x"] and counts == {ADDRESSES: 1, PADDED_LABELS: 1}
     region = {"from_name": "a", "type": "labels", "value": {"start": 0, "end": 5, "labels": ["X"]}}

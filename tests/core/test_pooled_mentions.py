@@ -8,6 +8,7 @@ from boustro.encoders.cache import features_to_write
 from boustro.encoders.extended import ExtendedEncoder, PooledMentions, mean_by_kind, number_mentions, with_mentions
 from boustro.encoders.spec import load_encoder
 from boustro.types import Sentence
+from labelled import TAGGED
 
 SENTENCES = [
     Sentence(("Vellmar", "won", "."), document="a"),
@@ -15,11 +16,6 @@ SENTENCES = [
     Sentence(("Vellmar", "won", "."), document="b"),
     Sentence(("Ada", "vellmar", ".")),
     Sentence(("Ada", "and", "Ada")),
-]
-TAGGED = [
-    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
-    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
-    Sentence(("It", "rained", "in", "Lisse"), ("O", "O", "O", "B-LOC"), document="b"),
 ]
 
 
@@ -29,17 +25,12 @@ def test_mentions_are_equal_words_of_one_document():
     assert found.tolist() == [0, 1, 2, 3, 4, 0, 2, 5, 6, 7, 8, 9, 10, 11, 12, 11]
 
 
-def test_the_mean_worked_by_hand():
-    vectors = np.array([[1, 0], [3, 4], [5, 2], [7, 8]], np.float16)
-    assert mean_by_kind(vectors, np.array([0, 1, 0, 2])).tolist() == [[3, 1], [3, 4], [3, 1], [7, 8]]
-    assert mean_by_kind(np.zeros((0, 3), np.float16), np.zeros(0, np.int64)).shape == (0, 3)
-
-
 def test_the_mean_of_wide_vectors_is_that_of_plain_numpy():
     generator = np.random.default_rng(0)
     vectors, kinds = generator.normal(size=(50, 150)).astype(np.float32), generator.permutation(np.arange(50) % 13)
     wanted = np.stack([vectors[kinds == kind].mean(0) for kind in kinds])
     np.testing.assert_allclose(mean_by_kind(vectors, kinds), wanted, atol=1e-6)
+    assert mean_by_kind(np.zeros((0, 3), np.float16), np.zeros(0, np.int64)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -60,14 +51,6 @@ def test_the_streams_are_those_of_the_encoder_and_their_means(tiny_pair, tmp_pat
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
     assert encoder.identity() != plain.identity() and encoder.num_parameters == plain.num_parameters
-
-
-def test_a_tagger_reads_them_saved_or_not(tiny_pair, tmp_path):
-    tagger = boustro.Tagger(tiny_pair, "mlp", pool_mentions=True, epochs=3, cache=False).fit(TAGGED, TAGGED, seed=1)
-    assert isinstance(tagger.encoder(), ExtendedEncoder) and len(tagger.fitted.head.widths) == 4
-    tagger.save_pretrained(tmp_path / "ner")
-    opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
-    assert opened.tag(SENTENCES) == tagger.tag(SENTENCES)
 
 
 def test_without_documents_there_is_nothing_to_pool(tiny_pair):

@@ -113,7 +113,7 @@ def outcome(tiny_pair):
 
     @cache
     def found(task, kind, option):
-        own = {"epochs": 4, "lr": 0.05, "dropout": 0.0, "hidden": 16, "prior": 0.5}
+        own = {"epochs": 2, "lr": 0.05, "dropout": 0.0, "hidden": 8, "prior": 0.5}
         own = {name: value for name, value in own.items() if HEADS[kind].has(name)}
         chosen = {option: changed(TASKS[task].config, option)} if option else {}
         model = task_class(task)(tiny_pair, kind, cache=False, **own, **chosen)

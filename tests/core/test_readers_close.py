@@ -27,6 +27,7 @@ from boustro.text import separated as dialect
 from boustro.text.documents import read_documents
 from boustro.text.files import KEYS, DataFile
 from boustro.text.words import split_text
+from labelled import RECORDS
 
 LEFT_OUT = {annotations.UNANNOTATED, annotations.LABELLESS, reading.REJECTED, records.WORDLESS_RECORDS}
 """Notes of which each stands for a record that is no example."""
@@ -104,14 +105,6 @@ def test_tables_without_quoting(rows, end, mark, folder):
     assert read_both(path, [line.split("\t") for line in lines[1:]])[dialect.LITERAL] == begun
 
 
-@given(rows=st.lists(st.tuples(plain, labels), min_size=1, max_size=5))
-def test_data_frames_and_named_columns(rows, folder):
-    frame = pandas.DataFrame(rows, columns=["message", "topic"])
-    texts, counts = read_counted(Classifier, frame, DataOptions(text_column=("message",), label_column="topic"))
-    expected = [(words_of(text), label.strip()) for text, label in frame.itertuples(index=False)]
-    assert [(t.words, t.label) for t in texts] == expected and not LEFT_OUT & counts.keys()
-
-
 # Records
 
 
@@ -181,30 +174,19 @@ def test_text_that_only_looks_like_json_is_text(text, folder):
 
 
 FIELDS = ["relations", "spans", "topic", "score", "labels", "tags", "plausible_answers", "id", "meta", "source"]
-LEAVES = {
-    "tag": {"text": "Ada left.", "entities": [[0, 3, "PER"]]},
-    "classify": {"text": "Ada left.", "label": "x"},
-    "regress": {"text": "Ada left.", "score": 2.5},
-    "pair": {"sentence1": "Ada left.", "sentence2": "She went.", "label": "x"},
-    "similarity": {"sentence1": "Ada left.", "sentence2": "She went.", "score": 2.5},
-    "relation": {"text": "Ada left Lisse.", "head": [0, 3], "tail": [9, 14], "label": "x"},
-    "qa": {"question": "Who?", "context": "Ada left.", "answers": [{"text": "Ada", "start": 0}]},
-    "embed": {"sentence1": "Ada left.", "sentence2": "She went."},
-    "sense": {"words": ["the", "bank"], "senses": [[1, "bank", "NOUN", ["bank%1:17:01::"]]]},
-}
-"""A record of each task."""
 READ_TOO = {"tag": {"spans", "labels", "tags"}, "classify": {"labels"}, "embed": {"score"}}
 
 
-@pytest.mark.parametrize("task", LEAVES)
+@pytest.mark.parametrize("task", RECORDS)
 @given(made=st.lists(st.sets(st.sampled_from(FIELDS)), min_size=1, max_size=4))
 def test_fields_that_a_task_leaves_are_counted_once(task, made, folder):
     """Rows with a field that is neither read nor about the record."""
     own: dict[str, object] = {name: name for name in FIELDS}
     own |= {"relations": [{"head": 0, "child": 1}], "score": 1, "meta": {"x": 1}, "id": 7, "tags": ["x"]}
-    made = [names - READ_TOO.get(task, set()) - LEAVES[task].keys() for names in made]
+    given = RECORDS[task][0]
+    made = [names - READ_TOO.get(task, set()) - given.keys() for names in made]
     path = folder / "fields.jsonl"
-    path.write_text("".join(json.dumps(LEAVES[task] | {n: own[n] for n in names}) + "\n" for names in made))
+    path.write_text("".join(json.dumps(given | {n: own[n] for n in names}) + "\n" for names in made))
     left = [names - {"id", "meta", "source"} for names in made]
     loaded = TASKS[task].read(path, DataOptions())
     counts = Counter(note.what for note in loaded.notes) + Counter(loaded.notices)

@@ -102,14 +102,6 @@ def test_what_it_cannot_do_is_refused(labels):
         head(labels)
 
 
-def test_weak_labels_and_temperatures_are_refused(tiny_pair):
-    data = [Sentence(("Ada", "left"), ("B-PER", "O")), Sentence(("It", "rained"), ("O", "O"))]
-    with pytest.raises(ValueError, match="trained at once"):
-        boustro.Tagger(tiny_pair, "ridge", cache=False).fit(data, weak=data)
-    with pytest.raises(ValueError, match="calibrate is not for a ridge head"):
-        boustro.Tagger(tiny_pair, "ridge", calibrate=1)
-
-
 def test_one_labelled_sentence_is_enough_and_recall_is_not_promised(tiny_pair):
     data = [Sentence(("Ada", "left", "Tarn"), ("B-PER", "O", "B-LOC"))]
     tagger = boustro.Tagger(tiny_pair, "ridge", cache=False).fit(data, data)

@@ -1,10 +1,7 @@
 """Text without spaces, from right to left and without capitals: words, sentences, alignment, pages, reports."""
 
-import pytest
-
 from boustro.tasks.render import word_entities
-from boustro.text.alignment import Aligner, guess_spaces
-from boustro.text.tokenizers import load_tokenizer, save_tokenizer, train_tokenizer
+from boustro.text.alignment import guess_spaces
 from boustro.text.words import apart, join_words, split_text
 from boustro.types import Entity
 
@@ -41,17 +38,3 @@ def test_spaces_that_nobody_gave():
     assert join_words([*"利塞港"]) == "利塞港" and join_words(["Port", "Lisse"]) == "Port Lisse"
     assert word_entities([*"在利塞"], [Entity("LOC", 1, 3)]) == ("在利塞", [Entity("LOC", 1, 3, "利塞")])
     assert word_entities(["Ada", "left"], [Entity("PER", 0, 1)]) == ("Ada left", [Entity("PER", 0, 3, "Ada")])
-
-
-@pytest.mark.parametrize("text", [CHINESE, ARABIC])
-def test_words_and_pieces_agree_with_the_running_text(text, tmp_path):
-    save_tokenizer(train_tokenizer([text] * 20, 300), tmp_path)
-    tokenizer = load_tokenizer(tmp_path)
-    for placed in split_text(text):
-        own = placed.sentence
-        (pieces,) = Aligner(tokenizer).align([(own.words, own.spaces)])
-        assert tokenizer.decode(pieces.ids).strip() == text[placed.places[0][0] : placed.places[-1][1]]
-        parts = [
-            tokenizer.decode(pieces.ids[a:b]).strip() for a, b in zip(pieces.bounds, pieces.bounds[1:], strict=False)
-        ]
-        assert parts == list(own.words)

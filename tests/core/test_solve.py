@@ -40,9 +40,12 @@ def runs(kind: str, hidden: int | None, crf: bool) -> list[HeadRun]:
     return [HeadRun(options_of(kind, **common | own), seed, np.array(some)) for some, seed, own in OWN]
 
 
+def targets(_, rows) -> torch.Tensor:
+    return torch.from_numpy(TAGS)[rows]
+
+
 def train(kind: str, own: list[HeadRun], inputs: HeadInputs = INPUTS) -> list[Head]:
     streams = tuple(stream.shape[1:] for stream in inputs.streams)
-    targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
     return [found.head for found in train_heads(HeadShape(kind, streams, LABELS), inputs, targets, own, bf16=False)]
 
 
@@ -86,12 +89,7 @@ def test_a_body_with_other_names_and_layers_between_is_trained_all_the_same(monk
 
 
 @pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("mlp", {"mix_epochs": 1}),
-        ("block", {"hidden": 6}),
-        ("bilstm", {"hidden": 6}),
-    ],
+    ("kind", "change"), [("mlp", {"mix_epochs": 1}), ("block", {"hidden": 6}), ("bilstm", {"hidden": 6})]
 )
 def test_what_cannot_be_trained_together_is_trained_one_by_one(kind, change):
     options = HEADS[kind].options(**{"epochs": 1, "hidden": 5} | change)
@@ -104,7 +102,6 @@ def test_what_cannot_be_trained_together_is_trained_one_by_one(kind, change):
 @pytest.mark.parametrize("how", [{"mix_epochs": 0}, {"mix_epochs": 0, "standardise": False}, {"combine": "concat"}])
 def test_each_run_has_inputs_of_its_own_and_mixes_their_layers(how, monkeypatch):
     """Standardised by those inputs alone; runs over the same inputs read the same words."""
-    targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
     options = [HEADS["mlp"].options(**{"hidden": 5, "epochs": 2, "lr": lr} | how) for lr in (0.01, 0.003)]
     parts = [LAYERED, HeadInputs([s[: STARTS[6]] for s in LAYERED.streams], LENGTHS[:6])]
     shape = HeadShape("mlp", ((2, 7), (1, WIDTH - 7)), LABELS)
@@ -121,7 +118,6 @@ def test_the_epoch_is_chosen_for_each_head_and_a_head_goes_on():
     options = HEADS["linear"].options(epochs=2, standardise=False)
     best = iter([2.0, 1.0, 1.0, 2.0])
     own = [HeadRun(options, seed, dev=Dev(INPUTS, lambda answers: next(best))) for seed in (1, 2)]
-    targets = lambda _, rows: torch.from_numpy(TAGS)[rows]  # noqa: E731
     shape = HeadShape("linear", ((1, 7), (1, WIDTH - 7)), LABELS)
     first, second = train_heads(shape, INPUTS, targets, own)
     assert (first.log.best_epoch, second.log.best_epoch) == (1, 2)
@@ -130,8 +126,7 @@ def test_the_epoch_is_chosen_for_each_head_and_a_head_goes_on():
     assert further.head is first.head and not torch.equal(before, further.head.state_dict()["body.1.weight"])
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("room", [1, CACHE_BYTES])
+@pytest.mark.parametrize(("threads", "room"), [(1, 1), (2, CACHE_BYTES)])
 def test_neither_threads_nor_the_size_of_the_cache_change_a_number(threads, room, monkeypatch):
     monkeypatch.setattr("boustro.heads.lockstep.train.CACHE_BYTES", room)
     usual, own = torch.get_num_threads(), runs("mlp", 7, False)

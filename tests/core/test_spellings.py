@@ -1,5 +1,7 @@
 """Tags in other spellings than B-PER are read where all tags of a file agree on one, else refused with right advice."""
 
+from itertools import cycle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,9 +37,10 @@ TYPED = {
 }
 
 
-@pytest.mark.parametrize("lower", [False, True], ids=["B", "b"])
-@pytest.mark.parametrize("scheme", LETTERS)
-@pytest.mark.parametrize("form", TYPED)
+@pytest.mark.parametrize(
+    ("form", "scheme", "lower"),
+    [(form, [*LETTERS][n % len(LETTERS)], n % 2 == m) for n, form in enumerate(TYPED) for m in range(2)],
+)
 def test_letters_and_types_in_any_spelling_are_read(form, scheme, lower, file):
     """In all schemes (BIO, IOB1, BIOES, BILOU, BMES), in columns and in records, with the letter in any case."""
     tags = spelled(lambda letter, label: TYPED[form].format(letter.lower() if lower else letter, label), scheme)
@@ -51,8 +54,7 @@ def test_letters_and_types_in_any_spelling_are_read(form, scheme, lower, file):
         read_data(written, "io")
 
 
-@pytest.mark.parametrize("scheme", LETTERS)
-@pytest.mark.parametrize("form", [str.upper, str.lower, lambda letter: f"{letter}-"])
+@pytest.mark.parametrize(("scheme", "form"), zip(LETTERS, cycle([str.upper, str.lower, lambda x: f"{x}-"])))
 def test_bare_letters_are_entities_of_one_type(form, scheme):
     """`B I O` was refused with the advice --scheme io, which made entities of the types B and I of it."""
     one = [Entity("ENTITY", e.start, e.end) for e in GOLD]

@@ -165,14 +165,6 @@ def test_a_tagger_learns_from_lists(tiny_pair):
     assert words.types == ["PER"] and words.record["dev_scores"]
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_a_classifier_learns_from_lists(tiny_pair, several):
-    labels = [["news"], [], ["news", "names"], ["place"]] if several else ["news", "weather", "names", "place"]
-    made = boustro.Classifier(tiny_pair, **FAST).fit(TEXTS, labels, seed=2)
-    same = boustro.Classifier(tiny_pair, **FAST).fit([*zip(TEXTS, labels, strict=True)], seed=2)
-    assert made.types == same.types and made.record["losses"] == same.record["losses"]
-
-
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

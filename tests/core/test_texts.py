@@ -44,11 +44,6 @@ SETS = [
 SMALL = {"epochs": 15, "lr": 1e-2, "dropout": 0.0, "hidden": 16}
 
 
-@pytest.fixture(scope="module")
-def lm(tiny_lm):
-    return str(tiny_lm("llama", sentinel=True))
-
-
 # Reading
 
 
@@ -67,11 +62,6 @@ def test_every_form_gives_the_same_texts(tmp_path):
         found = read_texts(data)
         assert [(s.words, s.spaces, s.label) for s in found] == [(s.words, s.spaces, s.label) for s in wanted]
     assert read_texts(tmp_path / "a.csv")[1].where == f"{tmp_path / 'a.csv'}:3"
-
-
-def test_several_labels_are_a_list_of_names():
-    found = read_texts([("a", ["x", "y", "x"]), {"text": "b", "labels": [3]}, {"sentence": "c", "labels": []}])
-    assert [s.labels for s in found] == [("x", "y"), ("3",), ()] and [s.label for s in found] == [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -100,7 +90,9 @@ def test_labels_that_stand_once_each_are_noted_with_the_columns(tmp_path):
         assert any(note.what.endswith("--label-column names another of id, text, topic") for note in notes) is noted
 
 
-def test_bad_labels_are_named():
+def test_several_labels_are_a_list_of_names():
+    found = read_texts([("a", ["x", "y", "x"]), {"text": "b", "labels": [3]}, {"sentence": "c", "labels": []}])
+    assert [s.labels for s in found] == [("x", "y"), ("3",), ()] and [s.label for s in found] == [None] * 3
     with pytest.raises(ValueError, match="the labels under 'labels' are 'x'; expected a list"):
         read_texts([{"text": "a", "labels": "x"}])
 
@@ -172,15 +164,6 @@ def test_several_labels_train_save_open_and_agree(lm, tmp_path):
 
 
 # One label
-
-
-def test_probabilities_are_an_array_in_the_order_of_the_labels(lm):
-    model = boustro.Classifier(lm, "mlp-pool", **{**SMALL, "epochs": 2}).fit(TEXTS)
-    table = model.predict_proba(text for text, _ in TEXTS)
-    assert table.shape == (24, 3) and table.sum(1) == pytest.approx(np.ones(24))
-    assert model.types == ["port", "rail", "shop"] and model.predict_proba([]).shape == (0, 3)
-    assert [model.types[i] for i in table.argmax(1)] == [f.label for f in model.predict([t for t, _ in TEXTS])]
-    np.testing.assert_allclose(model.predict_proba("Ada"), model.predict_proba(["Ada"]))
 
 
 def test_an_empty_text_is_counted_and_a_long_one_read_in_windows(lm):

@@ -56,9 +56,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["own text", "no text"])
-@pytest.mark.parametrize("unit", CODECS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "unit", "own"), [(f, unit, (n + m) % 2) for n, f in enumerate(FORMS) for m, unit in enumerate(CODECS)]
+)
 def test_the_unit_that_a_file_proves_is_read_throughout(form, unit, own, file):
     records = [FORMS[form](t, [(*one[:3], one[3] if own else None) for one in marked(t, unit)]) for t in TEXTS]
     path = file("a.jsonl", rows(*records))

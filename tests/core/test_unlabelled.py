@@ -54,11 +54,6 @@ def test_elsewhere_it_is_refused(read):
         read(PARTLY)
 
 
-def test_no_labels_at_all_are_refused():
-    with pytest.raises(ValueError, match="the given data: no sentence has labels"):
-        read_data([{"words": ["a"], "tags": None}], unlabelled=True)
-
-
 @pytest.mark.filterwarnings("ignore:.*without labels, read as context")
 def test_the_head_learns_from_what_an_lm_reads_around_the_labelled_sentences(tiny_pair):
     partly, whole, alone = (

@@ -16,12 +16,6 @@ def test_earlier_vectors_count_as_often_as_they_were_read():
     assert mean_by_kind(vectors, kinds, earlier).tolist() == [[1.5, 3], [3, 4], [1.5, 3]]
 
 
-def test_of_a_word_that_was_never_read_nothing_is_known():
-    known = WordMeans({"Ada": 0}, np.array([3], np.float32), [np.ones((1, 2), np.float16)])
-    counts, means = next(join_means([known], ["Lisse", "Ada"]))
-    assert counts.tolist() == [0, 3] and means[1].tolist() == [1, 1]
-
-
 def test_a_word_that_was_never_read_is_looked_up_in_any_case():
     """The most frequent form counts; a word that one memory has in its case is looked up in no other one's."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers import AutoModel, AutoModelForCausalLM
 
 import boustro
 from boustro.apps.cli.main import main
@@ -23,10 +23,9 @@ from boustro.store import Artefact
 from boustro.tasks.data.conll import format_conll
 from labelled import DATA
 from precision import tolerance
-from pretraining import replacing
+from pretraining import replacing, weeks, write_shards
 
 KINDS = ("gpt2", "llama", "qwen3", "gpt_neox")
-WEEK = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 WORDS = ["Ada", "Brandt", "sold", "umbrellas", "in", "Vellmar", "."]
 STEP_PIECES = 64
 
@@ -108,21 +107,11 @@ def test_the_merged_encoder_equals_what_peft_itself_gives(tiny_lm, tmp_path, kin
 
 
 @pytest.fixture(scope="module")
-def lm(tiny_lm):
-    return str(tiny_lm("llama", sentinel=True))
-
-
-@pytest.fixture(scope="module")
 def text(lm, tmp_path_factory):
     """Folders of shards: weeks, over and over, from different days on."""
     folder = tmp_path_factory.mktemp("text")
     for name, starts in (("shards", range(40)), ("validation", range(3, 14))):
-        corpus = folder / f"{name}.txt"
-        corpus.write_text("\n\n".join(" ".join(WEEK[(start + i) % 7] for i in range(12)) for start in starts))
-        assert (
-            main(["lab", "tokenize", str(corpus), "--out", str(folder / name), "--workers", "1", "--tokenizer", lm])
-            == 0
-        )
+        write_shards(folder / name, weeks(starts), "--tokenizer", lm)
     return folder
 
 
@@ -219,16 +208,15 @@ def test_one_reading_learns_what_a_second_one_gives(lm, text, tmp_path):
     assert gaps[1] < 0.5 * gaps[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--mask-rate", 0.3), "mask_rate and mask_piece are for learn"),
-        (("--segment-length", 40), "reads texts of up to 31 pieces twice"),
-    ],
-)
-def test_what_a_second_reading_cannot_learn_from(lm, text, tmp_path, capsys, options, message):
-    assert main(from_text(lm, text, tmp_path / "out", "--learn", "second-reading", *options)) != 0
-    assert message in " ".join(capsys.readouterr().err.split())
+def test_data_that_teach_nothing_are_refused(lm, file, tmp_path, capsys):
+    path = file("plain.conll", "Ada\tO\nsold\tO\n\n")
+    words = ["lab", "adapt", "--lm", lm, "--out", str(tmp_path / "out")]
+    for given, said in (
+        (["--train", str(path)], "there is nothing to learn"),
+        ([], "give either --shards FOLDER (running text) or --train FILE"),
+    ):
+        assert main([*words, *given]) == 1
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.bf16
@@ -254,11 +242,10 @@ def test_a_tag_that_training_never_showed_is_an_error_of_the_score_and_no_part_o
 
 
 @pytest.mark.parametrize("way", ["text", "reading", "labels"])
-@pytest.mark.parametrize("dropout", [pytest.param(0, marks=pytest.mark.long), 0.3])
 @pytest.mark.bf16
-def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tmp_path, stopped_before, way, dropout):
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(lm, text, labelled, tmp_path, stopped_before, way):
     def command(name, *options):
-        options = ["--dropout", dropout, *options]
+        options = ["--dropout", 0.3, *options]
         if way != "labels":
             learn = {"text": "hidden-pieces", "reading": "second-reading"}[way]
             return from_text(lm, text, tmp_path / name, "--learn", learn, *options)
@@ -295,29 +282,17 @@ def test_dropout_is_on_in_training_alone_and_the_lm_has_none_of_its_own(tiny_lm)
     assert not any(m.training for m in LoraWeights(adapted).eval().modules())
 
 
-@pytest.mark.parametrize("way", ["text", "labels"])
-def test_an_lm_in_bf16_is_adapted_in_fp32_and_read_again(lm, text, labelled, tmp_path, monkeypatch, way):
+def test_an_lm_in_bf16_is_adapted_in_fp32_and_read_again(lm, labelled, tmp_path, monkeypatch):
     monkeypatch.setenv("BOUSTRO_BF16", "1")
-    commands = {"text": from_text(lm, text, tmp_path / "out"), "labels": from_labels(lm, labelled, tmp_path / "out")}
-    assert main(commands[way]) == 0
+    assert main(from_labels(lm, labelled, tmp_path / "out")) == 0
     weights = load_file(tmp_path / "out" / "adapter_model.safetensors").values()
-    assert {w.dtype for w in weights} == {torch.float32} and np.isfinite(
-        [row for row in training(tmp_path / "out")["history"] if "loss" in row][-1]["loss"]
-    )
+    losses = [row["loss"] for row in training(tmp_path / "out")["history"] if "loss" in row]
+    assert {w.dtype for w in weights} == {torch.float32} and np.isfinite(losses[-1])
     encoder = load_encoder(f"unmasked:{tmp_path / 'out'}")
     assert encoder.model.dtype == torch.bfloat16 and np.isfinite(encoder.encode_all([WORDS]).streams[0]).all()
 
 
 # As an encoder
-
-
-@pytest.mark.bf16
-def test_an_adapted_lm_sees_both_sides_in_its_blocks_alone(adapted, adapted_to_labels, lm):
-    last = [*WORDS[:-2], "Lisse", "."]
-    for folder, expected in ((adapted, [False, True, True]), (adapted_to_labels, [False, False, True])):
-        encoder = load_encoder(f"unmasked:{folder}", dtype="float32", pooling="exit", spacing="always")
-        one, other = (v for (v,) in encoder.encode([WORDS, last]))
-        assert (np.abs(one[:5] - other[:5]).max((0, 2)) > 1e-4).tolist() == expected
 
 
 def test_it_is_cached_named_exactly_and_joined_to_others(adapted, adapted_to_labels, lm, tmp_path):
@@ -329,20 +304,13 @@ def test_it_is_cached_named_exactly_and_joined_to_others(adapted, adapted_to_lab
             np.testing.assert_array_equal(one, other)
     identities = [load_encoder(s).identity() for s in (spec, f"unmasked:{lm}", f"unmasked:{adapted_to_labels}")]
     assert len({identity.weights for identity in identities}) == 3
+    assert len({str(Spec.parse(s).fingerprint()) for s in (spec, f"unmasked:{lm}", lm)}) == 3
     joined = load_encoder(f"{spec}+{lm}")
     assert Spec.parse(f"{spec}+{lm}").exact(joined.identity()) == f"{spec}+{lm}"
     copy = tmp_path / "copy"
     shutil.copytree(adapted, copy)
     assert load_encoder(f"unmasked:{copy}").identity() == identities[0]  # wherever it lies
     assert adapter_fingerprint(Artefact(copy)) == adapter_fingerprint(Artefact(adapted))
-
-
-def test_adapted_lms_are_compared_with_others(adapted, lm, labelled, text, tmp_path, capsys):
-    assert main(from_text(lm, text, tmp_path / "kept", "--blocks", "none", steps=1)) == 0
-    data = ["--train", str(labelled / "train.conll"), "--dev", str(labelled / "dev.conll"), "--seeds", "1"]
-    specs = [lm, f"unmasked:{lm}", f"unmasked:{adapted}", str(tmp_path / "kept")]
-    assert main(["compare", "--encoders", *specs, *data, "--epochs", "1", "--out", str(tmp_path / "study")]) == 0
-    assert len(list((tmp_path / "study" / "cells").iterdir())) == 4
 
 
 def test_a_tagger_over_an_adapted_lm_is_saved_and_opened_and_refuses_another(adapted, lm, text, tmp_path):
@@ -388,16 +356,6 @@ def test_rows_hold_every_word_once_where_the_encoder_reads_it(lm):
 # What does not fit
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory, tiny_tokenizer):
-    folder = tmp_path_factory.mktemp("bert") / "model"
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 400, "num_attention_heads": 2}
-    AutoModel.from_config(AutoConfig.for_model("bert", intermediate_size=64, **shape)).save_pretrained(folder)
-    for file in tiny_tokenizer.iterdir():
-        shutil.copy(file, folder)
-    return str(folder)
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -412,20 +370,16 @@ def bert(tmp_path_factory, tiny_tokenizer):
         (["--mask-piece", "<blank>"], "has no piece '<blank>'"),
         (["--epochs", 2], "--train takes --dev, --epochs, --batch-pieces, --context"),
         (["--out", "{text}"], "is not a low-rank adaptation folder"),
+        (["--learn", "second-reading", "--mask-rate", 0.3], "mask_rate and mask_piece are for learn"),
+        (["--learn", "second-reading", "--segment-length", 40], "reads texts of up to 31 pieces twice"),
     ],
 )
 def test_what_does_not_fit_is_said(lm, text, adapted, tiny_lm, bert, tmp_path, capsys, changed, message):
-    names = {"bert": bert, "lm": lm, "adapted": adapted, "text": text, "other": tiny_lm("llama", vocab=420)}
+    names = {"bert": str(bert), "lm": lm, "adapted": adapted, "text": text, "other": tiny_lm("llama", vocab=420)}
     changed = [str(c).format(**names) for c in changed]
-    assert main(from_text(lm, text, tmp_path / "out", *changed)) == 1
+    assert main(from_text(lm, text, tmp_path / "out", *changed)) in (1, 2)
     captured = capsys.readouterr()
-    assert message in captured.err and captured.out == "" and not (tmp_path / "out").exists()
-
-
-def test_data_without_labels_is_refused(lm, file, tmp_path, capsys):
-    path = file("plain.conll", "Ada\tO\nsold\tO\n\n")
-    assert main(["lab", "adapt", "--lm", lm, "--train", str(path), "--out", str(tmp_path / "out")]) == 1
-    assert "there is nothing to learn" in capsys.readouterr().err
+    assert message in " ".join(captured.err.split()) and captured.out == "" and not (tmp_path / "out").exists()
 
 
 def test_without_peft_one_sentence_says_what_to_install(lm, adapted, text, tmp_path, capsys, monkeypatch):
@@ -462,8 +416,3 @@ def test_a_folder_that_does_not_fit_is_refused(adapted, lm, text, tmp_path):
     shutil.rmtree(base)
     with pytest.raises(FileNotFoundError, match=r"adapts .*: no model could be loaded"):
         load_encoder(f"unmasked:{tmp_path / 'mine'}")
-
-
-def test_one_of_the_two_ways_must_be_chosen(lm, tmp_path, capsys):
-    assert main(["lab", "adapt", "--lm", lm, "--out", str(tmp_path / "out")]) == 1
-    assert "give either --shards FOLDER (running text) or --train FILE" in capsys.readouterr().err

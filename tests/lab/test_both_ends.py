@@ -30,8 +30,7 @@ def log_probs(reader: EndReader, context, written) -> torch.Tensor:
     return found[len(reading) - 1 :]
 
 
-@pytest.mark.parametrize("sentinel", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "sentinel"), zip(KINDS, [True, False] * 2, strict=True))
 def test_cached_and_padded_reading_is_plain_reading(tiny_lm, kind, sentinel):
     pair = LMPair.load(
         f"{tiny_lm(kind, sentinel=sentinel)}+{tiny_lm(kind, 'backward', seed=1, sentinel=sentinel)}", dtype="float32"
@@ -97,16 +96,6 @@ def test_a_wide_beam_finds_the_best_of_all_fillings(tiny_pair):
     ends = Ends(pair, [(gap.left, gap.right)])
     assert {pieces for _, pieces in beam_search(ends, 3, 8, 0.75)} <= {*scores}
     assert max(scores, key=lambda pieces: scores[pieces]) in {p for _, p in beam_search(ends, 3, 16, 0.75)}
-
-
-def test_a_beam_is_not_worse_than_the_greedy_filling_on_the_whole(pair):
-    rng = np.random.default_rng(1)
-    gaps = [Gap(rng.integers(20, 400, 8).tolist(), rng.integers(20, 400, 8).tolist()) for _ in range(20)]
-    totals = []
-    for size in (1, 8):
-        options = InfillOptions(beam=size, tokens_per_gap="4", read_on=4)
-        totals.append(sum(own[0].score for own in fill_gaps(pair, gaps, options)))
-    assert totals[1] > totals[0] + 1
 
 
 def test_the_score_around_is_the_probability_of_the_text_in_both_directions(pair):

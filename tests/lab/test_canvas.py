@@ -65,21 +65,6 @@ def test_the_cache_is_the_default_where_it_is_exact(make, monkeypatch):
         assert bool(used) == caches == model.has_prefix_cache
 
 
-def test_a_prefix_computed_once_would_be_wrong_without_the_prefix_mask(make):
-    """So that the refusal means something."""
-    model = make("full")
-    canvas = Canvas.of(model, PROMPTS, PLACES)
-    suffix = suffixes(model)[2]
-    writable = model.writable.nonzero()[:, 0]
-    assert (canvas.reader(False)(suffix) - _forced(canvas)(suffix))[..., writable].abs().max() > 1e-2
-
-
-def _forced(canvas: Canvas):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MaskedLM, "refuse_cache", lambda self: None)
-        return canvas.reader(True)
-
-
 @pytest.mark.parametrize(("attention", "kind"), [("prefix", "eurobert"), ("full", "eurobert"), ("prefix", "bert")])
 def test_a_batch_reads_as_each_row_alone(make, attention, kind):
     model = make(attention, kind)
@@ -124,22 +109,14 @@ def test_a_prompt_that_does_not_fit_is_refused(make):
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_an_attention_that_takes_no_mask_is_refused(make, cached):
-    model = make()
-    canvas = Canvas.of(model, PROMPTS, PLACES)
-    model.lm.config._attn_implementation = "flash_attention_2"
-    try:
-        with pytest.raises(ValueError, match="packed documents would leak under attention 'flash_attention_2'"):
-            canvas.reader(cached)(canvas.blank())
-    finally:
-        model.lm.config._attn_implementation = "sdpa"
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_under_eager_attention_the_numbers_are_the_same(make, cached):
+def test_the_numbers_are_those_of_eager_attention_and_one_that_takes_no_mask_is_refused(make, cached, monkeypatch):
     model = make()
     canvas, suffix = Canvas.of(model, PROMPTS, PLACES), suffixes(model)[1]
     wanted = canvas.reader()(suffix)
+    with monkeypatch.context() as patch:
+        patch.setattr(model.lm.config, "_attn_implementation", "flash_attention_2")
+        with pytest.raises(ValueError, match="packed documents would leak under attention 'flash_attention_2'"):
+            canvas.reader(cached)(canvas.blank())
     model.lm.set_attn_implementation("eager")
     try:
         torch.testing.assert_close(canvas.reader(cached)(suffix), wanted, rtol=1e-4, atol=1e-4)

@@ -113,7 +113,7 @@ def heads_and_devices():
     ways += [("mlp", {"standardise": False, "layers": "last"}), ("bilstm", {"tag_scheme": "bioes"})]
     for device in ("cuda", "mps"):
         for head, options in [*((head, {}) for head in heads), *without, *ways]:
-            usual = not options if device == "mps" else (head, options) in [("mlp", {}), *ways]
+            usual = not options if device == "mps" else (head, options) in ways
             yield pytest.param(device, head, options, marks=() if usual else pytest.mark.long)
 
 
@@ -165,7 +165,7 @@ def make(pair, shards, bert, tmp_path):
     "kind",
     ["{forward}+{backward}", "unmasked:2:{backward}", "repeated:{forward}", "masked:{bert}", "fused",
      pytest.param("fused, linear", marks=pytest.mark.long), "elmo",
-     "adapted to text", "adapted to labels"],
+     pytest.param("adapted to text", marks=pytest.mark.long), "adapted to labels"],
 )  # fmt: skip
 def test_an_encoder_reads_there_what_it_reads_on_the_cpu(make, device, kind):
     options = {"pooling": "exit+before+mean", "dtype": "float32"}

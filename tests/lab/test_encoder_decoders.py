@@ -1,6 +1,7 @@
 """Encoder-decoders are named for what they are, wherever a model is named, before any weights are read."""
 
 import shutil
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -44,8 +45,10 @@ def test_a_decoder_taken_from_one_is_a_causal_lm():
     assert architecture_kind(BartConfig(is_decoder=True, is_encoder_decoder=False)) == "causal"
 
 
-@pytest.mark.parametrize("kind", ["t5", "bart", "marian"])
-@pytest.mark.parametrize("spec", ["{}", "backward:{}", "unmasked:{}", "repeated:{}", "masked:{}"])
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    zip(["{}", "backward:{}", "unmasked:{}", "repeated:{}", "masked:{}"], cycle(["t5", "bart", "marian"])),
+)
 def test_no_encoder_reads_one(tiny_tokenizer, tmp_path, kind, spec):
     folder = write(tmp_path / "model", kind, tiny_tokenizer)
     wanted = "masked" if spec.startswith("masked") else "causal"
@@ -53,8 +56,10 @@ def test_no_encoder_reads_one(tiny_tokenizer, tmp_path, kind, spec):
         load_encoder(spec.format(folder))
 
 
-@pytest.mark.parametrize("kind", ["t5", "bart", "marian"])
-@pytest.mark.parametrize("load", [open_lm, LMPair.load, lambda path: open_judge(path, None, None)])
+@pytest.mark.parametrize(
+    ("kind", "load"),
+    [("t5", open_lm), ("bart", LMPair.load), ("marian", lambda path: open_judge(path, None, None))],
+)
 def test_no_writer_filler_or_judge_takes_one(tiny_tokenizer, tmp_path, kind, load):
     path = str(write(tmp_path / "model", kind, tiny_tokenizer))
     spec = f"{path}+backward:{path}" if load == LMPair.load else path

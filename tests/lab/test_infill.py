@@ -159,20 +159,16 @@ def test_the_command_takes_a_text_a_file_and_standard_input(tiny_pair, file, mon
         (["missing.txt"], 1, "missing.txt: no such file"),
         ([""], 1, "the text is empty"),
         (["."], 1, ". is a folder"),
+        (["{file}"], 1, "gaps.txt:2 has no gap"),
         (["a ___", "--candidates", "9", "--tokens-per-gap", "2"], 2, "needs a --beam of at least 9"),
         (["a ___", "--tokens-per-gap", "none"], 2, "a range such as 1-4"),
         (["a ___", "--model", "starter-forward"], 1, "is one model"),
     ],
 )
-def test_the_command_says_what_is_wrong(words, code, said):
-    found, out, errors = run(["lab", "infill", *words])
-    assert (found, out) == (code, "") and said in " ".join(errors.replace("│", " ").split())
-
-
-def test_a_bad_line_is_named(tiny_pair, file):
+def test_the_command_says_what_is_wrong(words, code, said, file):
     path = file("gaps.txt", "Ada ___ it.\nno gap\n")
-    code, _, errors = run(["lab", "infill", str(path), "--model", tiny_pair, "--read-on", "4"])
-    assert code == 1 and f"{path}:2 has no gap" in errors
+    found, out, errors = run(["lab", "infill", *(word.format(file=path) for word in words)])
+    assert (found, out) == (code, "") and said in " ".join(errors.replace("│", " ").split())
 
 
 def test_the_shipped_pair_knows_a_little():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from boustro.lab.generation.canvas import Canvas, between
 from boustro.lab.generation.models import open_lm
-from boustro.lab.objectives.examples import IGNORED, collate, document_ids, keyed_generator
+from boustro.lab.objectives.examples import IGNORED, document_ids, keyed_generator
 from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.masked_next import masked_next
 from boustro.lab.objectives.masking import Masking, choose_words, special_pieces
@@ -138,15 +138,6 @@ def test_random_pieces_come_by_their_frequency():
     assert (drawn == 7).mean() == pytest.approx(0.75, abs=0.02)
 
 
-@pytest.mark.parametrize("rate", [0.15, 0.4])
-def test_whole_words_meet_the_rate_exactly_where_short_words_fill_it(rate):
-    rng, masking = np.random.default_rng(0), make_masking(rate=rate, word_starts=np.arange(VOCABULARY) % 3 != 1)
-    pieces = rng.integers(1, 49, (50, 512))
-    for index, row in enumerate(pieces):
-        found = masked(row, keyed_generator(0, 0, index), masking)
-        assert (found.targets != -100).sum() == round(512 * rate)
-
-
 def test_a_draw_depends_on_seed_epoch_and_index_and_nothing_else():
     pieces, masking = np.arange(1, 41), make_masking()
     draw = lambda *key: masked(pieces, keyed_generator(*key), masking).input_ids.tolist()  # noqa: E731
@@ -166,20 +157,6 @@ def test_a_segment_without_any_piece_to_hide_asks_for_nothing():
 def test_the_sentinel_belongs_to_the_document_that_it_ends():
     pieces = np.array([5, 7, END, END, 4, END, 9])
     assert document_ids(pieces, END).tolist() == [0, 0, 0, 1, 2, 2, 3]
-
-
-def test_examples_become_a_batch():
-    masking = make_masking()
-    examples = [masked(np.arange(1, 21), keyed_generator(0, 0, i), masking) for i in range(3)]
-    batch = collate(examples)
-    assert {name: tuple(values.shape) for name, values in batch.items()} == {
-        "input_ids": (3, 20),
-        "positions": (3, 3),
-        "targets": (3, 3),
-        "documents": (3, 20),
-    }
-    assert all(values.dtype == torch.int64 for values in batch.values())
-    assert batch["targets"][2].tolist() == examples[2].targets.tolist()
 
 
 @pytest.mark.parametrize(

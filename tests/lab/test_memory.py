@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -33,23 +34,29 @@ from boustro.tasks.fitting.training import UNREAD
 from boustro.text.words import split_text
 from boustro.types import Sentence
 from damage import vouch
+from labelled import TAGGED
 
 TEXTS = ["Vellmar won. Ada left Vellmar.", "Ada saw it rain in Lisse.", "It rained."]
-TAGGED = [
-    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
-    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
-    Sentence(("It", "rained", "in", "Utopia"), ("O", "O", "O", "B-LOC"), document="b"),
-]
+
+
+def command_of(folder, spec, out, *more):
+    return ["lab", "memory", str(folder / "corpus.jsonl"), "--encoder", spec, *more, "--out", str(out)]
+
+
+@pytest.fixture(scope="module")
+def given(tiny_pair, tmp_path_factory):
+    """A folder with a corpus and a pair's memory of it; to be read only."""
+    folder = tmp_path_factory.mktemp("memory")
+    (folder / "corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), "utf-8")
+    assert main(command_of(folder, tiny_pair, folder / "memory")) == 0
+    return folder
 
 
 @pytest.fixture
-def memory(tiny_pair, tmp_path):
-    """The folder of a pair's memory, and the command that wrote it."""
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), "utf-8")
-    command = ["lab", "memory", str(corpus), "--encoder", tiny_pair, "--out", str(tmp_path / "memory")]
-    assert main(command) == 0
-    return tmp_path / "memory", command
+def memory(given, tiny_pair, tmp_path):
+    """The folder of a copy of that memory, and the command that wrote it."""
+    shutil.copytree(given / "memory", tmp_path / "memory")
+    return tmp_path / "memory", command_of(given, tiny_pair, tmp_path / "memory")
 
 
 def read_alone(pair):
@@ -88,10 +95,14 @@ def test_only_the_most_frequent_words_are_kept_and_chunks_change_nothing(memory,
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_word(memory, tiny_pair, tmp_path, cached):
+    """Beside another LM the means still belong to theirs."""
     reading = {"layers": "0,last", "dtype": "float32", "cache": tmp_path / "cache" if cached else None}
-    encoder, plain = load_encoder(f"memory:{memory[0]}", **reading), load_encoder(tiny_pair, **reading)
+    lm = tiny_pair.partition("+")[0]
+    encoder, plain = load_encoder(f"memory:{memory[0]}+{lm}", **reading), load_encoder(tiny_pair, **reading)
     features, base = encoder.encode_all(TAGGED), plain.encode_all(TAGGED)
-    assert encoder.streams_by_lm == [[0, 2], [1, 3]] and [s.num_layers for s in encoder.streams] == [2, 2, 1, 1]
+    assert encoder.streams_by_lm == [[0, 2], [1, 3], [4]]
+    assert [s.num_layers for s in encoder.streams] == [2, 2, 1, 1, 2]
+    np.testing.assert_allclose(features.streams[4], base.streams[0], atol=1e-5)
     known, _ = load_means(Artefact(memory[0]))
     words = [word for sentence in TAGGED for word in sentence.words]
     for number, own in enumerate(features.streams[:2]):
@@ -103,16 +114,6 @@ def test_the_streams_are_those_of_the_encoder_and_means_over_the_text_and_the_wo
     for one, other in zip(encoder.encode(TAGGED), features.sentences(), strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
-
-
-@pytest.mark.parametrize("cached", [False, True])
-def test_beside_another_lm_the_means_still_belong_to_theirs(memory, tiny_pair, tmp_path, cached):
-    spec, cache = f"memory:{memory[0]}+{tiny_pair.partition('+')[0]}", tmp_path / "cache" if cached else None
-    encoder = load_encoder(spec, "last", dtype="float32", cache=cache)
-    assert encoder.streams_by_lm == [[0, 2], [1, 3], [4]]
-    streams = encoder.encode_all(TAGGED).streams
-    assert len(streams) == len(encoder.streams) == 5
-    np.testing.assert_allclose(streams[4], streams[0], atol=1e-5)
 
 
 def test_mentions_of_the_document_count_too_where_they_are_pooled(memory):
@@ -141,11 +142,6 @@ def test_a_tagger_is_saved_and_opened_and_refuses_another_memory(memory, tmp_pat
         boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False).tag(TAGGED)
 
 
-def test_a_finished_memory_is_not_replaced_unasked(memory, capsys):
-    assert main(memory[1]) == 1
-    assert "--overwrite" in capsys.readouterr().err
-
-
 def read_one_by_one(monkeypatch, stop=lambda: None, at=0):
     """Each document is a chunk, and `stop` is called while number `at` is read."""
     monkeypatch.setattr("boustro.encoders.word_means.SUMMED_WORDS", 1)
@@ -163,13 +159,13 @@ def contents(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "manifest.json"}
 
 
-@pytest.fixture
-def undisturbed(memory, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def undisturbed(given, tiny_pair):
     """What the memory's files hold when its documents are read one by one."""
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         read_one_by_one(patched)
-        assert main([*memory[1][:-1], str(tmp_path / "undisturbed")]) == 0
-    return contents(tmp_path / "undisturbed")
+        assert main(command_of(given, tiny_pair, given / "undisturbed")) == 0
+    return contents(given / "undisturbed")
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
@@ -201,7 +197,7 @@ def test_after_a_kill_the_last_checkpoint_is_continued_unless_it_is_damaged(
     memory, undisturbed, tmp_path, monkeypatch, capsys, damaged
 ):
     command = [*memory[1][:-1], str(tmp_path / "again"), "--save-minutes", "0"]
-    sums = tmp_path / "again.checkpoints" / "sums"
+    saved = tmp_path / "again.checkpoints" / "sums" / MEMORY_FILE
 
     def die():
         raise MemoryError
@@ -210,24 +206,23 @@ def test_after_a_kill_the_last_checkpoint_is_continued_unless_it_is_damaged(
         read_one_by_one(patched, die, at=3)
         assert main(command) == 1
     if damaged:
-        (sums / MEMORY_FILE).write_bytes((sums / MEMORY_FILE).read_bytes()[:-8])
+        saved.write_bytes(saved.read_bytes()[:-8])
     read_one_by_one(monkeypatch)
     assert main([*command, "--resume"]) == 0
     told = capsys.readouterr().err
-    assert ("skipped an incomplete checkpoint" in told) == damaged
-    assert ("resuming from" in told) == (not damaged)
+    assert [said in told for said in ("skipped an incomplete checkpoint", "resuming from")] == [damaged, not damaged]
     assert contents(tmp_path / "again") == undisturbed
 
 
-def test_a_finished_memory_is_left_unchanged_by_resume(memory, capsys):
+def test_a_finished_memory_is_left_unchanged_by_resume_and_not_replaced_unasked(memory, capsys):
     before = contents(memory[0])
-    assert main([*memory[1], "--resume"]) == 0
-    assert "this run is finished; nothing to do" in capsys.readouterr().err
-    assert contents(memory[0]) == before
-    assert main([*memory[1], "--resume", "--words", "5"]) == 1
-    assert (
-        "is of a run with another words; give --overwrite in place of --resume to replace it" in capsys.readouterr().err
-    )
+    for more, code, said in (
+        ([], 1, "--overwrite"),
+        (["--resume"], 0, "this run is finished; nothing to do"),
+        (["--resume", "--words", "5"], 1, "is of a run with another words; give --overwrite in place of --resume to"),
+    ):
+        assert main([*memory[1], *more]) == code
+        assert said in capsys.readouterr().err and contents(memory[0]) == before
 
 
 def test_a_dry_run_tells_the_cost_and_writes_nothing(memory, tmp_path, capsys):
@@ -241,71 +236,50 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(memory, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("reading", "other"),
     [
-        ({"layers": "0"}, "layers"),
         ({"pooling": "first", "layers": "0"}, "layers, pooling"),
         ({"spacing": "always"}, "spacing"),
         ({"start_piece": "none"}, "frame"),
     ],
 )
-def test_an_encoder_that_reads_otherwise_is_refused(memory, reading, other):
+def test_an_encoder_that_reads_otherwise_is_refused(given, reading, other):
     with pytest.raises(ValueError, match=f"read the text of this memory with other {other}; read in the same way"):
-        load_encoder(f"memory:{memory[0]}", **reading)
+        load_encoder(f"memory:{given / 'memory'}", **reading)
 
 
-def test_another_encoder_in_its_place_is_refused(memory, tiny_lm):
-    change = memory[0] / "config.json"
-    told = json.loads(change.read_text("utf-8"))
-    change.write_text(json.dumps(told | {"encoder": str(tiny_lm("gpt2"))}), "utf-8")
-    vouch(memory[0])
+def test_another_encoder_and_vectors_of_another_width_are_refused(memory, tiny_lm):
+    folder, arrays = memory[0], load_file(memory[0] / MEMORY_FILE)
+    told = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(told | {"encoder": str(tiny_lm("gpt2"))}), "utf-8")
+    vouch(folder)
     with pytest.raises(ValueError, match="with other parts"):
-        load_encoder(f"memory:{memory[0]}")
-
-
-def test_vectors_of_another_width_are_refused(memory):
-    folder = memory[0]
-    arrays = load_file(folder / MEMORY_FILE)
+        load_encoder(f"memory:{folder}")
     save_file({**arrays, "0": arrays["0"][:, :4].copy()}, folder / MEMORY_FILE)
     with pytest.raises(ValueError, match="write the folder again"):
         load_encoder(f"memory:{folder}")
 
 
-def test_a_missing_memory_and_an_empty_corpus_are_one_sentence(tiny_pair, tmp_path, capsys):
+def test_what_gives_no_memory_is_one_sentence(tiny_pair, tmp_path, capsys):
     with pytest.raises(FileNotFoundError, match="no such folder; a memory folder is expected here"):
         load_encoder(f"memory:{tmp_path / 'none'}")
     (tmp_path / "empty.txt").write_text("\n")
-    assert (
-        main(["lab", "memory", str(tmp_path / "empty.txt"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
-    )
-    assert "the corpus has no words" in capsys.readouterr().err
-    assert main(["lab", "memory", "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
-    assert "no text given" in capsys.readouterr().err
-
-
-def test_a_stream_is_refused(tiny_pair, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
-    assert main(["lab", "memory", str(tmp_path / "pipe"), "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
-    assert "can be read only once, and a memory reads its text twice" in capsys.readouterr().err
+    for corpus, said in (
+        ([str(tmp_path / "empty.txt")], "the corpus has no words"),
+        ([], "no text given"),
+        ([str(tmp_path / "pipe")], "can be read only once, and a memory reads its text twice"),
+    ):
+        assert main(["lab", "memory", *corpus, "--encoder", tiny_pair, "--out", str(tmp_path / "m")]) == 1
+        assert said in capsys.readouterr().err
 
 
 def test_the_words_of_labelled_files_are_read_and_their_labels_are_not(tiny_pair, file, tmp_path):
     other = file("train.conll", "-DOCSTART- O\n\nVellmar B-ORG\nwon O\n\nAda B-PER\nleft O\nVellmar B-LOC\n\n")
     same = file("words.jsonl", '{"words": ["It", "rained"], "tags": null, "document": "x"}\n')
-    command = [
-        "lab",
-        "memory",
-        "--data",
-        str(other),
-        str(same),
-        "--encoder",
-        tiny_pair,
-        "--out",
-        str(tmp_path / "memory"),
-    ]
-    assert main(command) == 0
-    known, _ = load_means(Artefact(tmp_path / "memory"))
-    assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == {
-        "Vellmar": 2, "won": 1, "Ada": 1, "left": 1, "It": 1, "rained": 1
-    }  # fmt: skip
+    out = tmp_path / "memory"
+    assert main(["lab", "memory", "--data", str(other), str(same), "--encoder", tiny_pair, "--out", str(out)]) == 0
+    known, _ = load_means(Artefact(out))
+    counts = {"Vellmar": 2, "won": 1, "Ada": 1, "left": 1, "It": 1, "rained": 1}
+    assert dict(zip(known.rows, known.counts.tolist(), strict=True)) == counts
     sentences = [Sentence(("Vellmar", "won"), document="d"), Sentence(("Ada", "left", "Vellmar"), document="d")]
     own = load_encoder(tiny_pair, "last", context="document").encode_all(sentences).streams[0][:, -1]
     np.testing.assert_allclose(known.means[0][known.rows["Vellmar"]], (own[0] + own[4]) / 2, atol=2e-3)
@@ -364,20 +338,22 @@ def test_some_words_are_forgotten_in_training_only(tiny_pair, monkeypatch):
     assert np.any(scored[2][0, 0] != scored[0][0, -1])  # and by its two mentions
 
 
-@pytest.mark.parametrize("pool_mentions", [False, True])
-def test_a_training_sentence_counts_once(tiny_pair, monkeypatch, pool_mentions):
+def test_a_training_sentence_counts_once(tiny_pair, monkeypatch):
     """In training a word is the mean over the training data; it is among them, and not a mention beside them."""
     monkeypatch.setattr("boustro.features.training.FORGOTTEN", 0.0)
     given = []
     monkeypatch.setattr(HeadInputs, "__init__", spied(HeadInputs.__init__, given))
-    tagger = boustro.Tagger(tiny_pair, memory=True, pool_mentions=pool_mentions, epochs=1, cache=False)
-    tagger.fit(TAGGED, seed=1)
+    tagger = boustro.Tagger(tiny_pair, memory=True, pool_mentions=True, epochs=1, cache=False).fit(TAGGED, seed=1)
     streams, words = given[0][0], [word for s in TAGGED for word in s.words]
     assert max(map(words.count, words)) > 1
     for plain, pooled in ((streams[0], streams[2]), (streams[1], streams[3])):
         for place, word in enumerate(words):
             mentions = [plain[n, -1].astype(np.float32) for n, other in enumerate(words) if other == word]
             np.testing.assert_allclose(pooled[place, 0], np.mean(mentions, 0), atol=2e-3)
+    before = tagger.answer(TAGGED)  # and what it learned from last is all that it remembers
+    tagger.fit(TAGGED[2:], seed=1)
+    assert len(tagger.encoder().extenders[0].learned.rows) == 4
+    assert tagger.fit(TAGGED, seed=1).answer(TAGGED) == before
 
 
 def spied(function, calls):
@@ -388,14 +364,6 @@ def spied(function, calls):
         return function(self, *given, **named)
 
     return call
-
-
-def test_a_tagger_remembers_what_it_learned_from_last(tiny_pair):
-    tagger = boustro.Tagger(tiny_pair, memory=True, epochs=1, cache=False).fit(TAGGED, seed=1)
-    before = tagger.answer(TAGGED)
-    tagger.fit(TAGGED[2:], seed=1)
-    assert len(tagger.encoder().extenders[0].learned.rows) == 4
-    assert tagger.fit(TAGGED, seed=1).answer(TAGGED) == before
 
 
 def test_sentences_without_labels_are_remembered_too(tiny_pair, tmp_path, capsys):

@@ -99,10 +99,8 @@ def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, c
     errors = capsys.readouterr().err
     assert "3 tasks, 8 pairs in an epoch, at most 50.0% of one (copy); 3 tasks held-in, 1 tasks held-out" in errors
     found = json.loads((tmp_path / "tuned" / "training.json").read_text())["tasks"]
-    assert (
-        found["held-in"]["tasks"].keys() == {"copy", "upper", "even"}
-        and found["held-out"]["tasks"]["odd"]["pairs"] == 3
-    )
+    assert found["held-in"]["tasks"].keys() == {"copy", "upper", "even"}
+    assert found["held-out"]["tasks"]["odd"]["pairs"] == 3
     assert found["held-in"]["after"] < found["held-in"]["before"]
     tasks = found["held-in"]["tasks"].values()
     assert found["held-in"]["after"] == pytest.approx(sum(row["after"] for row in tasks) / 3)
@@ -121,16 +119,8 @@ def test_the_command_reports_held_in_and_held_out_tasks_apart(place, tmp_path, c
 
 
 def test_a_pair_without_a_task_is_refused(place, tmp_path, capsys):
-    words = [
-        "lab",
-        "seq2seq",
-        "--model",
-        str(place / "lm"),
-        "--train",
-        str(place / "a.jsonl"),
-        "--target-key",
-        "response",
-    ]
+    words = ["lab", "seq2seq", "--model", str(place / "lm"), "--train", str(place / "a.jsonl")]
+    words += ["--target-key", "response"]
     assert main([*words, "--task-key", "kind", "--out", str(tmp_path / "lm")]) == 1
     assert "a.jsonl:1: no task under the key 'kind'; name it with --task-key" in capsys.readouterr().err
 
@@ -140,27 +130,7 @@ def test_prompts_of_several_keys(place, tmp_path):
         json.dumps({"context": "Ada left in May.", "question": " When?", "answers": [{"text": "May"}]}) + "\n"
     )
     model = open_lm(str(place / "lm"))
-    config = Seq2SeqConfig(
-        model="x",
-        train=(tmp_path / "qa.jsonl",),
-        out=tmp_path / "lm",
-        prompt_key="{answers.0.text} in: {context}",
-        target_key="question",
-    )
+    keys = {"prompt_key": "{answers.0.text} in: {context}", "target_key": "question"}
+    config = Seq2SeqConfig(model="x", train=(tmp_path / "qa.jsonl",), out=tmp_path / "lm", **keys)
     (pair,) = PairReader(config, model).read(tmp_path / "qa.jsonl")
     assert pair.prompt == [*model.pieces("May in: Ada left in May."), 0] and pair.target == model.pieces(" When?")
-
-
-@pytest.mark.shared_data
-def test_real_instructions_are_read(place, tmp_path, shared_data):
-    import lzma
-
-    with lzma.open(shared_data / "instructions" / "t0-train.jsonl.xz", "rt") as file:
-        lines = [next(file) for _ in range(30)]
-    (tmp_path / "t0.jsonl").write_text("".join(lines))
-    model = open_lm(str(place / "lm"))
-    how = {"model": "x", "train": (tmp_path / "t0.jsonl",), "out": tmp_path / "lm", "prompt_pieces": 20}
-    mixing = MixtureOptions(task_key="task")
-    config = Seq2SeqConfig(**how, target_key="response", mixture=mixing)
-    read = PairReader(config, model).read(tmp_path / "t0.jsonl")
-    assert 1 <= len(read) <= 30 and len({pair.task for pair in read}) > 1 and max(len(p.prompt) for p in read) <= 21

@@ -25,6 +25,7 @@ from boustro.store import Artefact
 from boustro.tasks.tagger.tags import join_names
 from boustro.text.places import _say_which
 from boustro.types import Entity, Sentence
+from labelled import TAGGED
 
 KINDS = {"PER": "PERSON", "city": "PLACE", "date": None}
 NEWS = [
@@ -34,11 +35,6 @@ NEWS = [
     ("Ada Brandt saw Lisse .", [("Ada Brandt", "PER"), ("Lisse", "city")]),
 ]
 OTHERS = [("Ferry Utopia left Lisse .", [("Ferry", "?"), ("Utopia", "*"), ("Lisse", "PLACE")])]
-TAGGED = [
-    Sentence(("Vellmar", "won", "."), ("B-ORG", "O", "O"), document="a"),
-    Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-ORG", "O"), document="a"),
-    Sentence(("It", "rained", "in", "Utopia"), ("O", "O", "O", "B-LOC"), document="b"),
-]
 
 
 def write(path, rows):
@@ -141,12 +137,8 @@ def test_a_folder_is_an_encoder_and_a_tagger_of_kinds(folder, command, tiny_pair
     assert main(["predict", str(folder), str(folder.parent / "text.txt")]) == 0
     assert "Vellmar PLACE" in capsys.readouterr().out
     assert main(command) == 1 and "--overwrite" in capsys.readouterr().err
-
-
-def test_equal_seeds_give_equal_bytes(folder, command, tmp_path):
     before = (folder / "names.safetensors").read_bytes()
-    assert main([*command, "--overwrite"]) == 0
-    assert (folder / "names.safetensors").read_bytes() == before
+    assert main([*command, "--overwrite"]) == 0 and (folder / "names.safetensors").read_bytes() == before
 
 
 @pytest.mark.parametrize("cached", [False, True])

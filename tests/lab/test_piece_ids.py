@@ -72,8 +72,7 @@ def texts_of(shards: Shards) -> list[str]:
     return [tokenizer.decode(part[:-1].tolist()) for part in np.split(np.asarray(shards.pieces[0]), bounds)]
 
 
-@pytest.mark.parametrize("left_out", [0, 1, HOLES, 70_000])
-@pytest.mark.parametrize("near_duplicates", [None, 0.9])
+@pytest.mark.parametrize(("left_out", "near_duplicates"), [(0, None), (1, 0.9), (HOLES, 0.9), (70_000, None)])
 def test_shards_hold_the_pieces_of_the_texts_whatever_ids_are_left_out(
     tiny_tokenizer, tmp_path, left_out, near_duplicates
 ):
@@ -164,17 +163,7 @@ def test_the_roads_over_shards_read_every_id(holes, tmp_path, capsys):
     lms = ["--forward", str(forward), "--backward", str(backward)]
     fused = ["lab", "fuse", *lms, "--shards", shards, "--out", str(tmp_path / "fused"), "--width", "8"]
     assert main([*fused, *steps]) == 0
-    remember = [
-        "lab",
-        "memory",
-        str(tmp_path / "shards.txt"),
-        "--encoder",
-        str(forward),
-        "--out",
-        str(tmp_path / "memory"),
-    ]
-    assert main(remember) == 0
-    assert (
-        main(["lab", "adapt", "--lm", str(forward), "--shards", shards, "--out", str(tmp_path / "adapted"), *steps])
-        == 0
-    )
+    remember = ["lab", "memory", str(tmp_path / "shards.txt"), "--encoder", str(forward)]
+    assert main([*remember, "--out", str(tmp_path / "memory")]) == 0
+    adapt = ["lab", "adapt", "--lm", str(forward), "--shards", shards]
+    assert main([*adapt, "--out", str(tmp_path / "adapted"), *steps]) == 0

@@ -117,8 +117,7 @@ def packed() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return pieces, documents, suffix
 
 
-@pytest.mark.parametrize("kind", ["biglm", "bert", "modernbert"])
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize(("kind", "attention"), [("biglm", "sdpa"), ("bert", "eager"), ("modernbert", "sdpa")])
 def test_another_suffix_changes_the_states_of_the_prefix_by_exactly_nothing(kind, attention):
     lm, (pieces, documents, suffix) = make_lm(kind, attention), packed()
     with torch.no_grad():
@@ -130,8 +129,7 @@ def test_another_suffix_changes_the_states_of_the_prefix_by_exactly_nothing(kind
     assert (before[~suffix] - without[~suffix]).abs().max() > 1e-3, "with full attention it does"
 
 
-@pytest.mark.parametrize("kind", ["biglm", "bert"])
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize(("kind", "attention"), [("biglm", "eager"), ("bert", "sdpa")])
 def test_packed_documents_have_the_states_that_they_have_alone(kind, attention):
     lm, (pieces, documents, suffix) = make_lm(kind, attention), packed()
     with torch.no_grad():

@@ -213,23 +213,14 @@ SEEN = [("Ada left.", 0), ("It rained.", 1), ("Ada reads.", 0), ("It snows.", 1)
 def files(tmp_path):
     rows = [json.dumps({"text": text, "label": label}) + "\n" for text, label in SEEN]
     (tmp_path / "labelled.jsonl").write_text("".join(rows))
-    (tmp_path / "plain.txt").write_text("".join(f"{text}\n" for text, _ in SEEN))
     (tmp_path / "own.json").write_text(json.dumps(TEMPLATE))
     return tmp_path
 
 
 def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked, tiny_pair, files, capsys):
     for model, more in ((masked["prefix"], ["--calibrate"]), (tiny_pair, []), (masked["bert"], ["--score", "duel"])):
-        words = [
-            "lab",
-            "prompt",
-            str(files / "labelled.jsonl"),
-            "--model",
-            model,
-            "--template",
-            str(files / "own.json"),
-        ]
-        words += more
+        words = ["lab", "prompt", str(files / "labelled.jsonl"), "--model", model]
+        words += ["--template", str(files / "own.json"), *more]
         assert main([*words, "--json", str(files / "out.json")]) == 0
         out, errors = capsys.readouterr()
         answers, figures = [json.loads(line) for line in out.splitlines()], json.loads((files / "out.json").read_text())
@@ -245,9 +236,11 @@ def test_the_command_prints_answers_and_their_scores_beside_the_controls(masked,
     out, errors = capsys.readouterr()
     assert json.loads(out)["texts"] == 5 and errors == ""
     words[2] = str(files / "plain.txt")
-    assert main(words) == 0
+    (files / "plain.txt").write_text("ferry " * 80 + "".join(f"\n{text}" for text, _ in SEEN))
+    assert main([*words, "--prompt-pieces", "20"]) == 0
     out, errors = capsys.readouterr()
-    assert len(out.splitlines()) == 5 and "majority" not in errors, "no labels, no scores"
+    assert len(out.splitlines()) == 6 and "majority" not in errors, "no labels, no scores"
+    assert "note: 1 texts were cut to their first pieces" in errors
 
 
 @pytest.mark.parametrize(
@@ -269,13 +262,6 @@ def test_what_is_refused(masked, files, capsys, line, more, said):
     more = [word.replace("{train}", str(files / "train.jsonl")) for word in more]
     assert main(replacing(words, *more)) == 1
     assert said in capsys.readouterr().err
-
-
-def test_long_texts_are_cut_on_request_and_counted(masked, files, capsys):
-    (files / "x.txt").write_text("ferry " * 80 + "\nAda\n")
-    words = ["lab", "prompt", str(files / "x.txt"), "--model", masked["prefix"], "--template", str(files / "own.json")]
-    assert main([*words, "--prompt-pieces", "20"]) == 0
-    assert "note: 1 texts were cut to their first pieces" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["prefix", "causal"])

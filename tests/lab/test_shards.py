@@ -1,11 +1,10 @@
 """lab.pretrain.shards, segments, mixtures: ids on disk that decode to the corpus; tokenizers of very long words."""
 
-import json
 import random
 import shutil
 import time
 from collections import Counter
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from boustro.lab.pretrain.mixture import Mixture, interleave, smoothed_shares
 from boustro.lab.pretrain.segments import SegmentExample, Segments, SegmentStream
 from boustro.lab.pretrain.shards import Shards, tokenize, write_shards
 from boustro.store import Artefact
-from boustro.text.documents import read_documents
 from boustro.text.tokenizers import (
     CUT_TO_TRAIN,
     END_OF_TEXT,
@@ -38,6 +36,19 @@ DOCUMENTS = ["Ada Brandt sold 40 boats.", "Nobody in Vellmar reads\nthe harbour 
 def write_corpus(path: Path, documents=DOCUMENTS) -> Path:
     path.write_text("\n\n".join(documents), "utf-8")
     return path
+
+
+@pytest.fixture
+def made(tmp_path, tiny_tokenizer):
+    """made(documents, …) → the folder of their shards."""
+
+    def make(documents=DOCUMENTS, name="shards", workers=1, **options) -> Path:
+        options = options or {"tokenizer": str(tiny_tokenizer)}
+        corpus = write_corpus(tmp_path / "a.txt", documents)
+        tokenize((str(corpus),), tmp_path / name, workers=workers, **options)
+        return tmp_path / name
+
+    return make
 
 
 def documents_of(shards: Shards) -> list[list[int]]:
@@ -72,24 +83,16 @@ def many_shards(monkeypatch):
 # Shards
 
 
-def test_ids_in_shards_decode_back_to_the_documents(tmp_path, tiny_tokenizer):
-    tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    shards = Shards.open(tmp_path / "shards")
-    assert decode(shards) == DOCUMENTS
-    assert shards.config["num_documents"] == 3
-    assert shards.config["num_pieces"] == sum(map(len, documents_of(shards)))
-
-
-def test_each_document_ends_in_the_end_of_text_piece_and_holds_no_other(tmp_path, tiny_tokenizer):
-    """Not even where the text spells it out."""
-    corpus = write_corpus(tmp_path / "a.txt", [*DOCUMENTS, f"They wrote {END_OF_TEXT} in the minutes."])
-    tokenize((str(corpus),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    shards = Shards.open(tmp_path / "shards")
+def test_ids_in_shards_decode_back_to_the_documents(made, tiny_tokenizer, capsys):
+    """Each document ends in the end-of-text piece, and holds no other even where the text spells it out."""
+    documents = [*DOCUMENTS, f"They wrote {END_OF_TEXT} in the minutes."]
+    shards = Shards.open(made(documents))
     end = load_tokenizer(tiny_tokenizer).eos_token_id
-    assert shards.config["end_of_text_id"] == end
-    for ids in documents_of(shards):
-        assert ids[-1] == end and end not in ids[:-1]
-    assert decode(shards)[-1] == f"They wrote {END_OF_TEXT} in the minutes."
+    assert decode(shards) == documents and shards.config["end_of_text_id"] == end
+    assert all(ids[-1] == end and end not in ids[:-1] for ids in documents_of(shards))
+    assert shards.config["num_documents"] == 4
+    assert shards.config["num_pieces"] == (pieces := sum(map(len, documents_of(shards))))
+    assert f"4 documents, {pieces} pieces, uint16" in capsys.readouterr().out
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -107,106 +110,58 @@ def test_any_text_comes_back(tmp_path_factory, tiny_tokenizer, monkeypatch, docu
     assert config["num_documents"] == len(documents)
 
 
-def test_a_corpus_is_spread_over_several_shards(tmp_path, tiny_tokenizer, many_shards):
+def test_one_and_two_workers_write_the_same_folder_of_several_shards(made, many_shards):
     documents = [f"Boat {i} left Vellmar with {i * i} crates." for i in range(60)]
-    corpus = write_corpus(tmp_path / "a.txt", documents)
-    tokenize((str(corpus),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    shards = Shards.open(tmp_path / "shards")
+    folders = [made(documents, str(workers), workers) for workers in (1, 2)]
+    one, two = (Artefact(folder).check("shards", verify=True)["files"] for folder in folders)
+    shards, other = map(Shards.open, folders)
+    assert one == two and shards.fingerprint == other.fingerprint
     assert shards.config["num_shards"] == len(shards.pieces) > 2
     assert [int(ends[-1]) for ends in shards.ends] == [len(pieces) for pieces in shards.pieces]
     assert decode(shards) == documents
 
 
-def test_one_and_two_workers_write_the_same_folder(tmp_path, tiny_tokenizer, many_shards):
-    corpus = write_corpus(tmp_path / "a.txt", [f"Boat {i} left Vellmar with {i * i} crates." for i in range(60)])
-    for workers in (1, 2):
-        tokenize((str(corpus),), tmp_path / str(workers), tokenizer=str(tiny_tokenizer), workers=workers)
-    one, two = (Artefact(tmp_path / name).check("shards", verify=True)["files"] for name in ("1", "2"))
-    assert one == two
-    assert Shards.open(tmp_path / "1").fingerprint == Shards.open(tmp_path / "2").fingerprint
-
-
 @pytest.mark.parametrize(("size", "dtype"), [(300, "uint16"), (1 << 16, "uint16"), ((1 << 16) + 1, "uint32")])
-def test_ids_take_two_bytes_where_the_vocabulary_fits(tmp_path, size, dtype):
+def test_ids_take_two_bytes_where_the_vocabulary_fits(made, tmp_path, size, dtype):
     tokenizer = write_words_tokenizer(tmp_path / "tokenizer", size)
-    corpus = write_corpus(tmp_path / "a.txt", [f"w1 w{size - 1}", "w2"])
-    tokenize((str(corpus),), tmp_path / "shards", tokenizer=str(tokenizer), workers=1)
-    shards = Shards.open(tmp_path / "shards")
+    shards = Shards.open(made([f"w1 w{size - 1}", "w2"], tokenizer=str(tokenizer)))
     assert shards.config["dtype"] == dtype and shards.pieces[0].dtype == dtype
     assert shards.config["vocab_size"] == size
     assert documents_of(shards) == [[1, size - 1, 0], [2, 0]]
 
 
-def test_a_tokenizer_is_learned_from_the_corpus_and_lies_beside_the_shards(tmp_path):
-    tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", train_tokenizer=290, workers=1)
-    shards = Shards.open(tmp_path / "shards")
+def test_a_tokenizer_is_learned_from_the_corpus_and_lies_beside_the_shards(made):
+    shards = Shards.open(made(train_tokenizer=290))
     assert shards.config["vocab_size"] == len(load_tokenizer(shards.tokenizer_path)) == 290
     assert decode(shards) == DOCUMENTS
 
 
-def test_the_output_says_how_much_there_is(tmp_path, tiny_tokenizer, capsys):
-    tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    pieces = Shards.open(tmp_path / "shards").config["num_pieces"]
-    assert f"3 documents, {pieces} pieces, uint16" in capsys.readouterr().out
-
-
-def test_a_truncated_shard_is_refused(tmp_path, tiny_tokenizer):
-    tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    file = tmp_path / "shards" / "pieces-00000.bin"
+def test_a_truncated_shard_is_refused(made):
+    file = made() / "pieces-00000.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:-2])
     with pytest.raises(ValueError, match=rf"pieces-00000\.bin holds {len(whole) - 2} bytes, not {len(whole)}"):
-        Shards.open(tmp_path / "shards")
+        Shards.open(file.parent)
 
 
-def test_a_missing_shard_is_refused(tmp_path, tiny_tokenizer):
-    tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    (tmp_path / "shards" / "documents-00000.bin").unlink()
-    with pytest.raises(ValueError, match=r"documents-00000\.bin is missing"):
-        Shards.open(tmp_path / "shards")
-
-
-@pytest.mark.parametrize("options", [{"train_tokenizer": 300}, {"tokenizer": "tiny"}])
-def test_a_corpus_without_text_is_refused_and_leaves_nothing(tmp_path, tiny_tokenizer, options):
-    options = {"tokenizer": str(tiny_tokenizer)} if "tokenizer" in options else options
-    with pytest.raises(ValueError, match="the corpus holds no text"):
-        tokenize((str(write_corpus(tmp_path / "a.txt", ["", " "])),), tmp_path / "shards", **options, workers=1)
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"\n\n \n", {"tokenizer": "{tiny}"}, "the corpus holds no text"),
+        (b"\n\n \n", {"train_tokenizer": 300}, "the corpus holds no text"),
+        (b"one\n\ncaf\x81\n", {"tokenizer": "{tiny}"}, r"a\.txt:3"),
+        (b"one", {}, "give either --tokenizer NAME_OR_PATH or --train-tokenizer SIZE"),
+        (b"one", {"tokenizer": "{tiny}", "train_tokenizer": 300}, "give either --tokenizer NAME_OR_PATH or --train"),
+        (b"one", {"tokenizer": "./absent"}, "absent: no tokenizer"),
+        (b"one", {"train_tokenizer": 100}, "train_tokenizer must be at least 257 and at most 4,000,000, not 100"),
+    ],
+)
+def test_what_gives_no_shards_is_refused_and_leaves_nothing(tmp_path, tiny_tokenizer, content, options, message):
+    (tmp_path / "a.txt").write_bytes(content)
+    options = {k: v.format(tiny=tiny_tokenizer) if isinstance(v, str) else v for k, v in options.items()}
+    with pytest.raises((ValueError, OSError), match=message):
+        tokenize((str(tmp_path / "a.txt"),), tmp_path / "shards", **options, workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-
-
-def test_an_error_in_the_corpus_leaves_nothing(tmp_path, tiny_tokenizer):
-    (tmp_path / "a.txt").write_bytes(b"one\n\ncaf\x81\n")
-    with pytest.raises(ValueError, match=r"a\.txt:3"):
-        tokenize((str(tmp_path / "a.txt"),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-
-
-def test_exactly_one_way_to_a_tokenizer_is_asked_for(tmp_path, tiny_tokenizer):
-    corpus = (str(write_corpus(tmp_path / "a.txt")),)
-    for options in ({}, {"tokenizer": str(tiny_tokenizer), "train_tokenizer": 300}):
-        with pytest.raises(ValueError, match="give either --tokenizer NAME_OR_PATH or --train-tokenizer SIZE"):
-            tokenize(corpus, tmp_path / "shards", **options)
-
-
-def test_a_tokenizer_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(OSError, match="absent: no tokenizer"):
-        tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", tokenizer=str(tmp_path / "absent"))
-    assert not (tmp_path / "shards").exists()
-
-
-def test_a_byte_level_vocabulary_cannot_be_smaller_than_the_bytes(tmp_path):
-    with pytest.raises(ValueError, match="train_tokenizer must be at least 257 and at most 4,000,000, not 100"):
-        tokenize((str(write_corpus(tmp_path / "a.txt")),), tmp_path / "shards", train_tokenizer=100)
-
-
-@pytest.mark.shared_data
-def test_a_piece_of_a_real_corpus_comes_back(tmp_path, tiny_tokenizer, shared_data):
-    source = sorted((shared_data / "novels").glob("*.jsonl*"))[0]
-    documents = [text[:3000] for text in islice(read_documents([str(source)]), 10)]
-    corpus = tmp_path / "a.jsonl"
-    corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in documents))
-    tokenize((str(corpus),), tmp_path / "shards", tokenizer=str(tiny_tokenizer), workers=1)
-    assert decode(Shards.open(tmp_path / "shards")) == documents
 
 
 # Segments
@@ -231,42 +186,21 @@ def read_stream(segments: Segments) -> list[int]:
     return [int(piece) for segment in segments for piece in segment]
 
 
-def split_documents(stream: list[int]) -> list[list[int]]:
-    documents, document = [], []
-    for piece in stream:
-        document.append(piece)
-        if piece == 0:
-            documents.append(document)
-            document = []
-    return [*documents, document]
-
-
 @given(corpora(), st.integers(1, 12), st.none() | st.integers(0, 5))
-def test_every_piece_stands_in_exactly_one_segment_apart_from_those_left_out(shards, length, seed):
-    whole = [piece for documents in shards for ids in documents for piece in ids]
+def test_every_piece_stands_in_one_segment_apart_from_those_left_out_and_documents_stay_whole(shards, length, seed):
+    known = [tuple(map(int, ids)) for documents in shards for ids in documents]
+    whole = [piece for ids in known for piece in ids]
     assume(len(whole) >= length)
     segments = Segments(in_memory(shards), length, seed)
     stream = read_stream(segments)
     assert all(segment.shape == (length,) and segment.dtype == np.int64 for segment in segments)
     assert segments.num_left_out == len(whole) - len(stream) < length
-    named = [piece for piece in stream if piece]
-    assert len(named) == len(set(named)) and set(named) <= set(whole)
-
-
-@given(corpora(), st.integers(1, 12), st.integers(0, 5))
-def test_documents_stay_whole_and_in_order_within_themselves(shards, length, seed):
-    known = {tuple(map(int, ids)) for documents in shards for ids in documents}
-    assume(sum(map(len, known)) >= length)
-    *whole, cut = split_documents(read_stream(Segments(in_memory(shards), length, seed)))
-    assert all(tuple(document) in known for document in whole)
-    assert not cut or any(tuple(cut) == ids[: len(cut)] for ids in known)
-
-
-@given(corpora(), st.integers(1, 12))
-def test_without_a_seed_the_corpus_keeps_its_order(shards, length):
-    whole = [int(piece) for documents in shards for ids in documents for piece in ids]
-    assume(len(whole) >= length)
-    assert read_stream(Segments(in_memory(shards), length, seed=None)) == whole[: len(whole) // length * length]
+    if seed is None:
+        assert stream == whole[: len(stream)]
+    ends = [place for place, piece in enumerate(stream, start=1) if piece == 0]
+    *read, cut = (tuple(stream[a:b]) for a, b in pairwise([0, *ends, len(stream)]))
+    assert not Counter(read) - Counter(known)  # each document once, however many pieces it has
+    assert not cut or any(cut == ids[: len(cut)] for ids in (Counter(known) - Counter(read)))
 
 
 def test_segments_worked_by_hand():
@@ -274,6 +208,11 @@ def test_segments_worked_by_hand():
     segments = Segments(shards, 3, seed=None)
     assert [segment.tolist() for segment in segments] == [[5, 7, 9], [0, 4, 0]]
     assert len(segments) == 2 and segments.num_left_out == 2
+    for index in (2, -1, 100):
+        with pytest.raises(IndexError):
+            segments[index]
+    with pytest.raises(ValueError, match="invented holds 8 pieces, fewer than one segment of 9"):
+        Segments(shards, 9)
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another():
@@ -287,17 +226,6 @@ def test_documents_of_different_shards_are_mixed():
     shards = in_memory([[[i, 0] for i in range(100 * s + 1, 100 * s + 51)] for s in range(2)])
     first_half = read_stream(Segments(shards, 100, seed=0))[:100]
     assert any(piece > 100 for piece in first_half) and any(0 < piece <= 50 for piece in first_half)
-
-
-def test_a_corpus_shorter_than_a_segment_is_refused():
-    with pytest.raises(ValueError, match="invented holds 6 pieces, fewer than one segment of 7"):
-        Segments(in_memory([[[5, 7, 9, 0], [4, 0]]]), 7)
-
-
-@pytest.mark.parametrize("index", [2, -1, 100])
-def test_an_index_outside_raises(index):
-    with pytest.raises(IndexError):
-        Segments(in_memory([[[5, 7, 9, 0], [4, 0]]]), 3)[index]
 
 
 class Numbers:
@@ -324,10 +252,6 @@ def test_every_beginning_of_a_run_holds_the_shares(shares, length):
     counts = np.cumsum(np.eye(len(shares))[owners], 0)
     wanted = np.arange(1, length + 1)[:, None] * np.array(shares) / sum(shares)
     assert np.abs(counts - wanted).max() <= len(shares)
-
-
-def test_two_thirds_and_one_third():
-    assert interleave([2, 1], 6).tolist() == [0, 1, 0, 0, 1, 0]
 
 
 def test_a_small_corpus_begins_again_and_a_large_one_goes_on():
@@ -396,9 +320,3 @@ def test_a_sequence_of_letters_is_trained_on_in_time_that_grows_with_its_length(
     shards = Shards.open(tmp_path / "shards")
     pieces = shards.pieces[0][:-1].tolist()
     assert load_tokenizer(shards.tokenizer_path).decode(pieces) == dna and len(pieces) < len(dna) / 3
-
-
-def test_nothing_is_reported_where_nothing_is_cut(tmp_path, capsys):
-    (tmp_path / "a.txt").write_text("\n\n".join(SENTENCES))
-    tokenize((str(tmp_path / "a.txt"),), tmp_path / "shards", train_tokenizer=300, workers=1)
-    assert "cut" not in capsys.readouterr().out

@@ -22,19 +22,9 @@ def shards(tmp_path_factory) -> Path:
 def test_a_run_begins_with_a_shipped_lm(shards, tmp_path, option):
     from safetensors.torch import load_file
 
-    words = [
-        "lab",
-        "pretrain",
-        "--shards",
-        str(shards),
-        option,
-        "starter-forward",
-        "--segment-length",
-        "32",
-        "--tokens",
-        "0",
-    ]
-    assert main([*words, "--batch-segments", "1", "--no-compile", "--out", str(tmp_path / "lm")]) == 0
+    words = ["lab", "pretrain", "--shards", str(shards), option, "starter-forward", "--segment-length", "32"]
+    words += ["--tokens", "0", "--batch-segments", "1", "--no-compile"]
+    assert main([*words, "--out", str(tmp_path / "lm")]) == 0
     name = "model.embed_tokens.weight"
     ours, theirs = (
         load_file(Path(p) / "model.safetensors")[name] for p in (tmp_path / "lm", locate_model("starter-forward"))

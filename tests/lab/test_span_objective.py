@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from boustro.lab.masked import SpanBoundaryHead, SpanLMWithLoss
 from boustro.lab.objectives.examples import collate, keyed_generator
@@ -113,23 +112,6 @@ def draw_spans(pieces, masking, count):
         asked = found.targets != -100
         starts = np.unique(found.left[asked])
         yield found, [np.unique(words[found.positions[asked & (found.left == s)]]) for s in starts], words
-
-
-def test_lengths_rate_and_places_over_many_draws():
-    rng, masking = np.random.default_rng(0), make_masking(word_starts=np.arange(VOCABULARY) % 3 != 1)
-    pieces = rng.integers(1, 49, 2048)
-    lengths, hidden = np.zeros(10), np.zeros(2048)
-    for found, spans, _ in draw_spans(pieces, masking, 60):
-        asked = found.targets != -100
-        assert 0 <= round(0.15 * 2048) - asked.sum() <= 2
-        hidden[found.positions[asked]] += 1
-        for one in spans:
-            lengths[len(one) - 1] += 1
-    # Of about 55 spans of a segment one is cut, so the lengths are close to the law, and close is what is tested.
-    assert (lengths * np.arange(1, 11)).sum() / lengths.sum() == pytest.approx(3.797, rel=0.04)
-    assert chisquare(lengths, geometric() * lengths.sum()).pvalue > 1e-3
-    quarters = hidden[4:-4].reshape(8, -1).sum(1)
-    assert quarters.std() / quarters.mean() < 0.12, "spans begin anywhere alike"
 
 
 def test_one_fate_for_a_span():

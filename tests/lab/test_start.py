@@ -105,6 +105,8 @@ def test_all_that_reads_with_an_lm_begins_as_it_was_trained(llama):
     ends = LMPair.load(f"{path}+{backward}")
     assert ends.forward.frame([7]) == [*start, 7] and ends.backward.frame([7, 8]) == [*end, 8, 7]
     assert open_lm(str(path)).before == tuple(start)
+    assert load_encoder(f"backward:{path}").start == [], "a backward LM of others is given nothing"
+    assert start_pieces(tokenizer, AutoConfig.for_model("llama", sentinel=[3, 4])) == [3, 4]
     judge = open_judge(f"{path}+{backward}", None, None)
     assert judge.forward.frame([]) == start and judge.backward.frame([]) == end
 
@@ -133,19 +135,11 @@ def test_the_option_overrides_and_changes_the_identity_only_where_the_piece_chan
         load_encoder(path, start_piece="<S>")
 
 
-def test_a_backward_lm_of_others_is_given_nothing(llama):
-    assert load_encoder(f"backward:{llama / 'lm'}").start == []
-
-
 @pytest.mark.parametrize(
     ("roles", "config", "wanted"),
     [
         ({"eos": "<|endoftext|>"}, {}, "<|endoftext|>"),  # GPT-2, OLMo, Pythia
-        (
-            {"unk": "<|endoftext|>", "bos": "<|im_start|>", "eos": "<|im_end|>"},
-            {},
-            "<|endoftext|>",
-        ),  # SmolLM2, instructed
+        ({"unk": "<|endoftext|>", "bos": "<|im_start|>", "eos": "<|im_end|>"}, {}, "<|endoftext|>"),  # SmolLM2
         ({"pad": "<|endoftext|>", "eos": "<|im_end|>"}, {}, "<|endoftext|>"),  # Qwen
         ({"eos": "</s>", "bos": "<s>"}, {"bos_token_id": None}, "<s>"),
         ({"eos": "</s>"}, {"bos_token_id": 1}, "</s>"),  # the config names a piece that is none of the special ones
@@ -171,19 +165,6 @@ def test_a_run_up_is_for_lms_of_others_and_read_by_all_of_their_words(llama):
         (row,) = encoder.rows([Sentence(TEXT)])
         assert row.ids[: len(encoder.before)] == load_encoder(path).before
         assert bool(encoder.run_up) == (kind == "repeated:"), "without a mask the run-up sees the text"
-
-
-def test_a_config_may_name_its_start_pieces(llama):
-    config = AutoConfig.for_model("llama", sentinel=[3, 4])
-    assert start_pieces(AutoTokenizer.from_pretrained(llama / "lm"), config) == [3, 4]
-
-
-def test_a_masked_lm_takes_no_start_piece(tiny_tokenizer, tmp_path):
-    from generators import write_masked_lm
-
-    path = write_masked_lm(tmp_path / "lm", tiny_tokenizer)
-    with pytest.raises(ValueError, match="start_piece is not read by masked"):
-        load_encoder(f"masked:{path}", start_piece="none")
 
 
 def test_a_masked_lm_that_writes_takes_none_either(tiny_tokenizer, tmp_path):

@@ -20,7 +20,7 @@ from boustro.lab.generation.strategies import (
 from generators import SamePlaces, Table
 
 MASK = 5
-CASES = 1000
+CASES = 300
 
 
 def blank(rows: int, places: int) -> torch.Tensor:

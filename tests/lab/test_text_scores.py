@@ -39,24 +39,14 @@ def tiny_vocabulary() -> MaskedLM:
 
 
 @pytest.mark.parametrize("name", ["duel", "left-to-right", "one-shot"])
-@pytest.mark.parametrize("seed", range(5))
-def test_likelihoods_sum_to_one_over_all_texts(name, seed):
-    assert score(name, Table(seed, PIECES)).double().exp().sum().item() == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize("name", ["duel", "left-to-right", "one-shot"])
-def test_so_they_do_with_an_lm_and_a_prompt(name):
+def test_likelihoods_sum_to_one_over_all_texts_also_with_an_lm_and_a_prompt(name):
+    for seed in range(5):
+        assert score(name, Table(seed, PIECES)).double().exp().sum().item() == pytest.approx(1, abs=1e-5)
     model = tiny_vocabulary()
     canvas = Canvas.of(model, [[7, 30, 12, 41]] * len(TEXTS), PLACES)
     found = MASKED_SCORES[name](canvas.reader(), TEXTS + 10, canvas.blank(), ScoreConfig(), Draws(1, ROWS)).log_probs
     assert found.double().exp().sum().item() == pytest.approx(1, abs=1e-5)
     assert found.std() > 0.1
-
-
-@pytest.mark.parametrize("name", ["gold-order", "pseudo-log-likelihood"])
-def test_the_others_do_not(name):
-    sums = [score(name, Table(seed, PIECES)).double().exp().sum().item() for seed in range(5)]
-    assert all(abs(total - 1) > 0.01 for total in sums)
 
 
 def along(table: Table, text: tuple[int, ...], order: tuple[int, ...]) -> float:
@@ -117,7 +107,7 @@ def test_a_score_without_a_prompt_does_not_depend_on_the_batch(name, tmp_path, t
 
     rows = rows[model.writable[rows].all(1)]
     together = of(rows)
-    for size in (1, 2, 3, 5):
+    for size in (1, 3):
         assert (torch.cat([of(part) for part in rows.split(size)]) - together).abs().max() < 1e-2
 
 

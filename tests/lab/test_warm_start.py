@@ -47,13 +47,15 @@ def test_another_architecture_is_refused_with_the_tensors_that_differ(tiny_lm):
 
 def test_positions_and_padding_that_are_not_needed_stay_behind(tiny_lm, tmp_path):
     given = AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2"))
-    lm = new_lm(tiny_lm("gpt2"), n_positions=32)
+    lm, llama = new_lm(tiny_lm("gpt2"), n_positions=32), new_lm(tiny_lm("llama"))
     given.resize_token_embeddings(464)
     given.save_pretrained(tmp_path)
     start_from(lm, str(tmp_path))
     assert differing(lm, given) == {"transformer.wpe.weight", "transformer.wte.weight", "lm_head.weight"}
     assert torch.equal(lm.transformer.wpe.weight, given.transformer.wpe.weight[:32])
     assert torch.equal(lm.transformer.wte.weight, given.transformer.wte.weight[:400])
+    start_embeddings_from(llama, str(tmp_path))
+    assert torch.equal(llama.get_input_embeddings().weight, given.get_input_embeddings().weight[:400])
 
 
 @pytest.mark.parametrize(("tied", "changed"), [(True, {"embed_tokens", "lm_head"}), (False, {"embed_tokens"})])
@@ -86,15 +88,6 @@ def test_a_masked_lm_starts_from_the_embeddings_of_its_own_kind_only(tiny_lm, tm
     assert torch.equal(ours.get_input_embeddings().weight, given.get_input_embeddings().weight)
     with pytest.raises(ValueError, match="is a bert and the model to train a llama"):
         start_embeddings_from(new_lm(tiny_lm("llama")), str(tmp_path))
-
-
-def test_rows_of_padding_stay_behind(tiny_lm, tmp_path):
-    given = AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2"))
-    given.resize_token_embeddings(464)
-    given.save_pretrained(tmp_path)
-    lm = new_lm(tiny_lm("llama"))
-    start_embeddings_from(lm, str(tmp_path))
-    assert torch.equal(lm.get_input_embeddings().weight, given.get_input_embeddings().weight[:400])
 
 
 def test_wider_embeddings_come_over_by_their_principal_components(tiny_lm):
@@ -130,51 +123,57 @@ def command(tiny_lm, tmp_path_factory):
 
 def test_an_lm_is_like_the_one_that_it_starts_from(command, tiny_lm, tmp_path, capsys):
     words = [word for word in command if word not in ("--preset", str(tiny_lm("gpt2")))]
-    assert main([*words, "--out", str(tmp_path / "lm"), "--init-from", str(tiny_lm("gpt2"))]) == 0
-    lm, given = (AutoModelForCausalLM.from_pretrained(path) for path in (tmp_path / "lm", tiny_lm("gpt2")))
-    assert lm.config.n_layer == given.config.n_layer
-    assert not differing(lm, given)
+    given = AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2"))
+    for name, some in (("lm", words), ("preset", command)):
+        assert main([*some, "--out", str(tmp_path / name), "--init-from", str(tiny_lm("gpt2"))]) == 0
+        lm = AutoModelForCausalLM.from_pretrained(tmp_path / name)
+        assert lm.config.n_layer == given.config.n_layer and lm.config.direction == "backward"
+        assert not differing(lm, given)
     assert main([*words, "--out", str(tmp_path / "lm2"), "--init-from", "no/such-lm"]) == 1
     assert re.search(r"no/such-lm: no (model|config) could be loaded from this path or name", capsys.readouterr().err)
 
 
-def test_a_run_starts_from_the_lm_that_it_is_given(command, tiny_lm, tmp_path):
-    assert main([*command, "--out", str(tmp_path / "lm"), "--init-from", str(tiny_lm("gpt2"))]) == 0
-    lm = AutoModelForCausalLM.from_pretrained(tmp_path / "lm")
-    assert lm.config.direction == "backward"
-    assert not differing(lm, AutoModelForCausalLM.from_pretrained(tiny_lm("gpt2")))
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory):
+    """The words of a run at a learning rate of nothing, and the causal LM that it made."""
+    folder = tmp_path_factory.mktemp("causal")
+    shards = ["--shards", str(write_shards(folder / "shards", [FERRY])), "--segment-length", "64"]
+    run = ["lab", "pretrain", "--no-compile", "--lr", "0", *shards, "--batch-segments", "1", "--tokens", "64"]
+    assert main([*run, "--direction", "forward", "--preset", "tiny", "--out", str(folder / "lm")]) == 0
+    return run, folder / "lm"
 
 
-@pytest.mark.parametrize("option", ["--init-from", "--init-embeddings-from"])
-def test_a_masked_lm_starts_from_a_causal_one_and_its_mask_from_nothing(tmp_path, option, capsys):
+@pytest.mark.parametrize(
+    ("option", "preset"),
+    [
+        ("--init-from", "eurobert-tiny"),
+        ("--init-embeddings-from", "bert-tiny"),
+        pytest.param("--init-embeddings-from", "eurobert-tiny", marks=pytest.mark.long),
+    ],
+)
+def test_a_masked_lm_starts_from_a_causal_one_and_its_mask_from_nothing(causal, tmp_path, option, preset):
     """The blocks of a EuroBERT are a Llama's without the mask."""
-    made = write_shards(tmp_path / "shards", [FERRY])
-    shards = ["--shards", str(made), "--segment-length", "64", "--batch-segments", "1", "--tokens", "64"]
-    run = ["lab", "pretrain", "--no-compile", "--lr", "0", *shards]
-    assert main([*run, "--direction", "forward", "--preset", "tiny", "--out", str(tmp_path / "lm")]) == 0
-    masked = [*run, "--objective", "masked", "--seed", "2", "--out"]
-    given = AutoModelForCausalLM.from_pretrained(tmp_path / "lm").state_dict()
+    run, lm = causal
+    masked = [*run, "--objective", "masked", "--seed", "2", "--preset", preset, "--out"]
+    given = AutoModelForCausalLM.from_pretrained(lm).state_dict()
     pieces, rows = given["model.embed_tokens.weight"].shape[0], ("model.embed_tokens.weight", "lm_head.weight")
-    for preset in ("eurobert-tiny", "bert-tiny"):
-        start = ["--preset", preset, option, str(tmp_path / "lm")]
-        status = main([*masked, str(tmp_path / preset), *start])
-        if preset == "bert-tiny" and option == "--init-from":
-            assert status == 1 and "has another architecture" in capsys.readouterr().err
-            continue
-        assert status == 0
-        made = AutoModelForMaskedLM.from_pretrained(tmp_path / preset)
-        embeddings = made.get_input_embeddings().weight
-        assert torch.equal(embeddings[:pieces], given[rows[0]]) and len(embeddings) == pieces + 1
-        if option == "--init-from":
-            state = made.state_dict()
-            assert state.keys() == given.keys()
-            assert all(torch.equal(state[name], given[name]) for name in given if name not in rows)
-    again = ["--preset", "eurobert-tiny", option, str(tmp_path / "eurobert-tiny")]  # which has the mask piece already
-    assert main([*masked, str(tmp_path / "again"), *again]) == 0
-    assert (
-        not differing(*(AutoModelForMaskedLM.from_pretrained(tmp_path / name) for name in ("again", "eurobert-tiny")))
-        or option != "--init-from"
-    )
+    assert main([*masked, str(tmp_path / "made"), option, str(lm)]) == 0
+    made = AutoModelForMaskedLM.from_pretrained(tmp_path / "made")
+    embeddings = made.get_input_embeddings().weight
+    assert torch.equal(embeddings[:pieces], given[rows[0]]) and len(embeddings) == pieces + 1
+    if option == "--init-from":
+        state = made.state_dict()
+        assert state.keys() == given.keys()
+        assert all(torch.equal(state[name], given[name]) for name in given if name not in rows)
+        again = [option, str(tmp_path / "made")]  # which has the mask piece already
+        assert main([*masked, str(tmp_path / "again"), *again]) == 0
+        assert not differing(AutoModelForMaskedLM.from_pretrained(tmp_path / "again"), made)
+
+
+def test_a_masked_lm_of_another_architecture_is_refused(causal, tmp_path, capsys):
+    words = ["--objective", "masked", "--preset", "bert-tiny", "--out", str(tmp_path / "made"), "--init-from"]
+    assert main([*causal[0], *words, str(causal[1])]) == 1
+    assert "has another architecture" in capsys.readouterr().err
 
 
 def test_rotary_positions_that_turn_otherwise_are_refused(tiny_lm):
