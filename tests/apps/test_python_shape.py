@@ -29,7 +29,7 @@ FORMS = (
 @pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
 def test_an_entity_has_the_same_forms_everywhere(form, tmp_path):
     expected = [Sentence(("Ada", "left", "Vellmar", "."), ("B-PER", "O", "B-LOC", "O"))]
-    found = [boustro.Tagger.labelled(TEXT, form, "text 1"), {"text": TEXT, "entities": form}]
+    found = [boustro.Tagger.inputs.labelled(TEXT, form, "text 1"), {"text": TEXT, "entities": form}]
     for given in found:
         assert [(s.words, s.tags) for s in read_data([given])] == [(s.words, s.tags) for s in expected]
     if all(not isinstance(part, Entity) and "int64" not in str(part) for part in form):

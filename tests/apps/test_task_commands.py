@@ -137,7 +137,7 @@ def test_python_and_the_command_fit_the_same_head(task, tiny_pair, tmp_path):
     by_command = task_class(task).from_pretrained(tmp_path / "m")
     by_python = task_class(task)(tiny_pair).fit(str(file))
     assert by_command.record.get(CHOICE) == by_python.record.get(CHOICE)
-    ours, theirs = by_python.head.state_dict(), by_command.head.state_dict()
+    ours, theirs = by_python.fitted.head.state_dict(), by_command.fitted.head.state_dict()
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
     asked = ["Okonkwo sold umbrellas .", "Ada likes rain"]
     assert by_python.predict(asked) == by_command.predict(asked)

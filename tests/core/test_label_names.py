@@ -118,7 +118,7 @@ def test_fit_begins_at_names_unless_they_mislead():
     assert [answer.label for answer in named.predict(TEXTS)] == GOLD
     moved = dict(zip(("delivery", "payment", "praise"), ("payment", "praise", "delivery"), strict=True))
     wrong = Classifier("starter-texts", cache=False).fit(texts, [moved[label] for label in gold])
-    assert wrong.head.trust < 0.1
+    assert wrong.fitted.head.trust < 0.1
     assert [answer.label for answer in wrong.predict(TEXTS)] == [moved[label] for label in GOLD]
 
 
@@ -136,7 +136,9 @@ def test_unequal_shares_of_few_labels_harm_no_more_than_the_names_help():
 def test_copies_of_a_text_are_one():
     few = [0, 1, 5, 6, 10, 11]
     texts, gold = [TEXTS[n] for n in few], [GOLD[n] for n in few]
-    maps = [Classifier("starter-texts", cache=False).fit(texts * n, gold * n).head.body.map.weight for n in (1, 3)]
+    maps = [
+        Classifier("starter-texts", cache=False).fit(texts * n, gold * n).fitted.head.body.map.weight for n in (1, 3)
+    ]
     share = torch.nn.functional.cosine_similarity(*(weight.flatten() for weight in maps), dim=0)
     assert float(share) > 0.97  # what is left out is other parts
 
@@ -159,7 +161,7 @@ MEANINGS = {"a1": "parcels and shipping", "a2": "charges and invoices", "a3": "t
 def test_fit_learns_what_is_said_of_labels(tmp_path):
     few, coded = [0, 5, 10], dict(zip(("delivery", "payment", "praise"), MEANINGS, strict=True))
     texts, gold = [TEXTS[n] for n in few], [coded[GOLD[n]] for n in few]
-    assert not Classifier("starter-texts", cache=False).fit(texts, gold).head.trust  # the names say nothing
+    assert not Classifier("starter-texts", cache=False).fit(texts, gold).fitted.head.trust  # the names say nothing
     table = tmp_path / "labels.csv"
     table.write_text(
         "label,description\n" + "".join(f"{n},{m}\n" for n, m in {**MEANINGS, "a4": "tax"}.items()), "utf-8"
