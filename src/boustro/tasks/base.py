@@ -219,7 +219,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
 
     def __dir__(self) -> list[str]:
         """List the attributes that a user of a model needs: `SHOWN`, and what its own task adds."""
-        own = {name for name in dir(type(self)) if not name.startswith("_")} - {*dir(Task)}
+        own = {name for name in dir(type(self)) if not name.startswith("_")} - {*dir(Task), *Task.__annotations__}
         return sorted({*SHOWN, *own} - (set() if self.is_trained else {"classes_"}))
 
     def fit(

@@ -173,7 +173,7 @@ def identifier() -> Identifier:
 @cache
 def small_words() -> frozenset[str]:
     """Function words of other languages, in small letters, without those that English has or some people are called."""
-    lines = (LANGUAGE_DATA / "small_words.txt").read_text("utf-8").splitlines()
+    lines = (LANGUAGE_DATA / "small_words.txt").read_text("utf-8").split("\n")
     return frozenset(word for line in lines for word in line.split()[1:]) - ENGLISH - ENGLISH_TOO - ALSO_NAMES
 
 
