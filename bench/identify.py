@@ -76,8 +76,9 @@ def make(out: tyro.conf.Positional[Path], pieces: int = 12_000) -> None:
     }
     codes = [model.nb_classes[n] for n in columns]
     out.parent.mkdir(parents=True, exist_ok=True)
-    called = [NAMES.get(code, "") for code in codes]
-    save_file(tensors, out, {"codes": "|".join(codes), "names": "|".join(called)})
+    for key, words in (("codes", codes), ("names", [NAMES.get(code, "") for code in codes])):
+        tensors[key] = np.frombuffer("|".join(words).encode(), np.uint8).copy()
+    save_file(tensors, out)
     out.chmod(0o644)
     print(f"{out}: {len(kept):,} pieces, {len(codes)} languages, {out.stat().st_size:,} bytes; {' '.join(codes)}")
 

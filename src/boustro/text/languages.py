@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from boustro.arrays import read_arrays
 from boustro.names import LANGUAGES, LANGUAGES_TAGGER, SHIPPED_SENTENCES, SHIPPED_TAGGER, languages_file
 from boustro.text.words import join_words
 
@@ -157,11 +158,9 @@ class Identifier(NamedTuple):
 @cache
 def identifier() -> Identifier:
     """Return the identifier of languages in Latin letters."""
-    from safetensors import safe_open
-
-    with safe_open(LANGUAGE_DATA / "model.safetensors", "numpy") as file:
-        codes, names = (file.metadata()[key].split("|") for key in ("codes", "names"))
-        weights, (low, high), pieces, lengths = map(file.get_tensor, ("weights", "range", "pieces", "lengths"))
+    arrays = read_arrays(LANGUAGE_DATA / "model.safetensors")
+    weights, (low, high), pieces, lengths = (arrays[name] for name in ("weights", "range", "pieces", "lengths"))
+    codes, names = (arrays[name].tobytes().decode().split("|") for name in ("codes", "names"))
     ends = np.cumsum(lengths, dtype=int).tolist()
     letters = pieces.tobytes()
     rows = {
