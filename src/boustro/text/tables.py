@@ -316,11 +316,13 @@ def _columns_head(path: Path, source: LineSource, delimiter: str | None) -> Tabl
 
 
 def _column_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
-    number = 0
+    from boustro.text.columnar import class_columns, name_classes
+
+    number, classes = 0, class_columns(rows.schema)
     for batch in rows.batches(rows.only):
         for value in batch.to_pylist():
             number += 1
-            yield f"{rows.path}: row {number}", TableRow(value)
+            yield f"{rows.path}: row {number}", TableRow(name_classes(value, classes))
 
 
 TABLE_HEADS: dict[str, Callable[[Path, LineSource, str | None], TableHead]] = {

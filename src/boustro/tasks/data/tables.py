@@ -11,7 +11,7 @@ with lists in its columns, or one row per word, with a column that names its sen
     Sentence: 1,Ada,NNP,B-PER
     ,left,VBD,O
 
-pandas is not imported.
+Neither pandas nor polars is imported.
 """
 
 import re
@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.choose import lazy, suggestion
+from boustro.given import is_missing, is_pandas, is_table
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, note_unread
+from boustro.text.columnar import arrow_table, class_columns, name_classes, with_classes
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
 from boustro.text.files import DataFile
 from boustro.text.separated import cell_text
@@ -41,10 +43,10 @@ def named_rows(data: Any) -> list[tuple[str, Any]] | None:
     """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
     if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         data = open_hub(str(data))
+    if is_table(data):
+        return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):
-        return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
     return None
 
 
@@ -86,12 +88,26 @@ def read_dataset(dataset: Any, name: str = "the given data set", options: DataOp
 
 
 def _dataset_rows(dataset: Any) -> Iterator[dict[str, Any]]:
-    features = dataset.features or {}
-    return ({column: _decode(value, features.get(column)) for column, value in row.items()} for row in dataset)
+    classes = with_classes(dataset.features.to_dict()) if dataset.features else {}
+    return (name_classes(row, classes) for row in dataset)
+
+
+def columns_of(frame: Any) -> list[str]:
+    """The names of the columns of a data frame."""
+    return [str(name) for name in (frame.columns if is_pandas(frame) else arrow_table(frame).column_names)]
+
+
+def renamed(frame: Any, name: str, new: str) -> Any:
+    """A data frame with another name of a column."""
+    return frame.rename(columns={name: new}) if is_pandas(frame) else arrow_table(frame).rename_columns({name: new})
 
 
 def _frame_rows(frame: Any) -> list[dict[str, Any]]:
-    return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    if is_pandas(frame):
+        return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    table = arrow_table(frame)
+    classes = class_columns(table.schema)
+    return [name_classes(row, classes) for row in table.to_pylist()]
 
 
 def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
@@ -102,7 +118,7 @@ def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     name, form = "the given table", "data frame"
     rows = [*enumerate(_frame_rows(frame), start=1)]
     found = find_words(rows, options)
-    columns = [str(column) for column in frame.columns]
+    columns = columns_of(frame)
     word = _named(columns, options.word_column, WORD_NAMES)
     if found is None and rows and word is not None and isinstance(rows[0][1][word], (str, float, type(None))):
         raise ValueError(f"{name} has no column with tags ({', '.join(TAGS)}); found: {', '.join(columns)}")
@@ -283,18 +299,4 @@ def _column(columns: Iterable[str], names: Iterable[str]) -> str | None:
 def _plain(value: Any) -> Any:
     """Arrays as lists, and missing values as None."""
     value = value.tolist() if hasattr(value, "tolist") else value
-    return None if isinstance(value, float) and value != value else value
-
-
-def _decode(value: Any, feature: Any) -> Any:
-    """A value with the numbers of its ClassLabels as names."""
-    if hasattr(feature, "int2str"):
-        return feature.int2str(value) if isinstance(value, int) and value >= 0 else value
-    if isinstance(feature, dict) and value is not None:
-        return {key: _decode(part, feature[key]) for key, part in value.items()}
-    inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
-    if inner is None or value is None:
-        return value
-    if isinstance(value, dict):  # a list of dicts, stored as a dict of lists
-        return {key: [_decode(x, inner[key]) for x in part] for key, part in value.items()}
-    return [_decode(part, inner) for part in value]
+    return None if is_missing(value) else value

@@ -1,0 +1,82 @@
+"""Files and frames of other programs, read as these mean them."""
+
+import datasets
+import pyarrow
+import pytest
+from pyarrow import feather
+
+from boustro.tasks.data import read_data
+from boustro.tasks.data.texts import read_texts
+from boustro.text.columnar import Types, are_alike
+from boustro.text.files import DataFile
+from boustro.text.written import WrittenFile
+from labelled import spans
+
+
+def topics(names: list[str]) -> datasets.Dataset:
+    named = datasets.ClassLabel(names=names)
+    features = {"text": datasets.Value("string"), "label": named, "all": datasets.List({"is": named})}
+    rows = {"text": ["Ada left.", "It rained."], "label": [0, 1], "all": [[{"is": 1}, {"is": 0}], None]}
+    return datasets.Dataset.from_dict(rows, features=datasets.Features(features))
+
+
+@pytest.mark.parametrize("form", ["parquet", "feather", "arrow"])
+def test_classes_of_a_data_set_have_their_names_in_its_files(tmp_path, form):
+    dataset, path = topics(["news", "rain"]), tmp_path / f"a.{form}"
+    if form == "parquet":
+        dataset.to_parquet(path)
+    elif form == "feather":
+        feather.write_feather(dataset.data.table, str(path))
+    else:
+        dataset.save_to_disk(tmp_path / "saved")
+        path = next((tmp_path / "saved").glob("*.arrow"))
+    assert [text.label for text in read_texts(path)] == ["news", "rain"]
+    opened = DataFile(path).open()
+    assert [record["all"] for _, record in opened] == [[{"is": "rain"}, {"is": "news"}], None]
+    types = Types()
+    types.add(opened)
+    assert types.table([record for _, record in DataFile(path).open()]).column("label").to_pylist() == ["news", "rain"]
+    assert not are_alike(opened.schema, opened.schema.with_metadata(None))
+
+
+def test_tags_of_a_parquet_file_are_those_of_its_data_set(tmp_path):
+    tags = datasets.List(datasets.ClassLabel(names=["O", "B-PER"]))
+    features = datasets.Features(words=datasets.List(datasets.Value("string")), ner_tags=tags)
+    rows = {"words": [["Ada", "left"]], "ner_tags": [[1, 0]]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(path := tmp_path / "a.parquet")
+    assert spans(read_data(path)[0]) == [("PER", "Ada")]
+
+
+class Polars:
+    """A frame with the interface of those of polars."""
+
+    def __init__(self, **columns):
+        self.table = pyarrow.table(columns)
+        self.columns = self.table.column_names
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_dict(self, *, as_series=True):
+        return dict(zip(self.columns, self.table.columns, strict=True))
+
+
+def test_frames_that_give_themselves_as_arrow_are_read():
+    texts = pyarrow.array(["Ada left.", "It rained."], pyarrow.string_view())
+    frame = Polars(text=texts, label=pyarrow.array(["a", "b"]).dictionary_encode())
+    assert [(text.words[0], text.label) for text in read_texts(frame)] == [("Ada", "a"), ("It", "b")]
+    words = {"sentence_id": [1, 1, 2], "word": ["Ada", "left", "Bo"], "tag": ["B-PER", "O", "B-PER"]}
+    for table in (Polars(**words), pyarrow.table(words)):
+        assert [spans(s) for s in read_data(table)] == [[("PER", "Ada")], [("PER", "Bo")]]
+    named = Polars(body=["Ada left."], entities=[[{"start": 0, "end": 3, "label": "PER"}]])
+    assert spans(read_data(named, text_column="body")[0]) == [("PER", "Ada")]
+
+
+def test_texts_that_arrow_holds_as_views_are_read_and_written(tmp_path):
+    views = pyarrow.list_(pyarrow.string_view())
+    columns = {"text": pyarrow.array(["Ada", None], pyarrow.string_view()), "all": pyarrow.array([["a"], []], views)}
+    feather.write_feather(pyarrow.table(columns), str(tmp_path / "a.feather"), compression="uncompressed")
+    file = WrittenFile(DataFile(tmp_path / "a.feather"), "columns", ["text"])
+    file.write([(row, {"text": f"so {row.value['text']}"}) for row in file.rows()], tmp_path / "b.feather")
+    rows = [record for _, record in DataFile(tmp_path / "b.feather").open()]
+    assert rows == [{"text": "so Ada", "all": ["a"]}, {"text": "so None", "all": []}]
