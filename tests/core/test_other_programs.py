@@ -1,6 +1,10 @@
 """Files and frames of other programs, read as these mean them."""
 
+import io
+import zipfile
+
 import datasets
+import openpyxl
 import pyarrow
 import pytest
 from pyarrow import feather
@@ -9,6 +13,7 @@ from boustro.tasks.data import read_data
 from boustro.tasks.data.texts import read_texts
 from boustro.text.columnar import Types, are_alike
 from boustro.text.files import DataFile
+from boustro.text.places import check_data
 from boustro.text.written import WrittenFile
 from labelled import spans
 
@@ -80,3 +85,58 @@ def test_texts_that_arrow_holds_as_views_are_read_and_written(tmp_path):
     file.write([(row, {"text": f"so {row.value['text']}"}) for row in file.rows()], tmp_path / "b.feather")
     rows = [record for _, record in DataFile(tmp_path / "b.feather").open()]
     assert rows == [{"text": "so Ada", "all": ["a"]}, {"text": "so None", "all": []}]
+
+
+def workbook(path, rows):
+    """A workbook as Excel writes it: texts in a part of their own, texts that begin with # as errors."""
+    texts, lines = [], []
+    for row in rows:
+        cells = []
+        for value in row:
+            if isinstance(value, str) and value.startswith("#"):
+                cells.append(f'<c t="e"><v>{value}</v></c>')
+            elif isinstance(value, str):
+                cells.append(f'<c t="s"><v>{len(texts)}</v></c>')
+                texts.append(f"<si><t>{value}</t></si>")
+            else:
+                cells.append(f"<c><v>{value}</v></c>")
+        lines.append(f"<row>{''.join(cells)}</row>")
+    openpyxl.Workbook().save(plain := io.BytesIO())
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    part = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
+    with zipfile.ZipFile(plain) as given, zipfile.ZipFile(path, "w") as made:
+        for name in given.namelist():
+            content = given.read(name).decode().replace("</Types>", part)
+            made.writestr(name, content.replace("<sheetData></sheetData>", f"<sheetData>{''.join(lines)}</sheetData>"))
+        made.writestr("xl/sharedStrings.xml", f"<sst {space}>{''.join(texts)}</sst>")
+    return path
+
+
+def test_an_error_of_a_workbook_is_no_value_and_stays(tmp_path):
+    rows = [["text", "label"], ["Ada left.", "rain"], ["It rained.", "#N/A"], ["#REF!", "#REF!"]]
+    file = DataFile(workbook(tmp_path / "a.xlsx", rows))
+    written = WrittenFile(file, "sheet", ["text"])
+    read = [*written.rows()]
+    assert [row.value["label"] for row in read] == ["rain", None, None] and not any(row.is_blank for row in read)
+    where = [(note.where.rpartition(": ")[2], note.detail) for note in written.notes]
+    assert where == [("cell B3", "#N/A"), ("cell A4", "#REF!"), ("cell B4", "#REF!")]
+    written.write([(row, {"text": row.value["text"]}) for row in read], tmp_path / "b.xlsx")
+    cells = [
+        [(cell.value, cell.data_type) for cell in row] for row in openpyxl.load_workbook(tmp_path / "b.xlsx").active
+    ]
+    assert cells[2:] == [[("It rained.", "s"), ("#N/A", "e")], [("#REF!", "e"), ("#REF!", "e")]]
+
+
+def test_escapes_in_the_texts_of_a_workbook_mean_characters(tmp_path):
+    path = workbook(tmp_path / "a.xlsx", [["text"], ["A_x005F_x000D_B"], ["A_x000D_B"], ["x005F_"]])
+    assert [row["text"] for _, row in DataFile(path).open()] == ["A_x000D_B", "A\rB", "x005F_"]
+
+
+@pytest.mark.parametrize("ending", ["xlsm", "xltx", "xltm"])
+def test_workbooks_with_macros_and_templates_are_read(tmp_path, ending):
+    path = workbook(tmp_path / f"a.{ending}", [["text", "label"], ["Ada left.", "rain"]])
+    DataFile(path).check(check_data)
+    assert [text.label for text in read_texts(path)] == ["rain"]
+    with pytest.raises(ValueError, match=r"is an Excel workbook \(xlsx\).*; give it as a file whose name ends in .xlsx"):
+        DataFile(path.rename(tmp_path / "a.data")).check()

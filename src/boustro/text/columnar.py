@@ -100,11 +100,14 @@ def _plain_type(kind: Any, feature: Any = None) -> Any:
         return pyarrow.dictionary(kind.index_type, _plain_type(kind.value_type), kind.ordered)
     if types.is_struct(kind):
         return pyarrow.struct([part.with_type(_plain_type(part.type, parts.get(part.name))) for part in kind])
+    if not hasattr(kind, "value_field"):
+        return kind
+    part = kind.value_field.with_type(_plain_type(kind.value_type, item))
     if types.is_large_list(kind) or types.is_large_list_view(kind):
-        return pyarrow.large_list(_plain_type(kind.value_type, item))
+        return pyarrow.large_list(part)
     if types.is_list(kind) or types.is_list_view(kind):
-        return pyarrow.list_(_plain_type(kind.value_type, item))
-    return pyarrow.list_(_plain_type(kind.value_type, item), kind.list_size) if types.is_fixed_size_list(kind) else kind
+        return pyarrow.list_(part)
+    return pyarrow.list_(part, kind.list_size) if types.is_fixed_size_list(kind) else kind
 
 
 def _opened(path: Path) -> tuple[Any, Callable[[list[str]], Iterator[Any]]]:

@@ -10,7 +10,8 @@
 
 A file is what its name says, and where that says nothing, or too little, what its first bytes and lines say:
 
-    .xlsx  .parquet .arrow .feather    "sheet" and "columns": tables; the latter by their first bytes too
+    .xlsx (.xlsm, .xltx, .xltm)        "sheet": a table
+    .parquet .arrow .feather           "columns": tables, by their first bytes too
     .csv .tsv                          "separated": tables; words with their tags, where these are looked for
     .jsonl .ndjson .json               "json", and files that begin with an object or with an array of them
     .conllu .conllup                   "conllu": words in columns; and files with its columns under any name
@@ -45,7 +46,7 @@ from boustro.text.rows import (
     JSON,
     JSON_LINES,
     TABLES,
-    WORKBOOK,
+    WORKBOOKS,
     JsonFault,
     begins_rows,
     file_ending,
@@ -405,7 +406,7 @@ class DataFile:
 
 def _form_of(source: LineSource, delimiter: str | None, keys: Sequence[str] | None, words: bool, bare: bool) -> Form:
     ending = file_ending(source.path)
-    if ending == WORKBOOK:
+    if ending in WORKBOOKS:
         return "sheet"
     if ending in TABLES:
         return "columns"

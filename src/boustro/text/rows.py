@@ -29,7 +29,8 @@ CONLLU_FILES = (".conllu", ".conllup")
 COLUMN_FILES = (".conll", ".bio", ".iob", ".iob2", *CONLLU_FILES)
 """Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
-WORKBOOK = ".xlsx"
+WORKBOOKS = (".xlsx", ".xlsm", ".xltx", ".xltm")
+"""Without macros, or templates; the first is written."""
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `places`
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 OPENS = re.compile(r'[\[{]\s*[{"]')

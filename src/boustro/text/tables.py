@@ -51,6 +51,7 @@ class TableRow(dict[str, Any]):
     Attributes:
         is_blank: Whether it is an empty row between others.
         formats: How a workbook shows the values of its columns, where it says so.
+        errors: Those that its cells have instead of values, such as `#N/A`.
         padded: The names that have white space around them in the file, by their keys.
         given: The row of a CSV or TSV file as it stands there.
         before: Lines that are left out before it, as they stand there.
@@ -62,13 +63,14 @@ class TableRow(dict[str, Any]):
         cells: Any = (),
         is_blank: bool = False,
         formats: dict[str, str] | None = None,
+        errors: dict[str, Any] | None = None,
         padded: Mapping[str, str] = MappingProxyType({}),
         given: CellRow | None = None,
         before: str = "",
         problem: str = "",
     ) -> None:
         super().__init__(cells)
-        self.is_blank, self.formats, self.padded = is_blank, formats or {}, padded
+        self.is_blank, self.formats, self.errors, self.padded = is_blank, formats or {}, errors or {}, padded
         self.given, self.before, self.problem = given, before, problem
 
     @property
@@ -282,7 +284,7 @@ def _sheet_head(path: Path, source: LineSource, delimiter: str | None) -> TableH
 
 
 def _to_sheet_head(path: Path, numbered: Iterator[Any]) -> TableHead:
-    number, values = next(((number, values) for number, values, *_ in numbered if values), (0, []))
+    number, values = next(((row.number, row.values) for row in numbered if row.values), (0, []))
     return TableHead(tuple(values), keys_of(values, f"{path}: row {number}")) if values else TableHead()
 
 
@@ -292,15 +294,17 @@ def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
     keys, padded = rows.keys, rows.padded
     numbered = sheet_rows(rows.path, rows.notes)
     _to_sheet_head(rows.path, numbered)
-    for number, values, formats, is_unstored in numbered:
+    for number, values, formats, errors, is_blank in numbered:
         where = f"{rows.path}: row {number}"
         if len(values) > len(keys):
             advice = "give each column a name in the first row"
             yield where, TableRow(problem=_too_many(rows, where, number, number, advice))
             continue
         record = dict.fromkeys(keys) | dict(zip(keys, values, strict=False))
-        shown = {key: form for key, form in zip(keys, formats, strict=False) if form}
-        yield where, TableRow(record, is_blank=not values and not is_unstored, formats=shown, padded=padded)
+        shown, failed = (
+            {key: one for key, one in zip(keys, given, strict=False) if one} for given in (formats, errors)
+        )
+        yield where, TableRow(record, is_blank, shown, failed, padded)
 
 
 # Parquet, Arrow, Feather
