@@ -1,18 +1,22 @@
 """Files and frames of other programs, read as these mean them."""
 
 import io
+import json
+import os
 import zipfile
 
 import datasets
 import openpyxl
+import pandas
 import pyarrow
 import pytest
 from pyarrow import feather
 
 from boustro.tasks.data import read_data
 from boustro.tasks.data.texts import read_texts
+from boustro.tasks.rows import read_rows
 from boustro.text.columnar import Types, are_alike
-from boustro.text.files import DataFile
+from boustro.text.files import KEYS, DataFile
 from boustro.text.places import check_data
 from boustro.text.written import WrittenFile
 from labelled import spans
@@ -140,3 +144,42 @@ def test_workbooks_with_macros_and_templates_are_read(tmp_path, ending):
     assert [text.label for text in read_texts(path)] == ["rain"]
     with pytest.raises(ValueError, match=r"is an Excel workbook \(xlsx\).*; give it as a file whose name ends in .xlsx"):
         DataFile(path.rename(tmp_path / "a.data")).check()
+
+
+FRAME = pandas.DataFrame({"text": ["Ada left.", "It rained."], "label": ["news", "rain"]}, index=[3, 5])
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a", "-"])
+@pytest.mark.parametrize("form", ["columns", "index", "split", "table", "records"])
+def test_json_of_pandas_is_read_in_every_form(file, form, name, indent):
+    written, stream = FRAME.to_json(orient=form, indent=indent), 0
+    if name == "-":
+        stream, writer = os.pipe()
+        os.write(writer, written.encode())
+        os.close(writer)
+    path = f"/dev/fd/{stream}" if name == "-" else file(name, written)
+    records = [record for _, record in DataFile(path).open(notes=[], keys=KEYS)]
+    assert records == FRAME.to_dict("records")
+    if name != "-":
+        assert [text.label for text in read_texts(path)] == ["news", "rain"]
+
+
+def test_json_that_only_looks_like_a_frame_is_a_record(file):
+    for given in ({"text": "Ada left.", "data": []}, {"a": {"b": "c"}}, {"data": [], "columns": [["a"]]}, {"text": {}}):
+        assert [record for _, record in DataFile(file("a.json", json.dumps(given))).open()] == [given]
+    lines = [{"text": {"0": "a"}}, {"text": {"0": "b"}}]
+    assert [record for _, record in DataFile(file("a.jsonl", "\n".join(map(json.dumps, lines)))).open()] == lines
+
+
+UD = "1\tAda\t_\tPROPN\t_\t_\t2\tnsubj\t_\t_\n2\tleft\t_\tVERB\t_\t_\t0\troot\t_\t_\n"
+
+
+@pytest.mark.parametrize("before", ["", "0.1\t_\t_\t_\t_\t_\t_\t_\t0:root\t_\n", "# sent_id = 1\n", "\n# newdoc\n"])
+def test_conllu_is_known_under_any_name_and_in_a_stream(file, before):
+    reader, writer = os.pipe()
+    os.write(writer, (before + UD).encode())
+    os.close(writer)
+    for path in (file("a.txt", before + UD), f"/dev/fd/{reader}"):
+        assert [row.value.words for row in read_rows([str(path)]) if row] == [("Ada", "left")]
+    os.close(reader)
