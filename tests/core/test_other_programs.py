@@ -142,7 +142,9 @@ def test_workbooks_with_macros_and_templates_are_read(tmp_path, ending):
     path = workbook(tmp_path / f"a.{ending}", [["text", "label"], ["Ada left.", "rain"]])
     DataFile(path).check(check_data)
     assert [text.label for text in read_texts(path)] == ["rain"]
-    with pytest.raises(ValueError, match=r"is an Excel workbook \(xlsx\).*; give it as a file whose name ends in .xlsx"):
+    with pytest.raises(
+        ValueError, match=r"is an Excel workbook \(xlsx\).*; give it as a file whose name ends in .xlsx"
+    ):
         DataFile(path.rename(tmp_path / "a.data")).check()
 
 
