@@ -210,7 +210,7 @@ def _is_running_text(file: DataFile) -> bool:
 def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
     """Read labelled sentences, as `load_data`, in the form of all tasks."""
     loaded = load_data(data, options)
-    return Loaded(loaded.sentences, {}, loaded.notes, loaded.name, loaded.form, loaded.scheme)
+    return Loaded(loaded.sentences, loaded.notes, loaded.name, loaded.form, loaded.scheme)
 
 
 def refuse_unlabelled(examples: Sequence[Any]) -> None:
