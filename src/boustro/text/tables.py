@@ -177,7 +177,7 @@ def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> Ta
     """The columns of a file by its first lines, or by all where these do not show them."""
 
     def first() -> Iterator[EndedLine]:
-        return read_ended(path, [], source=source.first(LOOKED_AT))
+        return read_ended(path, [], keep_going=True, source=source.first(LOOKED_AT))
 
     try:
         dialect = Separated(path, [], delimiter, first()).dialect
@@ -199,6 +199,8 @@ def _to_head(file: Separated) -> tuple[TableHead, Iterator[tuple[int, CellRow]]]
         number, row = next(numbered, (0, None))
     if row is None:
         return TableHead(dialect=file.dialect, before=before), numbered
+    if row.problem:
+        raise ValueError(row.problem)
     bare = [c if quoted else c.strip().strip('"') for c, quoted in zip(row.cells, row.quoted, strict=True)]
     keys = keys_of(bare, f"{file.path}:{number}")
     return TableHead(row.cells, keys, file.dialect, row, before), numbered
@@ -208,7 +210,7 @@ def fill_rows(rows: "Rows", delimiter: str | None, head: TableHead | None) -> No
     """Let `rows` have the columns and the records of a table; `head` is `None` for a stream."""
     opened = None
     if head is None:
-        file = Separated(rows.path, rows.notes, delimiter, read_ended(rows.path, rows.notes, source=rows.source))
+        file = Separated(rows.path, rows.notes, delimiter, _lines_of(rows))
         head, numbered = _to_head(file)
         opened = file, numbered
     rows.columns = head
@@ -222,8 +224,7 @@ def _separated_records(
     rows: "Rows", delimiter: str | None, opened: tuple[Separated, Iterator[tuple[int, CellRow]]] | None
 ) -> Iterator[tuple[str, TableRow]]:
     if opened is None:
-        lines = read_ended(rows.path, rows.notes, source=rows.source)
-        file = Separated(rows.path, rows.notes, delimiter, lines, rows.dialect)
+        file = Separated(rows.path, rows.notes, delimiter, _lines_of(rows), rows.dialect)
         opened = file, _to_head(file)[1]
     file, numbered = opened
     keys, notes, padded, before = rows.keys, rows.notes, rows.padded, ""
@@ -235,6 +236,10 @@ def _separated_records(
             continue
         if row.is_blank:
             yield where, TableRow(dict.fromkeys(keys), is_blank=True, padded=padded, given=row, before=before)
+            before = ""
+            continue
+        if row.problem:
+            yield where, TableRow(before=before, problem=row.problem)
             before = ""
             continue
         if len(row.cells) > len(keys):
@@ -250,6 +255,10 @@ def _separated_records(
         yield where, TableRow(record, padded=padded, given=row, before=before)
         before = ""
     rows.after = before
+
+
+def _lines_of(rows: "Rows") -> Iterator[EndedLine]:
+    return read_ended(rows.path, rows.notes, keep_going=True, source=rows.source)
 
 
 def _too_many(rows: "Rows", where: str, line: int, number: int, advice: str) -> str:
