@@ -105,7 +105,7 @@ def is_frame(given: Any) -> bool:
     return hasattr(given, "columns") or hasattr(given, "column_names")
 
 
-def is_table(given: Any) -> bool:
+def is_data_frame(given: Any) -> bool:
     """Whether this is a data frame of pandas, or a table that gives itself as Arrow, as those of polars do."""
     return hasattr(given, "columns") and (is_pandas(given) or hasattr(given, "__arrow_c_stream__"))
 

@@ -57,14 +57,15 @@ def training_sets(
     )
 
 
-def judged_set(task: "AnyTask", X: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
-    """Read what `evaluate` is given, examples without labels among them; raises as it does."""
+def judged_set(task: "AnyTask", X: Any, y: Any, reading: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Read what `evaluate` is given, and answer it, see `labelled_pairs`; raises as it does."""
     check_reading(type(task), reading)
     if is_of_splits(X):
         raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
     data = _joined(task, X, y)
     outside = OUTSIDE_TEXTS if task.is_trained and task.fitted.labelling.gives_none else {}
-    return task.read(data, **{**task.lenient, **outside, **kept_reading(task, data, reading)})
+    examples = task.read(data, **{**task.lenient, **outside, **kept_reading(task, data, reading)})
+    return labelled_pairs(examples, task.answer(examples, cached=True))
 
 
 def labelled_pairs(examples: Iterable[Any], answers: Iterable[Any]) -> tuple[list[Any], list[Any]]:

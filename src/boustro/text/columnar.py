@@ -43,7 +43,7 @@ def arrow_table(given: Any) -> Any:
 
 
 def class_columns(schema: Any) -> dict[str, Any]:
-    """What `datasets` says of the columns of a schema that have classes, by their names."""
+    """The columns of a schema that have classes, with what `datasets` says of them."""
     with suppress(KeyError, TypeError, ValueError, AttributeError):
         return with_classes(json.loads(schema.metadata[b"huggingface"])["info"]["features"])
     return {}

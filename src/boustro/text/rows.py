@@ -2,7 +2,7 @@
 
     c4.jsonl.zst, c4.json.gz    JSON lines: {"text": "Ada left."} in every line
     texts.json                  an array of such objects, or one, over any number of lines; under any name
-                                what pandas' `to_json` writes: {"text": {"0": "Ada left."}}
+                                what pandas writes: {"text": {"0": "Ada left."}}
     wiki/                       a folder that `save_to_disk` of datasets wrote
 
 An array is read as a whole. Tables are in `files`.
@@ -178,7 +178,7 @@ def hold_records(line: str, keys: Iterable[str]) -> bool:
 
 
 def frame_records(value: Any) -> list[dict[str, Any]]:
-    """The records of a data frame as `to_json` of pandas writes it, in any of its forms with names; none of other JSON.
+    """The records of a data frame as pandas writes it to JSON, in any of its forms with names; none of other JSON.
 
     {"text": {"0": "a", "1": "b"}}, {"0": {"text": "a"}, "1": {"text": "b"}}, {"columns": ["text"], "data": [["a"],
     ["b"]]} and {"schema": …, "data": [{"index": 0, "text": "a"}, …]} → [{"text": "a"}, {"text": "b"}]

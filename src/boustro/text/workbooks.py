@@ -2,8 +2,8 @@
 openpyxl.
 
 Nothing is a formula in what is written; of a formula that is read its stored value is taken. A cell with an error, such
-as `#N/A`, has no value, and stays what it is where its row is written again. In texts `_x000D_` is the character of
-this number, and `_x005F_x000D_` these seven letters (ECMA-376, part 1, 22.9.2.19).
+as `#N/A`, has no value, and stays what it is where its row is written again. In texts _x000D_ is the character of
+this number, and _x005F_x000D_ these seven letters (ECMA-376, part 1, 22.9.2.19).
 
 `change_cells` writes a workbook again with other texts in some cells. It changes these cells in the file itself, in
 memory, since openpyxl would lose images, shapes, macros and the stored values of formulas. No copy of the texts that
@@ -30,7 +30,7 @@ from boustro.types import Note
 
 UNSTORED = "cells with a formula whose value is not in the file, read as empty; open and save it in a spreadsheet"
 MORE_SHEETS = "sheets behind the first one, which are not read"
-ERRORS = "cells with an error such as #N/A, read as empty"
+ERROR_CELLS = "cells with an error such as #N/A, read as empty"
 CELL, SHEET_ROWS, SHEET_DIGITS = 32_767, 1_048_576, 15
 """What a workbook holds: UTF-16 units in a cell, rows, digits of a number."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -78,7 +78,7 @@ def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
         notes += [Note(UNSTORED, f"{path}: row {number}")] * len(unstored)
         errors = [CellError(cell.value) if cell.data_type == "e" else None for cell in cells]
         failed = [cell for cell in cells if cell.data_type == "e"]
-        notes += [Note(ERRORS, f"{path}: cell {cell.coordinate}", str(cell.value)) for cell in failed]
+        notes += [Note(ERROR_CELLS, f"{path}: cell {cell.coordinate}", str(cell.value)) for cell in failed]
         shown = [cell.number_format if cell.value is not None else None for cell in cells]
         formats = [None if form in (None, "General") else form for form in shown]
         values = _without_last_nones([_value(cell) for cell in cells])

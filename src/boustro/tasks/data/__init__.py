@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from boustro.choose import lazy
-from boustro.given import as_list, is_table
+from boustro.given import as_list, is_data_frame
 from boustro.options import command_line
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
@@ -78,7 +78,7 @@ def read_data(
 
 def _under_text(data: Data, column: str, options: DataOptions) -> tuple[Data, DataOptions]:
     """The data with this column as that of the text, which of files the reader looks for."""
-    if is_table(data):
+    if is_data_frame(data):
         from boustro.tasks.data.tables import columns_of, renamed
 
         if column not in (found := columns_of(data)):
@@ -227,7 +227,7 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     if isinstance(data, (str, PathLike)):
         of_hub = str(data).startswith(PREFIX)
         return _of_table("read_hub", str(data), options=options) if of_hub else _read_file(DataFile.of(data), options)
-    if is_table(data):
+    if is_data_frame(data):
         return _of_table("read_frame", data, options=options)
     if hasattr(data, "column_names"):
         return _of_table("read_dataset", data, options=options)

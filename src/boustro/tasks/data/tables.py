@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.choose import lazy, suggestion
-from boustro.given import is_missing, is_pandas, is_table
+from boustro.given import is_data_frame, is_missing, is_pandas
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, note_unread
@@ -44,7 +44,7 @@ def named_rows(data: Any) -> list[tuple[str, Any]] | None:
     """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
     if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         data = open_hub(str(data))
-    if is_table(data):
+    if is_data_frame(data):
         return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]

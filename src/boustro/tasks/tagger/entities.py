@@ -86,7 +86,7 @@ class EntityLabelling(Labelling):
         return [e.label for s in sentences for e in gold_entities(s)]
 
     def unknown(self, examples: Sequence[Sentence]) -> dict[str, int]:
-        """As for other labels; `ValueError` for labels of words where entities are answered."""
+        """Gold labels that are never answered; `ValueError` for labels of words, which mark no entity."""
         self.units.check_data("gold", examples)
         return super().unknown(examples)
 
