@@ -80,9 +80,8 @@ def _parts(feature: Any) -> tuple[list[str] | None, dict[str, Any], Any]:
     given = feature if isinstance(feature, dict) else {}
     if isinstance(given.get("_type"), str):
         item = given.get("feature")
-        is_object = isinstance(item, dict) and not isinstance(item.get("_type"), str)
-        # older files store a list of objects as an object of lists
-        parts = {key: [part] for key, part in item.items()} if is_object else {}
+        objects = item if isinstance(item, dict) and not isinstance(item.get("_type"), str) else {}
+        parts = {key: [part] for key, part in objects.items()}  # older files store objects as one of lists
         return (given.get("names", []) if given["_type"] == CLASS else None), parts, item
     return None, given, feature[0] if isinstance(feature, list) and feature else None
 

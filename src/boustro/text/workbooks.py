@@ -89,7 +89,8 @@ def _load(path: Path, values: bool) -> Any:
     """A workbook with the values that it stores, or with formulas."""
     try:
         from openpyxl.cell.text import Text
-        from openpyxl.reader.excel import SHARED_STRINGS, ExcelReader
+        from openpyxl.reader.excel import ExcelReader
+        from openpyxl.xml.constants import SHARED_STRINGS
         from openpyxl.xml.functions import iterparse
     except ImportError as error:
         raise ImportError(f"{path} is an Excel workbook; {EXCEL}") from error
@@ -100,7 +101,8 @@ def _load(path: Path, values: bool) -> Any:
                 with self.archive.open(part.PartName[1:]) as file:
                     for _, node in iterparse(file):
                         if node.tag.endswith("}si"):
-                            self.shared_strings.append(Text.from_tree(node).content)
+                            text: Any = Text.from_tree(node)
+                            self.shared_strings.append(text.content)
                             node.clear()
 
     try:
