@@ -105,6 +105,16 @@ def is_frame(given: Any) -> bool:
     return hasattr(given, "columns") or hasattr(given, "column_names")
 
 
+def is_data_frame(given: Any) -> bool:
+    """Whether this is a data frame of pandas, or a table that gives itself as Arrow, as those of polars do."""
+    return hasattr(given, "columns") and (is_pandas(given) or hasattr(given, "__arrow_c_stream__"))
+
+
+def is_pandas(given: Any) -> bool:
+    """Whether this is a data frame of pandas, which holds values that Arrow has no type for."""
+    return hasattr(given, "iloc") and hasattr(given, "to_dict")
+
+
 def are_inputs(given: Any, labels: Any, words: bool) -> bool:
     """Whether these are texts, or, where there are such, sentences of `words`, whose labels are the other list."""
     if is_frame(given):

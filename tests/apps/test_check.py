@@ -231,4 +231,4 @@ def test_texts_without_a_label_are_counted_beside_the_others(tmp_path, capsys):
     path.write_text("text,label\nHi you,a\nNo,\n")
     assert main(["check", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "1 texts, 2 words" in out and f"1 without a label, beside these\n    {path}:3\n" in out
+    assert "1 texts, 2 words" in out and f"score counts\n    {path}:3: no label\n" in out

@@ -177,8 +177,36 @@ def test_sentences_without_labels_are_context_and_have_no_score(tiny_pair, tmp_p
     assert main(["check", str(file)]) == 0
     said = capsys.readouterr().out
     assert "2 sentences, 11 words, 2 documents" in said and "2 sentences without labels, read as context only" in said
-    assert main(["evaluate", str(tmp_path / "ner"), str(file), "--no-cache"]) == 1
+    assert main(["evaluate", str(tmp_path / "ner"), str(file), "--no-cache", "--json", "-"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["num_sentences"] == 2 and "2 sentences without labels, read as context only" in err
+    assert main(["fit", "--train", str(file), "--dev", str(file), *how, "--out", str(tmp_path / "b")]) == 1
     assert f"{file}:2: 4 words without labels" in capsys.readouterr().err
+
+
+def test_texts_without_labels_have_no_score(tiny_lm, tmp_path, capsys):
+    lm = str(tiny_lm("llama", sentinel=True))
+    file, how = tmp_path / "a.csv", ["--label-column", "topic", "--encoder", lm, "--no-cache"]
+    file.write_text("text,topic\nAda left.,a\nIt rained.,\nBo came.,b\nWe won.,a\n")
+    said = "note: 1 texts without a label under 'topic', which no score counts"
+    head = ["--head", "ridge-pool", "--cross-validate", "0"]
+    assert main(["fit", "--train", str(file), "--dev", str(file), *how, *head, "--out", str(tmp_path / "m")]) == 0
+    assert capsys.readouterr().err.count(said) == 2
+    assert main(["evaluate", str(tmp_path / "m"), str(file), "--no-cache", "--json", "-"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["num_texts"] == 3 and said in err
+    file = tmp_path / "a.jsonl"
+    file.write_text(rows({"text": "Ada left.", "topic": {}}))
+    assert main(["evaluate", str(tmp_path / "m"), str(file), "--no-cache"]) == 1
+    assert f"{file}:1: the label under 'topic' is" in capsys.readouterr().err
+
+
+def test_a_tagger_of_entities_is_not_judged_on_labels_of_words(tagger_folder, tmp_path, capsys):
+    file = tmp_path / "a.conllu"
+    file.write_text("1\tAda\tAda\tPROPN\t_\t_\t0\troot\t_\t_\n")
+    assert main(["evaluate", str(tagger_folder), str(file), "--no-cache"]) == 1
+    said = capsys.readouterr().err
+    assert "'PROPN' marks no entity" in said and "name the column of entities with --tag-column" in said
 
 
 DOCUMENTS = ["It rained. Ada  left. Nobody knew.", "Nothing here.", "Ada left. So did Brandt."]
@@ -269,7 +297,7 @@ def test_the_task_is_found_in_named_columns(file):
 
 def test_check_counts_what_an_export_has_without_a_label(file):
     (report,) = report_files([file("f.json", json.dumps([task(choice("news")), task(choice())]))], task="classify")
-    assert report.notices == {annotations.LABELLESS: 1}
+    assert [*report.notes] == [annotations.LABELLESS]
 
 
 NAMED, CONLL = ("Ada\tPER\n", "Lisse\tLOC\n"), ("Ada B-PER\nleft O\n\n", "Lisse B-LOC\nslept O\n")

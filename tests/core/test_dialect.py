@@ -230,3 +230,23 @@ def test_addresses_and_padded_labels_are_noted(file):
     task = {"data": {"text": "s3://bucket/a.txt"}, "annotations": [{"result": [region]}]}
     for records in ([task], [{"text": "s3://bucket/a.txt", "entities": []}]):
         assert load_data(records).counts()[ADDRESSES] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "message"),
+    [
+        ("a.csv", b'7,"Ada left', "2001: this line opens a quote that is never closed"),
+        ("a.csv", b'7,"Ada left" too', "2001: a quoted cell goes on after its closing quote"),
+        ("a.csv", b"7,Ada \xff\xe4\x81", "2001: byte 0xff is not UTF-8"),
+        ("a.tsv", b"7,Ada \xff\xe4\x81", "2001: byte 0xff is not UTF-8"),
+    ],
+)
+def test_a_row_that_cannot_be_read_costs_no_other(file, name, broken, message):
+    separator = b"," if name == "a.csv" else b"\t"
+    lines = [b"id,text", *(b'%d,"So ""it"" is."' % n for n in range(1999)), broken, *(b"%d,Bo." % n for n in range(5))]
+    path = file(name, b"\n".join(lines).replace(b",", separator))
+    items = [*DataFile(path).open(notes=[]).items()]
+    assert [item.place for item in items if item.problem] == [f"{path}:2001"] and len(items) == 2005
+    assert message in items[1999].problem and items[-1].value["text"] == "Bo."
+    with pytest.raises(ValueError, match=message):
+        [*DataFile(path).open(notes=[]).rows()]

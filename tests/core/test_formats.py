@@ -235,3 +235,21 @@ def test_words_of_a_frame_are_parted_by_a_column_of_any_name(tmp_path):
     (tmp_path / "b.csv").write_text("word,tag\nAda,B-PER\nleft,O\n")
     with pytest.raises(ValueError, match=r"no column with the sentence of a word .* or a blank row between sentences"):
         load_data(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("told", ["text", "number", "blank row"])
+def test_equal_sentences_that_follow_each_other_are_apart(tmp_path, told):
+    sentences = ["Ada left .".split(), "Ada left .".split(), ["Yes"], ["Yes"], ["Yes"], "No no".split()]
+    lines = ["n,sentence,word,tag"]
+    for words in sentences:
+        name = " ".join(words) if told == "text" else words[0]
+        lines += [f"{n if told == 'number' else 7},{name},{word},O" for n, word in enumerate(words)]
+        lines += ["", ",,,"] * (told == "blank row")
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(lines).replace(",O", ",B-X"))
+    assert [list(s.words) for s in read_data(path)] == sentences
+    if told != "blank row":
+        assert [list(s.words) for s in read_data(pandas.read_csv(path))] == sentences
+    again = [*lines, *lines[1:4]] if told == "text" else lines
+    path.write_text("\n".join([*again, ""]).replace(",O", ",B-X"))
+    assert len(read_data(path)) == len(sentences) + (told == "text")

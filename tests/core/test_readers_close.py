@@ -189,7 +189,7 @@ def test_fields_that_a_task_leaves_are_counted_once(task, made, folder):
     path.write_text("".join(json.dumps(given | {n: own[n] for n in names}) + "\n" for names in made))
     left = [names - {"id", "meta", "source"} for names in made]
     loaded = TASKS[task].read(path, DataOptions())
-    counts = Counter(note.what for note in loaded.notes) + Counter(loaded.notices)
+    counts = Counter(note.what for note in loaded.notes)
     found = {what: count for what, count in counts.items() if what.startswith(NOT_READ.format(""))}
     assert len(loaded.examples) == len(made) and list(found.values()) == [sum(map(bool, left))] * any(left)
     assert {name for what in found for name in what.partition(": ")[2].split(", ")} == set().union(*left)

@@ -2,6 +2,7 @@
 labelled sentences that are placed in the documents that they were taken from."""
 
 import numpy as np
+import pandas
 import pytest
 
 import boustro
@@ -88,3 +89,20 @@ def test_its_mentions_are_pooled_and_its_labels_are_never_left_out(tiny_pair):
     pooled = fit(tiny_pair, PARTLY, pool_mentions=True)
     assert pooled.record["losses"] != fit(tiny_pair, LABELLED, pool_mentions=True).record["losses"]
     assert fit(tiny_pair, PARTLY, calibrate=2).record["calibration"]["answers"] > 0
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pandas.NA, pandas.NaT])
+def test_a_missing_label_is_said_and_has_no_score(tiny_lm, missing):
+    texts, said = (
+        ["Ada left.", "It rained.", "Bo came."],
+        "1 texts without a label under 'label', which no score counts",
+    )
+    classifier = boustro.Classifier(str(tiny_lm("llama", sentinel=True)), "ridge-pool", words=False, cache=False)
+    with pytest.warns(UserWarning, match=said):
+        classifier.fit(texts, ["a", missing, "b"], seed=1)
+    with pytest.warns(UserWarning, match=said):
+        score = classifier.evaluate(texts, ["a", missing, "b"])
+    assert score.num_labelled == 2
+    entities = [("Ada left.", [("Ada", "PER")]), ("It rained.", missing)]
+    with pytest.warns(UserWarning, match="1 sentences without labels, read as context only"):
+        assert [s.is_labelled for s in read_data(entities, unlabelled=True)] == [True, False]

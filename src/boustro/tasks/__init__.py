@@ -145,7 +145,10 @@ class Entry:
         """Labelled data, and what was changed or left out; raises as `Task.read`."""
         from boustro.tasks.data.reading import Loaded
 
-        return self.load(data, options) if self.load else Loaded(*read_counted(self.task(), data, options))
+        if self.load:
+            return self.load(data, options)
+        notes: list[Note] = []
+        return Loaded(self.task().collect(data, options, notes), notes)
 
 
 DATA = "boustro.tasks.data"
@@ -352,13 +355,15 @@ def read_examples(
 ) -> list[Sentence]:
     """Labelled examples of a task; what was repaired or left out is printed on standard error.
 
-    Raises as `Task.read`; `training` allows examples without labels where the task's training sets may have them.
+    Raises as `Task.read`; with `training` examples without labels are there too, where the task's training sets may
+    have them. Else they are left out, or refused where they would be context.
     """
     from boustro.tasks.data import refuse_unlabelled
 
-    options = replace(options, unlabelled=True) if training and task.lenient else options
-    examples, notices = read_counted(task, data, options)
+    lenient = task.lenient and not options.unlabelled and (training or not task.in_documents)
+    examples, notices = read_counted(task, data, replace(options, unlabelled=True) if lenient else options)
     if not training:
+        examples = [example for example in examples if example.is_labelled] if lenient else examples
         refuse_unlabelled(examples)
     print_notices({f"{what} ({data}; boustro check lists them)": n for what, n in notices.items()})
     return examples

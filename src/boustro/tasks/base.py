@@ -279,14 +279,14 @@ class Task(Estimator, ABC, Generic[Input, Result]):
     def evaluate(self, X: Any, y: Any = None, **reading: Any) -> "Score":
         """Scores on labelled examples, in percent; `value` is the main one.
 
-        `X` and `y` are what `fit` takes. Gold labels that the head does not know are a warning.
+        `X` and `y` are what `fit` takes. Examples without labels, which do not count, and unknown labels are a warning.
         """
         from boustro.tasks.sets import judged_set
 
-        examples = judged_set(self, X, y, reading)
+        examples, answers = judged_set(self, X, y, reading)
         for what, count in self.fitted.labelling.unknown(examples).items():
             warnings.warn(f"{data_name(examples)}: {count:,} {what}", stacklevel=2)
-        return self.fitted.score(examples, self.answer(examples, cached=True))
+        return self.fitted.score(examples, answers)
 
     def answer(self, examples: Iterable[Any], cached: bool = False) -> list[Answer]:
         """Answers, with their probabilities, for examples; those of one sentence may be lists of words.

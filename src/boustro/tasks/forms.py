@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from boustro.tasks import TOOL_FORMATS
 from boustro.text.files import Form
-from boustro.text.rows import COLUMN_FILES, CONLLU_FILES, JSON, JSON_LINES, WORKBOOK
+from boustro.text.rows import COLUMN_FILES, CONLLU_FILES, JSON, JSON_LINES, WORKBOOKS
 from boustro.text.separated import Dialect
 
 
@@ -44,7 +44,7 @@ FORMS = {
     for form in (
         FileForm("csv", (".csv",), "csv", repeats=True, dialect=Dialect()),
         FileForm("tsv", (".tsv",), "tsv", repeats=True, dialect=Dialect(separator="\t")),
-        FileForm("sheet", (WORKBOOK,), "sheet", repeats=True, dialect=Dialect(), grows=False),
+        FileForm("sheet", WORKBOOKS[:1], "sheet", repeats=True, dialect=Dialect(), grows=False),
         FileForm("jsonl", JSON_LINES, "jsonl", "json", repeats=True, of_folders=True),
         FileForm("json", (JSON,), "jsonl", repeats=True, between=True),
         FileForm("parquet", (".parquet",), "jsonl", "columns", repeats=True, grows=False, of_folders=True),

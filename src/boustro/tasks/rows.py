@@ -30,7 +30,7 @@ from boustro.tasks.data.schemes import BARE, Scheme
 from boustro.tasks.data.tables import find_words, rows_of_words, sentences_of
 from boustro.tasks.data.units import Offsets
 from boustro.tasks.forms import FORMS, FileForm
-from boustro.text.columnar import Types
+from boustro.text.columnar import Types, are_alike
 from boustro.text.columns import COMMENTS, ColumnReader
 from boustro.text.documents import read_lines
 from boustro.text.files import IN_COLUMNS, KEYS, TABULAR, DataFile, Form, Rows
@@ -345,7 +345,7 @@ def look(
         point = "," if first.dialect.separator == ";" and not pointed else "."
         survey.dialect = replace(first.output_dialect, point=point)
         survey.head = first.columns.row if len(files) == 1 else None
-    if all(table and table.schema is not None and table.schema.equals(first.schema) for table in opened):
+    if all(table and table.schema is not None and are_alike(table.schema, first.schema) for table in opened):
         survey.alike = [table for table in opened if table is not None]
     return survey
 

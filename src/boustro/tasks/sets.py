@@ -57,14 +57,21 @@ def training_sets(
     )
 
 
-def judged_set(task: "AnyTask", X: Any, y: Any, reading: Mapping[str, Any]) -> list[Any]:
-    """Read what `evaluate` is given; raises as it does."""
+def judged_set(task: "AnyTask", X: Any, y: Any, reading: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Read what `evaluate` is given, and answer it, see `labelled_pairs`; raises as it does."""
     check_reading(type(task), reading)
     if is_of_splits(X):
         raise ValueError(f"these are several sets ({', '.join(map(str, X))}); give one, such as data['test']")
     data = _joined(task, X, y)
     outside = OUTSIDE_TEXTS if task.is_trained and task.fitted.labelling.gives_none else {}
-    return task.read(data, **outside | kept_reading(task, data, reading))
+    examples = task.read(data, **{**task.lenient, **outside, **kept_reading(task, data, reading)})
+    return labelled_pairs(examples, task.answer(examples, cached=True))
+
+
+def labelled_pairs(examples: Iterable[Any], answers: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """The examples with labels, and their answers; the others are the context of these."""
+    pairs = [(example, answer) for example, answer in zip(examples, answers, strict=True) if example.is_labelled]
+    return [example for example, _ in pairs], [answer for _, answer in pairs]
 
 
 def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
@@ -92,7 +99,9 @@ def _read_beside(task: "AnyTask", given: Any, y: Any, reading: Mapping[str, Any]
         given = _joined(task, given, None)
     columns = {name: value for name, value in reading.items() if name in COLUMN_OPTIONS}
     others = {name: value for name, value in reading.items() if name not in COLUMN_OPTIONS}
-    return task.read(given, **others, **kept_for(given, columns))
+    lenient = {} if task.in_documents else task.lenient  # whose sentences without labels are context in training alone
+    examples = task.read(given, **{**lenient, **others, **kept_for(given, columns)})
+    return [example for example in examples if example.is_labelled] if lenient else examples
 
 
 def _joined(task: "AnyTask", given: Any, labels: Any) -> Any:

@@ -1,14 +1,22 @@
-"""Parquet, Arrow and Feather files: batches of rows with the types of their columns, read and written by pyarrow."""
+"""Parquet, Arrow and Feather files: batches of rows with the types of their columns, read and written by pyarrow.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+A file that `datasets` wrote has numbers in the place of classes, and their names in the metadata of its schema:
+
+    {"label": 1}    with    {"label": {"_type": "ClassLabel", "names": ["good", "bad"]}}    →    {"label": "bad"}
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from boustro.errors import reason
 
 BATCH_ROWS = 1000
+CLASS = "ClassLabel"
 
 
 def schema_of(path: Path) -> Any:
@@ -27,22 +35,116 @@ def read_record_batches(path: Path, only: str | None) -> Iterator[Any]:
             done += len(batch)
 
 
+def arrow_table(given: Any) -> Any:
+    """A `pyarrow.Table` of what gives itself as Arrow."""
+    import pyarrow  # of datasets
+
+    return pyarrow.table(given)
+
+
+def class_columns(schema: Any) -> dict[str, Any]:
+    """The columns of a schema that have classes, with what `datasets` says of them."""
+    with suppress(KeyError, TypeError, ValueError, AttributeError):
+        return with_classes(json.loads(schema.metadata[b"huggingface"])["info"]["features"])
+    return {}
+
+
+def are_alike(one: Any, other: Any) -> bool:
+    """Whether schemas have the same columns, whose numbers stand for the same classes."""
+    return one.equals(other) and class_columns(one) == class_columns(other)
+
+
+def with_classes(features: dict[str, Any]) -> dict[str, Any]:
+    """The columns with classes, alone or in lists and objects, of features as JSON has them."""
+    return {name: feature for name, feature in features.items() if f'"{CLASS}"' in json.dumps(feature)}
+
+
+def name_classes(record: dict[str, Any], classes: dict[str, Any]) -> dict[str, Any]:
+    """A record with the names of classes for their numbers; a number without a name stays."""
+    return record | {key: _name(record[key], feature) for key, feature in classes.items() if key in record}
+
+
+def _name(value: Any, feature: Any) -> Any:
+    if value is None:
+        return None
+    names, parts, item = _parts(feature)
+    if names is not None:
+        return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+    if isinstance(value, dict):
+        return {key: _name(part, parts.get(key)) for key, part in value.items()}
+    return [_name(part, item) for part in value] if isinstance(value, list) and item is not None else value
+
+
+def _parts(feature: Any) -> tuple[list[str] | None, dict[str, Any], Any]:
+    """The names of a class, or the features of an object's parts, or that of a list's items."""
+    given = feature if isinstance(feature, dict) else {}
+    if isinstance(given.get("_type"), str):
+        item = given.get("feature")
+        objects = item if isinstance(item, dict) and not isinstance(item.get("_type"), str) else {}
+        parts = {key: [part] for key, part in objects.items()}  # older files store objects as one of lists
+        return (given.get("names", []) if given["_type"] == CLASS else None), parts, item
+    return None, given, feature[0] if isinstance(feature, list) and feature else None
+
+
+def _plain_type(kind: Any, feature: Any = None) -> Any:
+    """The type of a column without views, which few functions of pyarrow take, and with the names of its classes."""
+    import pyarrow
+
+    types, (names, parts, item) = pyarrow.types, _parts(feature)
+    if names is not None or types.is_string_view(kind):
+        return pyarrow.string()
+    if types.is_binary_view(kind):
+        return pyarrow.binary()
+    if types.is_dictionary(kind):
+        return pyarrow.dictionary(kind.index_type, _plain_type(kind.value_type), kind.ordered)
+    if types.is_struct(kind):
+        return pyarrow.struct([part.with_type(_plain_type(part.type, parts.get(part.name))) for part in kind])
+    if not hasattr(kind, "value_field"):
+        return kind
+    part = kind.value_field.with_type(_plain_type(kind.value_type, item))
+    if types.is_large_list(kind) or types.is_large_list_view(kind):
+        return pyarrow.large_list(part)
+    if types.is_list(kind) or types.is_list_view(kind):
+        return pyarrow.list_(part)
+    return pyarrow.list_(part, kind.list_size) if types.is_fixed_size_list(kind) else kind
+
+
 def _opened(path: Path) -> tuple[Any, Callable[[list[str]], Iterator[Any]]]:
     """The schema, and a function from names of columns to batches of them."""
+    import pyarrow
     from pyarrow import ipc, memory_map, parquet
 
     form = columns_format(path)
     if form == "parquet":
         table = parquet.ParquetFile(path)
-        return table.schema_arrow, lambda names: table.iter_batches(BATCH_ROWS, columns=names)
-    is_file = form == "arrow"
-    opened: Any = (ipc.open_file if is_file else ipc.open_stream)(memory_map(str(path)))
+        schema = table.schema_arrow
+
+        def given(names: list[str]) -> Iterable[Any]:
+            return table.iter_batches(BATCH_ROWS, columns=names)
+    else:
+        is_file = form == "arrow"
+        opened: Any = (ipc.open_file if is_file else ipc.open_stream)(memory_map(str(path)))
+        schema = opened.schema
+
+        def given(names: list[str]) -> Iterable[Any]:
+            return map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
+
+    plain = _plain_schema(schema)
 
     def read(names: list[str]) -> Iterator[Any]:
-        for batch in map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened:
-            yield batch if names == opened.schema.names else batch.select(names)
+        for batch in given(names):
+            some = batch if names == batch.schema.names else batch.select(names)
+            types = [plain.field(name) for name in names]
+            yield some if plain.equals(schema) else some.cast(pyarrow.schema(types, plain.metadata))
 
-    return opened.schema, read
+    return plain, read
+
+
+def _plain_schema(schema: Any, classes: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    import pyarrow
+
+    fields = [field.with_type(_plain_type(field.type, classes.get(field.name))) for field in schema]
+    return pyarrow.schema(fields, schema.metadata)
 
 
 @contextmanager
@@ -86,9 +188,8 @@ class Types:
         import pyarrow
 
         kind = pyarrow.string() if table.form == "separated" else pyarrow.null()
-        self.widen(
-            table.schema or pyarrow.schema([(table.padded.get(key, key), kind) for key in table.keys]), table.path
-        )
+        schema = table.schema or pyarrow.schema([(table.padded.get(key, key), kind) for key in table.keys])
+        self.widen(_plain_schema(schema, class_columns(schema)), table.path)
 
     def widen(self, schema: Any, name: Path | str) -> None:
         """Widen the types to those of a file or of some columns; raises as `see`."""

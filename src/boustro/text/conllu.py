@@ -165,7 +165,7 @@ def is_conllu(lines: Iterable[tuple[int, str]]) -> bool:
         cells = line.split("\t")
         # the seventh column of CoNLL-U is the number of the head
         if len(cells) == len(UD_COLUMNS) and cells[6].replace("_", "0").isdigit():
-            return cells[0].replace("-", "").isdigit()
+            return _ID.fullmatch(cells[0]) is not None
         if line.strip() and not line.startswith("#"):
             return False
     return False

@@ -59,6 +59,7 @@ def _open_zstd(path: Path, mode: str) -> IO[bytes]:
     return io.BufferedReader(stream)
 
 
+COMMENT = re.compile(rb"#\s*([\w.:-]+\s*=|newdoc|newpar)")
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zst": _open_zstd}
 PACKED_STREAMS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 """Endings of compressed files by the first bytes of a stream, which has no name."""
@@ -228,13 +229,13 @@ class LineSource:
         return lines
 
     def look(self, most: int) -> list[tuple[int, str]]:
-        """The first lines; of a stream, those to the first that is not blank."""
+        """The first lines; of a stream, those to the first that is neither blank nor a comment of CoNLL-U."""
         if self._stream is None:
             lines = self.first(most)
         else:
             for item in self._stream:
                 self._held.append(item)
-                if item is not None and item[1].strip():
+                if item is not None and item[1].strip() and not COMMENT.match(item[1]):
                     break
             lines = [item for item in self._held if item is not None]
         texts = ((number, raw.rstrip(b"\r\n").decode(errors="replace")) for number, raw in lines)

@@ -10,7 +10,8 @@
 
 A file is what its name says, and where that says nothing, or too little, what its first bytes and lines say:
 
-    .xlsx  .parquet .arrow .feather    "sheet" and "columns": tables; the latter by their first bytes too
+    .xlsx (.xlsm, .xltx, .xltm)        "sheet": a table
+    .parquet .arrow .feather           "columns": tables, by their first bytes too
     .csv .tsv                          "separated": tables; words with their tags, where these are looked for
     .jsonl .ndjson .json               "json", and files that begin with an object or with an array of them
     .conllu .conllup                   "conllu": words in columns; and files with its columns under any name
@@ -45,10 +46,11 @@ from boustro.text.rows import (
     JSON,
     JSON_LINES,
     TABLES,
-    WORKBOOK,
+    WORKBOOKS,
     JsonFault,
     begins_rows,
     file_ending,
+    frame_records,
     has_key,
     hold_records,
     is_whole,
@@ -200,6 +202,22 @@ class Rows:
             yield item and FileRow(f"{name}:{item[0]}", None if item[2] else item[1], True, item[2])
 
     def _json_items(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[FileRow | None]:
+        """The values, or the records of a data frame that is the only one."""
+        begun, frame = False, None
+        for item in self._json_values(name, arriving):
+            if item is not None and not begun and frame_records(item.value):
+                begun, frame = True, item
+                continue
+            if item is not None and frame is not None:
+                yield frame
+                frame = None
+            begun = begun or item is not None
+            yield item
+        if frame is not None:
+            records = enumerate(frame_records(frame.value), start=1)
+            yield from (FileRow(f"{frame.place}, item {number}", record) for number, record in records)
+
+    def _json_values(self, name: Path, arriving: Iterator[tuple[int, str, str] | None]) -> Iterator[FileRow | None]:
         held, first = list[tuple[int, str, str] | None](), ""
         for item in arriving:
             held.append(item)
@@ -405,7 +423,7 @@ class DataFile:
 
 def _form_of(source: LineSource, delimiter: str | None, keys: Sequence[str] | None, words: bool, bare: bool) -> Form:
     ending = file_ending(source.path)
-    if ending == WORKBOOK:
+    if ending in WORKBOOKS:
         return "sheet"
     if ending in TABLES:
         return "columns"
@@ -425,7 +443,9 @@ def _form_of(source: LineSource, delimiter: str | None, keys: Sequence[str] | No
         return "conllu" if is_conllu(lines) else "conll"
     if _begins_json(source, next((line.strip() for _, line in lines if line.strip()), ""), keys):
         return "json"
-    columns = columns_form(lines, delimiter, bare) if source.path.is_file() else None  # a stream shows one line
+    columns = "conllu" if is_conllu(lines) else None
+    if columns is None and source.path.is_file():  # a stream shows one line
+        columns = columns_form(lines, delimiter, bare)
     separated = separated or (not ending and begins_table([line for _, line in lines], (*KEYS, *(keys or ()))))
     return columns or ("separated" if separated else "text")
 

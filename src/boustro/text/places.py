@@ -38,7 +38,7 @@ from boustro.names import (
     prepare_hub,
 )
 from boustro.store import MANIFEST, Artefact
-from boustro.text.rows import PACKED
+from boustro.text.rows import PACKED, WORKBOOKS
 
 REMOTE_ADDRESS = re.compile(r"(https?|ftp|s3|gs):/+(?=[^/])")
 PREFIXES = ("hf:", "neighbours:")
@@ -202,7 +202,8 @@ def look_at(value: str, advice: str, kind_of_path: Callable[[Path], str | None] 
     if not path.exists():
         raise missing(value, "file", advice)
     kind = (kind_of_path or kind_of_file)(path) or ""
-    if NO_TEXT.search(kind) and not ("workbook" in kind and path.suffix.lower() == ".xlsx" and find_spec("openpyxl")):
+    is_read = kind == BOOK and path.suffix.lower() in WORKBOOKS and find_spec("openpyxl")
+    if NO_TEXT.search(kind) and not is_read:
         with path.open("rb") as file:
             refuse_kind(path, file.read(1 << 16))
     return path
@@ -246,6 +247,7 @@ def is_dataset(name: str) -> bool:
 START = 512
 """The number of bytes that show the kind."""
 
+BOOK = "an Excel workbook (xlsx)"
 EXCEL = "save it as CSV (UTF-8), or install what reads it: pip install 'boustro[excel]'"
 SHEET, DOCUMENT, UNPACK = "save it as CSV (UTF-8)", "save it as plain text (UTF-8)", "unpack it first"
 CONVERT, DATA = "convert it to text first", "give text or labelled data"
@@ -289,13 +291,14 @@ FILE_KINDS: tuple[tuple[bytes, str, str], ...] = (
 """(a pattern of the first bytes, kind, the way on); the first that matches."""
 
 ZIP_KINDS: tuple[tuple[str, str, str], ...] = (
-    ("xl/", "an Excel workbook (xlsx)", EXCEL),
+    ("xl/workbook.bin", "a binary Excel workbook (xlsb)", SHEET),
+    ("xl/", BOOK, EXCEL),
     ("word/", "a Word document (docx)", DOCUMENT),
     ("ppt/", "a PowerPoint file (pptx)", DOCUMENT),
     ("META-INF/container.xml", "an e-book (epub)", CONVERT),
 )
 """(the start of a name in a zip archive, kind, the way on)."""
-NAMED = {".xlsx": 0, ".docx": 1, ".pptx": 2}
+NAMED = {**dict.fromkeys(WORKBOOKS, 1), ".docx": 2, ".pptx": 3}
 """Which of these a damaged archive was to be, by its name."""
 
 
@@ -328,7 +331,8 @@ def kind_of_start(path: Path, start: bytes) -> tuple[str, str] | None:
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):  # a stream shows the first names alone
         headers = re.finditer(rb"PK\x03\x04.{22}(..)..", start, re.DOTALL)
         names = [start[m.end() :][: int.from_bytes(m[1], "little")].decode(errors="replace") for m in headers]
-    if any(name.startswith("xl/") for name in names) and path.suffix.lower() != ".xlsx" and find_spec("openpyxl"):
-        return ZIP_KINDS[0][1], "give it as a file whose name ends in .xlsx"
+    ending = path.suffix.lower()
     inside = ((kind, way) for begin, kind, way in ZIP_KINDS for name in names if name.startswith(begin))
-    return next(inside, ZIP_KINDS[NAMED[path.suffix.lower()]][1:] if path.suffix.lower() in NAMED else known_kind)
+    kind, way = next(inside, ZIP_KINDS[NAMED[ending]][1:] if ending in NAMED else known_kind)
+    is_other = kind == BOOK and ending not in WORKBOOKS and find_spec("openpyxl")
+    return kind, f"give it as a file whose name ends in {WORKBOOKS[0]}" if is_other else way

@@ -2,6 +2,7 @@
 
     c4.jsonl.zst, c4.json.gz    JSON lines: {"text": "Ada left."} in every line
     texts.json                  an array of such objects, or one, over any number of lines; under any name
+                                what pandas writes: {"text": {"0": "Ada left."}}
     wiki/                       a folder that `save_to_disk` of datasets wrote
 
 An array is read as a whole. Tables are in `files`.
@@ -29,7 +30,8 @@ CONLLU_FILES = (".conllu", ".conllup")
 COLUMN_FILES = (".conll", ".bio", ".iob", ".iob2", *CONLLU_FILES)
 """Files of words in columns, one a line."""
 TABLES = (".parquet", ".arrow", ".feather")
-WORKBOOK = ".xlsx"
+WORKBOOKS = (".xlsx", ".xlsm", ".xltx", ".xltm")
+"""Without macros, or templates; the first is written."""
 COLUMNS = ("a parquet file", "an Arrow file", "a Feather file")  # of `places`
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 OPENS = re.compile(r'[\[{]\s*[{"]')
@@ -175,9 +177,37 @@ def hold_records(line: str, keys: Iterable[str]) -> bool:
     return line.startswith("{") and has_key(_value(line), keys)
 
 
+def frame_records(value: Any) -> list[dict[str, Any]]:
+    """The records of a data frame as pandas writes it to JSON, in any of its forms with names; none of other JSON.
+
+    {"text": {"0": "a", "1": "b"}}, {"0": {"text": "a"}, "1": {"text": "b"}}, {"columns": ["text"], "data": [["a"],
+    ["b"]]} and {"schema": …, "data": [{"index": 0, "text": "a"}, …]} → [{"text": "a"}, {"text": "b"}]
+    """
+    if not isinstance(value, dict):
+        return []
+    data, names, schema = (value.get(key) for key in ("data", "columns", "schema"))
+    if isinstance(data, list):
+        if value.keys() == {"schema", "data"} and isinstance(schema, dict) and "fields" in schema:
+            counted = {"index"} & {*schema.get("primaryKey", ())}
+            are_records = all(isinstance(row, dict) for row in data)
+            return [{k: v for k, v in row.items() if k not in counted} for row in data] if are_records else []
+        if {"columns", "data"} <= value.keys() <= {"columns", "index", "data"} and isinstance(names, list):
+            fits = all(isinstance(row, list) and len(row) == len(names) for row in data)
+            return [dict(zip(map(str, names), row, strict=True)) for row in data] if fits else []
+    parts = [*value.values()]
+    if not parts or not all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):
+        return []
+    if all(map(str.isdecimal, value)) and not all(map(str.isdecimal, parts[0])):
+        return parts
+    if all(map(str.isdecimal, parts[0])) and not all(map(str.isdecimal, value)):
+        return [{name: part[number] for name, part in value.items()} for number in parts[0]]
+    return []
+
+
 def has_key(value: Any, keys: Iterable[str]) -> bool:
-    """Whether this is an object with a text, or a list of words, under one of these keys."""
-    return isinstance(value, dict) and any(isinstance(value.get(key), (str, list)) for key in keys)
+    """Whether this is an object, or a data frame, with a text or a list of words under one of these keys."""
+    records = [*frame_records(value)[:1], value] if isinstance(value, dict) else []
+    return any(isinstance(record.get(key), (str, list)) for record in records for key in keys)
 
 
 def first_line(lines: Iterator[tuple[int, str]]) -> tuple[str, Iterator[tuple[int, str]]]:

@@ -9,11 +9,12 @@ follows the rule and shows it: some row fits the columns in no other way, or, wh
 quoted cell holds a doubled quote or all cells are quoted.
 
 A file is read line by line, one with quotes between tabs twice; a stream of those is held. Line ends within a cell stay
-as they are.
+as they are. Where a row is against the rule, the line that it begins on is an error, and the next one begins a row.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -42,12 +43,14 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class CellRow(NamedTuple):
-    """The cells of a row, which of them were quoted, the line that it begins on, and what ends it."""
+    """The cells of a row, which of them were quoted, the line that it begins on, what ends it, and why it cannot be
+    read, with the place."""
 
     line: int
     cells: tuple[str, ...]
     quoted: tuple[bool, ...]
     end: str = ""
+    problem: str = ""
 
     @property
     def spelled(self) -> list[str]:
@@ -57,7 +60,7 @@ class CellRow(NamedTuple):
     @property
     def is_blank(self) -> bool:
         """Whether this is an empty line."""
-        return len(self.cells) == 1 and not self.quoted[0] and not self.cells[0].strip()
+        return len(self.cells) == 1 and not self.quoted[0] and not self.cells[0].strip() and not self.problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +157,7 @@ class Separated:
         lines: Those of a stream, which is open, or the first ones.
         dialect: How the rows are written, where that is known.
 
-    Raises `ValueError`, with its place, for a cell that is not quoted well.
+    A row with a cell that is not quoted well has its `problem`.
     """
 
     def __init__(
@@ -168,7 +171,7 @@ class Separated:
         if separator == "":
             raise ValueError("--delimiter is empty; give tab, comma, or the text that separates the columns")
         self.path, self._notes, self._noted = path, notes, len(notes)
-        lines = read_ended(path, notes) if lines is None else lines
+        lines = read_ended(path, notes, keep_going=True) if lines is None else lines
         first, begun = _to_first(lines)
         usual, declared, said = SEPARATED_BY.get(file_ending(path), ","), "", declared_separator(first.line)
         has_mark, end, head = first.has_mark, first.end or "\n", first
@@ -203,7 +206,8 @@ class Separated:
         held = [] if self.path.is_file() else list(self._rest)  # a stream is read once
 
         def again(notes: list[Note]) -> Iterator[EndedLine]:
-            lines = read_ended(self.path, notes) if self.path.is_file() else iter(held)
+            whole = read_ended(self.path, notes, keep_going=True) if self.path.is_file() else iter(held)
+            lines = (line for line in whole if not line.problem)
             if self.dialect.declared and not held:
                 _to_first(lines)
             return lines
@@ -222,38 +226,55 @@ class Separated:
         self.dialect = replace(self.dialect, quotes=shown)
 
     def _by_quotes(self, lines: Iterable[EndedLine]) -> Iterator[CellRow]:
-        """Rows by RFC 4180."""
-        path, separator, lines = self.path, self.dialect.separator, iter(lines)
-        for begin, line, end, *_ in lines:
-            number, position = begin, 0
-            cells: list[str] = []
-            quoted: list[bool] = []
-            while True:
-                quoted.append(line.startswith('"', position))
-                if quoted[-1]:
-                    opened, parts, position = number, [], position + 1
-                    while (closed := QUOTED_PART.match(line, position)) is None:
-                        parts += [line[position:], end]
-                        number, line, end, *_ = next(lines, EndedLine(0, "", ""))
-                        position = 0
-                        if not number:
-                            what = "this line opens a quote that is never closed"
-                            raise ValueError(f"{path}:{opened}: {what}; {QUOTE_RULE}")
-                    cells.append("".join((*parts, closed[1])).replace('""', '"'))
-                    position = closed.end()
-                    if position < len(line) and not line.startswith(separator, position):
-                        where = f" (line {number})" if number > opened else ""
-                        what = f"a quoted cell goes on after its closing quote{where}"
-                        raise ValueError(f"{path}:{opened}: {what}; {QUOTE_RULE}")
-                else:
-                    stop = line.find(separator, position)
-                    stop = len(line) if stop < 0 else stop
-                    cells.append(line[position:stop])
-                    position = stop
-                if position >= len(line):
-                    break
-                position += len(separator)
-            yield CellRow(begin, tuple(cells), tuple(quoted), end)
+        """Rows by RFC 4180; behind one that is against it, the next line begins a row."""
+        unread, waiting, taken = iter(lines), deque[EndedLine](), list[EndedLine]()
+
+        def take() -> EndedLine | None:
+            line = waiting.popleft() if waiting else next(unread, None)
+            if line is not None:
+                taken.append(line)
+            return line
+
+        while (first := take()) is not None:
+            try:
+                yield self._row(first, take)
+            except ValueError as error:
+                yield CellRow(first.number, (first.line,), (False,), first.end, str(error))
+                waiting.extendleft(reversed(taken[1:]))
+            taken.clear()
+
+    def _row(self, first: EndedLine, take: Callable[[], EndedLine | None]) -> CellRow:
+        """The row that begins on a line, with the lines behind it that belong to its cells."""
+        separator, (number, line, end, _, problem), position = self.dialect.separator, first, 0
+        cells: list[str] = []
+        quoted: list[bool] = []
+        while not problem:
+            quoted.append(line.startswith('"', position))
+            if quoted[-1]:
+                opened, parts, position = number, [], position + 1
+                while (closed := QUOTED_PART.match(line, position)) is None:
+                    parts += [line[position:], end]
+                    if (more := take()) is None:
+                        what = "this line opens a quote that is never closed"
+                        raise ValueError(f"{self.path}:{opened}: {what}; {QUOTE_RULE}")
+                    (number, line, end, _, problem), position = more, 0
+                    if problem:
+                        raise ValueError(problem)
+                cells.append("".join((*parts, closed[1])).replace('""', '"'))
+                position = closed.end()
+                if position < len(line) and not line.startswith(separator, position):
+                    where = f" (line {number})" if number > opened else ""
+                    what = f"a quoted cell goes on after its closing quote{where}"
+                    raise ValueError(f"{self.path}:{opened}: {what}; {QUOTE_RULE}")
+            else:
+                stop = line.find(separator, position)
+                stop = len(line) if stop < 0 else stop
+                cells.append(line[position:stop])
+                position = stop
+            if position >= len(line):
+                return CellRow(first.number, tuple(cells), tuple(quoted), end)
+            position += len(separator)
+        raise ValueError(problem)
 
 
 def separator_of(head: str, usual: str) -> str:
@@ -285,18 +306,20 @@ def _to_first(lines: Iterator[EndedLine]) -> tuple[EndedLine, list[EndedLine]]:
 
 
 def _literal(lines: Iterable[EndedLine], separator: str) -> Iterator[CellRow]:
-    for number, line, end, *_ in lines:
+    for number, line, end, _, problem in lines:
         cells = tuple(line.split(separator))
-        yield CellRow(number, cells, (False,) * len(cells), end)
+        yield CellRow(number, cells, (False,) * len(cells), end, problem)
 
 
 class _Shape:
-    """Facts of rows that decide whether their quotes are letters."""
+    """Facts of rows that decide whether their quotes are letters; `ValueError` for a row that cannot be read."""
 
     def __init__(self, rows: Iterable[CellRow]) -> None:
         self.begins_with_quote = False
         sizes, doubled, broken, all_quoted = set[int](), False, False, True
         for row in rows:
+            if row.problem:
+                raise ValueError(row.problem)
             sizes.add(len(row.cells))
             for cell, quoted in zip(row.cells, row.quoted, strict=True):
                 self.begins_with_quote |= cell.startswith('"')

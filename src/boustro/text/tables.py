@@ -51,6 +51,7 @@ class TableRow(dict[str, Any]):
     Attributes:
         is_blank: Whether it is an empty row between others.
         formats: How a workbook shows the values of its columns, where it says so.
+        errors: Those that its cells have instead of values, such as `#N/A`.
         padded: The names that have white space around them in the file, by their keys.
         given: The row of a CSV or TSV file as it stands there.
         before: Lines that are left out before it, as they stand there.
@@ -62,13 +63,14 @@ class TableRow(dict[str, Any]):
         cells: Any = (),
         is_blank: bool = False,
         formats: dict[str, str] | None = None,
+        errors: dict[str, Any] | None = None,
         padded: Mapping[str, str] = MappingProxyType({}),
         given: CellRow | None = None,
         before: str = "",
         problem: str = "",
     ) -> None:
         super().__init__(cells)
-        self.is_blank, self.formats, self.padded = is_blank, formats or {}, padded
+        self.is_blank, self.formats, self.errors, self.padded = is_blank, formats or {}, errors or {}, padded
         self.given, self.before, self.problem = given, before, problem
 
     @property
@@ -175,7 +177,7 @@ def _separated_head(path: Path, source: LineSource, delimiter: str | None) -> Ta
     """The columns of a file by its first lines, or by all where these do not show them."""
 
     def first() -> Iterator[EndedLine]:
-        return read_ended(path, [], source=source.first(LOOKED_AT))
+        return read_ended(path, [], keep_going=True, source=source.first(LOOKED_AT))
 
     try:
         dialect = Separated(path, [], delimiter, first()).dialect
@@ -197,6 +199,8 @@ def _to_head(file: Separated) -> tuple[TableHead, Iterator[tuple[int, CellRow]]]
         number, row = next(numbered, (0, None))
     if row is None:
         return TableHead(dialect=file.dialect, before=before), numbered
+    if row.problem:
+        raise ValueError(row.problem)
     bare = [c if quoted else c.strip().strip('"') for c, quoted in zip(row.cells, row.quoted, strict=True)]
     keys = keys_of(bare, f"{file.path}:{number}")
     return TableHead(row.cells, keys, file.dialect, row, before), numbered
@@ -206,7 +210,7 @@ def fill_rows(rows: "Rows", delimiter: str | None, head: TableHead | None) -> No
     """Let `rows` have the columns and the records of a table; `head` is `None` for a stream."""
     opened = None
     if head is None:
-        file = Separated(rows.path, rows.notes, delimiter, read_ended(rows.path, rows.notes, source=rows.source))
+        file = Separated(rows.path, rows.notes, delimiter, _lines_of(rows))
         head, numbered = _to_head(file)
         opened = file, numbered
     rows.columns = head
@@ -220,8 +224,7 @@ def _separated_records(
     rows: "Rows", delimiter: str | None, opened: tuple[Separated, Iterator[tuple[int, CellRow]]] | None
 ) -> Iterator[tuple[str, TableRow]]:
     if opened is None:
-        lines = read_ended(rows.path, rows.notes, source=rows.source)
-        file = Separated(rows.path, rows.notes, delimiter, lines, rows.dialect)
+        file = Separated(rows.path, rows.notes, delimiter, _lines_of(rows), rows.dialect)
         opened = file, _to_head(file)[1]
     file, numbered = opened
     keys, notes, padded, before = rows.keys, rows.notes, rows.padded, ""
@@ -233,6 +236,10 @@ def _separated_records(
             continue
         if row.is_blank:
             yield where, TableRow(dict.fromkeys(keys), is_blank=True, padded=padded, given=row, before=before)
+            before = ""
+            continue
+        if row.problem:
+            yield where, TableRow(before=before, problem=row.problem)
             before = ""
             continue
         if len(row.cells) > len(keys):
@@ -248,6 +255,10 @@ def _separated_records(
         yield where, TableRow(record, padded=padded, given=row, before=before)
         before = ""
     rows.after = before
+
+
+def _lines_of(rows: "Rows") -> Iterator[EndedLine]:
+    return read_ended(rows.path, rows.notes, keep_going=True, source=rows.source)
 
 
 def _too_many(rows: "Rows", where: str, line: int, number: int, advice: str) -> str:
@@ -282,7 +293,7 @@ def _sheet_head(path: Path, source: LineSource, delimiter: str | None) -> TableH
 
 
 def _to_sheet_head(path: Path, numbered: Iterator[Any]) -> TableHead:
-    number, values = next(((number, values) for number, values, *_ in numbered if values), (0, []))
+    number, values = next(((row.number, row.values) for row in numbered if row.values), (0, []))
     return TableHead(tuple(values), keys_of(values, f"{path}: row {number}")) if values else TableHead()
 
 
@@ -292,15 +303,17 @@ def _sheet_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
     keys, padded = rows.keys, rows.padded
     numbered = sheet_rows(rows.path, rows.notes)
     _to_sheet_head(rows.path, numbered)
-    for number, values, formats, is_unstored in numbered:
+    for number, values, formats, errors, is_blank in numbered:
         where = f"{rows.path}: row {number}"
         if len(values) > len(keys):
             advice = "give each column a name in the first row"
             yield where, TableRow(problem=_too_many(rows, where, number, number, advice))
             continue
         record = dict.fromkeys(keys) | dict(zip(keys, values, strict=False))
-        shown = {key: form for key, form in zip(keys, formats, strict=False) if form}
-        yield where, TableRow(record, is_blank=not values and not is_unstored, formats=shown, padded=padded)
+        shown, failed = (
+            {key: one for key, one in zip(keys, given, strict=False) if one} for given in (formats, errors)
+        )
+        yield where, TableRow(record, is_blank, shown, failed, padded)
 
 
 # Parquet, Arrow, Feather
@@ -316,11 +329,13 @@ def _columns_head(path: Path, source: LineSource, delimiter: str | None) -> Tabl
 
 
 def _column_records(rows: "Rows") -> Iterator[tuple[str, TableRow]]:
-    number = 0
+    from boustro.text.columnar import class_columns, name_classes
+
+    number, classes = 0, class_columns(rows.schema)
     for batch in rows.batches(rows.only):
         for value in batch.to_pylist():
             number += 1
-            yield f"{rows.path}: row {number}", TableRow(value)
+            yield f"{rows.path}: row {number}", TableRow(name_classes(value, classes))
 
 
 TABLE_HEADS: dict[str, Callable[[Path, LineSource, str | None], TableHead]] = {

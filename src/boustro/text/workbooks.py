@@ -1,6 +1,9 @@
-"""Workbooks (.xlsx): the rows of the first sheet, and sheets of rows, in constant memory, by openpyxl.
+"""Workbooks (.xlsx, .xlsm, .xltx, .xltm): the rows of the first sheet, and sheets of rows, in constant memory, by
+openpyxl.
 
-Nothing is a formula in what is written; of a formula that is read its stored value is taken.
+Nothing is a formula in what is written; of a formula that is read its stored value is taken. A cell with an error, such
+as `#N/A`, has no value, and stays what it is where its row is written again. In texts _x000D_ is the character of
+this number, and _x005F_x000D_ these seven letters (ECMA-376, part 1, 22.9.2.19).
 
 `change_cells` writes a workbook again with other texts in some cells. It changes these cells in the file itself, in
 memory, since openpyxl would lose images, shapes, macros and the stored values of formulas. No copy of the texts that
@@ -18,7 +21,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, unescape
 
 from boustro.text.places import EXCEL, SHEET
@@ -27,6 +30,7 @@ from boustro.types import Note
 
 UNSTORED = "cells with a formula whose value is not in the file, read as empty; open and save it in a spreadsheet"
 MORE_SHEETS = "sheets behind the first one, which are not read"
+ERROR_CELLS = "cells with an error such as #N/A, read as empty"
 CELL, SHEET_ROWS, SHEET_DIGITS = 32_767, 1_048_576, 15
 """What a workbook holds: UTF-16 units in a cell, rows, digits of a number."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -36,9 +40,30 @@ FIRST_DAY = datetime(1900, 3, 1)
 """Before it workbooks count days otherwise than calendars do."""
 
 
-def sheet_rows(path: Path, notes: list[Note]) -> Iterator[tuple[int, list[Any], list[str | None], bool]]:
-    """All rows of the first sheet: the number, from 1, the values up to the last that is there, how cells are shown,
-    and whether there is a formula without a value.
+class CellError(str):
+    """An error such as `#N/A`, which a cell has instead of a value."""
+
+
+class SheetRow(NamedTuple):
+    """A row of a sheet.
+
+    Attributes:
+        number: Counted from 1.
+        values: Those of its cells, up to the last that is there.
+        formats: How the cells are shown; `None` where nothing says it.
+        errors: Of the cells, or `None`.
+        is_blank: Whether it has neither values nor errors nor formulas.
+    """
+
+    number: int
+    values: list[Any]
+    formats: list[str | None]
+    errors: list[CellError | None]
+    is_blank: bool
+
+
+def sheet_rows(path: Path, notes: list[Note]) -> Iterator[SheetRow]:
+    """All rows of the first sheet.
 
     Raises `ValueError` for a damaged workbook, and `ImportError` where openpyxl is missing.
     """
@@ -51,22 +76,41 @@ def sheet_rows(path: Path, notes: list[Note]) -> Iterator[tuple[int, list[Any], 
     for number, (cells, stored) in enumerate(pairs, start=1):
         unstored = [c for c, f in zip_longest(cells, stored) if f and f.data_type == "f" and (not c or c.value is None)]
         notes += [Note(UNSTORED, f"{path}: row {number}")] * len(unstored)
+        errors = [CellError(cell.value) if cell.data_type == "e" else None for cell in cells]
+        failed = [cell for cell in cells if cell.data_type == "e"]
+        notes += [Note(ERROR_CELLS, f"{path}: cell {cell.coordinate}", str(cell.value)) for cell in failed]
         shown = [cell.number_format if cell.value is not None else None for cell in cells]
         formats = [None if form in (None, "General") else form for form in shown]
-        yield number, _without_last_nones([_value(cell) for cell in cells]), formats, bool(unstored)
+        values = _without_last_nones([_value(cell) for cell in cells])
+        yield SheetRow(number, values, formats, errors, not (values or failed or unstored))
 
 
 def _load(path: Path, values: bool) -> Any:
     """A workbook with the values that it stores, or with formulas."""
     try:
-        import openpyxl
+        from openpyxl.cell.text import Text
+        from openpyxl.reader.excel import ExcelReader
+        from openpyxl.xml.constants import SHARED_STRINGS
+        from openpyxl.xml.functions import iterparse
     except ImportError as error:
         raise ImportError(f"{path} is an Excel workbook; {EXCEL}") from error
+
+    class BookReader(ExcelReader):
+        def read_strings(self) -> None:  # of which the library takes some escapes out
+            if part := self.package.find(SHARED_STRINGS):
+                with self.archive.open(part.PartName[1:]) as file:
+                    for _, node in iterparse(file):
+                        if node.tag.endswith("}si"):
+                            text: Any = Text.from_tree(node)
+                            self.shared_strings.append(text.content)
+                            node.clear()
+
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=values)
-        for sheet in book.worksheets:
+        reader = BookReader(path, read_only=True, data_only=values)
+        reader.read()
+        for sheet in reader.wb.worksheets:
             sheet.reset_dimensions()  # what it says of its size may be wrong
-        return book
+        return reader.wb
     except Exception as error:  # a damaged file makes the library raise anything
         raise ValueError(f"{path}: the workbook is damaged; {SHEET}") from error
 
@@ -99,11 +143,13 @@ def _has_formula(path: Path) -> bool:
 
 
 def _value(cell: Any) -> Any:
-    """Text without the escapes of workbooks; the day alone of a date that is shown without a time."""
+    """Text without the escapes of workbooks; the day alone of a date that is shown without a time; no error."""
     from openpyxl.styles.numbers import is_datetime
     from openpyxl.utils.escape import unescape as without_escapes
 
     value = cell.value
+    if cell.data_type == "e":
+        return None
     if isinstance(value, str):
         return without_escapes(value)
     if isinstance(value, datetime) and is_datetime(cell.number_format) == "date" and value.time() == day_time():
@@ -152,7 +198,8 @@ def write_sheet(
             made.number_format = shown or made.number_format
             return made
         made = WriteOnlyCell(sheet)
-        made._value, made.data_type = _escaped(value), "s"  # what is set in public is cut at 32,767 escaped letters
+        made._value = _escaped(value)  # what is set in public is cut at 32,767 escaped letters
+        made.data_type = "e" if isinstance(value, CellError) else "s"
         return made
 
     sheet.append([cell(head) for head in heads])

@@ -38,7 +38,7 @@ from boustro.text.documents import OPENERS, STANDARD_INPUT, is_stream, open_bina
 from boustro.text.files import IN_COLUMNS, TABULAR, DataFile, Form
 from boustro.text.languages import MOST_TEXTS, names_tagger
 from boustro.text.places import Model, TextSource, kind_of_file, shown_files
-from boustro.text.rows import JSON, JSON_LINES, TABLES, WORKBOOK, file_ending
+from boustro.text.rows import JSON, JSON_LINES, TABLES, WORKBOOKS, file_ending
 from boustro.text.separated import SEPARATED_BY
 from boustro.text.tables import FileRow
 
@@ -46,7 +46,7 @@ FORM_OF_ENDING: dict[str, Form] = {
     **dict.fromkeys(SEPARATED_BY, "separated"),
     **dict.fromkeys((*JSON_LINES, JSON), "json"),
     **dict.fromkeys(TABLES, "columns"),
-    WORKBOOK: "sheet",
+    **dict.fromkeys(WORKBOOKS, "sheet"),
 }
 """Forms of the files that are written, by the endings of their names."""
 ROWS_AT_ONCE = 256
@@ -227,7 +227,7 @@ def _on_disk(file: DataFile) -> Iterator[DataFile]:
         with open_binary(file.path) as stream, copy.open("wb") as made:
             shutil.copyfileobj(stream, made)
         if "workbook" in (kind_of_file(copy) or ""):
-            copy = copy.rename(copy.with_suffix(WORKBOOK))
+            copy = copy.rename(copy.with_suffix(WORKBOOKS[0]))
         try:
             yield DataFile(copy, keeps=True)
         except (ValueError, ImportError) as error:

@@ -270,7 +270,7 @@ def predict_folder(
                 bar.update()
         problems, left = job.end(), len(job.missing())
         without = {f"rows without an answer, in {out / ERRORS}": problems - left}
-        unread = {f"files that are no text, left out, see {out / ERRORS}": left}
+        unread = {f"files that are no text, or damaged, left out, see {out / ERRORS}": left}
         print_notices({**notes, **foreign.notices, **without, **unread})
         done = len(missing) - left
         print(f"{out}: {done:,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)

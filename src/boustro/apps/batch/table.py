@@ -64,8 +64,8 @@ class AnswerTable:
         """The cells of a row of a workbook, and how they are shown."""
         if isinstance(fields, TableRow) and fields.is_blank:
             return [], []
-        formats = fields.formats if isinstance(fields, TableRow) else {}
-        cells = [fields.get(key) for key in self.survey.heads]
+        formats, errors = (fields.formats, fields.errors) if isinstance(fields, TableRow) else ({}, {})
+        cells = [errors.get(key, fields.get(key)) for key in self.survey.heads]
         return [*cells, *line["answer"]], [formats.get(key) for key in self.survey.heads]
 
     def _pairs(self, part: Path) -> Iterator[tuple[Record, Record]]:

@@ -30,7 +30,6 @@ from boustro.types import Sentence
 SHOWN = 5  # enough to recognise a kind of mistake; all of them would fill the screen
 GOLD = ("tags", "entities", "label", "labels", "score", "answers", "keys")
 """What examples say of the reference, each task one or two of these."""
-WITHOUT_LABEL = "without a label, beside these"
 ExampleWords = tuple[tuple[str, ...], ...]
 Earlier = dict[tuple[ExampleWords, Any], tuple[str, Any]]
 """Examples by the words of their parts and their marks: the first file with them, and the example there."""
@@ -51,7 +50,6 @@ class DataReport:
     counts: dict[str, int] = field(default_factory=dict)  # entities per type, words per label, or examples per label
     scores: dict[str, float] = field(default_factory=dict)  # of numbers: lowest, mean and highest
     notes: dict[str, list[str]] = field(default_factory=dict)  # what was changed, with every place
-    notices: dict[str, int] = field(default_factory=dict)  # the same, where the places are not known
     empty: list[str] = field(default_factory=list)  # examples with a text that has no word
     num_repeated: int = 0  # examples that occur earlier in this file
     contradictions: list[str] = field(default_factory=list)  # examples that occur earlier with another reference
@@ -119,12 +117,9 @@ def _read(path: Path, options: DataOptions, task: str) -> tuple[DataReport, Sequ
         scheme=loaded.scheme or "",
         num_documents=len({name for e in loaded.examples if (name := getattr(e, "document", ""))}),
         counts=dict(sorted(counts.items())),
-        notices=dict(loaded.notices),
     )
     for note in loaded.notes:
         report.notes.setdefault(note.what, []).append(str(note))
-    if unlabelled := [e.where for e in loaded.examples if not e.is_labelled and e.where]:
-        report.notes[WITHOUT_LABEL] = unlabelled
     numbers = [e.score for e in loaded.examples if isinstance(getattr(e, "score", None), float)]
     if numbers:
         summary = (min(numbers), fmean(numbers), max(numbers))
@@ -212,7 +207,6 @@ def _lines(report: DataReport) -> list[str]:
         f"{what} with different labels elsewhere": report.contradictions,
         "names that may be forgotten": report.forgotten,
     }
-    lines += [f"  {count:,} {notice}" for notice, count in report.notices.items() if notice not in places]
     for note, cases in places.items():
         lines += [f"  {len(cases):,} {note}"] if cases else []
         lines += [f"    {place}" for place in cases[:SHOWN]]

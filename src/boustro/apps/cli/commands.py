@@ -231,6 +231,7 @@ def evaluate(
     from boustro.apps.batch.ways import refuse_of_taggers
     from boustro.apps.runtime import load
     from boustro.tasks.calibrate import calibration
+    from boustro.tasks.sets import labelled_pairs
 
     with only_errors(run.quiet):
         check_output(json)
@@ -238,14 +239,15 @@ def evaluate(
         refuse_of_taggers(kind, recall)
         outside = OUTSIDE_TEXTS if gives_none(folder) else {}
         with word_rule(saved_rule(folder)):  # what is wrong with the data is said before the model is opened
-            sentences = read_examples(kind, data, replace(with_kept(reading, kept_columns(folder), data), **outside))
+            own = replace(with_kept(reading, kept_columns(folder), data), **outside)
+            given = read_examples(kind, data, own, training=True)
         model: Any = load(folder, encoder=encoder, cache=run.cache, device=run.device)
-        print_notices(model.fitted.labelling.unknown(sentences))
+        print_notices(model.fitted.labelling.unknown([example for example in given if example.is_labelled]))
         model = model if recall is None else model.with_recall(recall)
-        answers = model.answer(sentences, cached=True)
-        scores = model.fitted.score(sentences, answers).to_dict()
-        again = None if recall else lambda: model.answer(sentences, cached=True)
-        errors = calibration(model.fitted, sentences, answers, again)
+        examples, answers = labelled_pairs(given, model.answer(given, cached=True))
+        scores = model.fitted.score(examples, answers).to_dict()
+        again = None if recall else lambda: labelled_pairs(given, model.answer(given, cached=True))[1]
+        errors = calibration(model.fitted, examples, answers, again)
         scores |= {"calibration": errors} if errors else {}
         print_notices(model.notices(cached=True))
         give(scores, json, lambda: _print_scores(scores), indent=1)

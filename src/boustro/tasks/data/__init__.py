@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from boustro.choose import lazy
-from boustro.given import as_list
+from boustro.given import as_list, is_data_frame
 from boustro.options import command_line
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import (
@@ -78,12 +78,14 @@ def read_data(
 
 def _under_text(data: Data, column: str, options: DataOptions) -> tuple[Data, DataOptions]:
     """The data with this column as that of the text, which of files the reader looks for."""
+    if is_data_frame(data):
+        from boustro.tasks.data.tables import columns_of, renamed
+
+        if column not in (found := columns_of(data)):
+            raise ValueError(f"the given table has no column {column!r}; found: {', '.join(found)}")
+        return renamed(data, column, TEXT_KEYS[0]), options
     if isinstance(data, (str, PathLike)) or hasattr(data, "column_names"):
         return data, replace(options, word_column=column)
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):
-        if column not in data.columns:
-            raise ValueError(f"the given table has no column {column!r}; found: {', '.join(map(str, data.columns))}")
-        return data.rename(columns={column: TEXT_KEYS[0]}), options
     items = as_list(data, "a file, a data set's name, or labelled sentences")
     return [{TEXT_KEYS[0] if k == column else k: v for k, v in item.items()} for item in items], options
 
@@ -208,7 +210,7 @@ def _is_running_text(file: DataFile) -> bool:
 def load_sentences(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> Loaded:
     """Read labelled sentences, as `load_data`, in the form of all tasks."""
     loaded = load_data(data, options)
-    return Loaded(loaded.sentences, {}, loaded.notes, loaded.name, loaded.form, loaded.scheme)
+    return Loaded(loaded.sentences, loaded.notes, loaded.name, loaded.form, loaded.scheme)
 
 
 def refuse_unlabelled(examples: Sequence[Any]) -> None:
@@ -225,10 +227,10 @@ def read_raw(data: Data, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     if isinstance(data, (str, PathLike)):
         of_hub = str(data).startswith(PREFIX)
         return _of_table("read_hub", str(data), options=options) if of_hub else _read_file(DataFile.of(data), options)
+    if is_data_frame(data):
+        return _of_table("read_frame", data, options=options)
     if hasattr(data, "column_names"):
         return _of_table("read_dataset", data, options=options)
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):
-        return _of_table("read_frame", data, options=options)
     if isinstance(data, Mapping):
         raise ValueError(f"the given data is a dict of {', '.join(map(str, data))}; give one of them")
     from boustro.tasks.data.records import is_marked_text, is_text_pair

@@ -136,11 +136,22 @@ class RecordReader(Generic[T]):
             known = {*self.fields.keys, *chosen}
             note_unread(((place, unread_fields(r, known)) for place, r in named if isinstance(r, Mapping)), notes)
         examples = [
-            record if isinstance(record, self.kind) else self.make(record, where, notes) for where, record in named
+            record if isinstance(record, self.kind) else self._made(record, where, notes, options)
+            for where, record in named
         ]
         if not examples:
             raise ValueError(f"{name_of(data)}: {self.nothing or f'no labelled {self.what}'}")
         return examples
+
+    def _made(self, record: Any, where: str, notes: list[Note], options: DataOptions) -> T:
+        """An example; its faults are said under the name that its column has."""
+        try:
+            return self.make(record, where, notes)
+        except ValueError as error:
+            if options.label_column is None:
+                raise
+            gold = self.fields.parts[-1]
+            raise ValueError(str(error).replace(f"under {gold!r}", f"under {options.label_column!r}")) from None
 
     def check(self, data: Any, options: DataOptions) -> None:
         """`OptionError` for options that these data do not have."""

@@ -268,11 +268,10 @@ class LabelledData:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Labelled examples of any task, and what was changed or left out: counted, or noted with its place. Of sentences
-    with tags also the form of the data and the scheme."""
+    """Labelled examples of any task, and what was changed or left out. Of sentences with tags also the form of the data
+    and the scheme."""
 
     examples: Sequence[Any]
-    notices: Mapping[str, int] = field(default_factory=dict)
     notes: Sequence[Note] = ()
     name: str = ""
     form: str = ""

@@ -32,7 +32,7 @@ from functools import partial
 from typing import Any
 
 from boustro.errors import say_found, shorten
-from boustro.given import as_list, refuse_no_texts
+from boustro.given import as_list, is_missing, refuse_no_texts
 from boustro.tasks import WORD_KEYS
 from boustro.tasks.data.annotations import note_address, plain_records
 from boustro.tasks.data.reading import DataOptions, Note, RawData, accepted, note_unread, unread_fields
@@ -110,17 +110,20 @@ def is_text_pair(item: Any) -> bool:
 
 
 def is_marked_text(item: Any) -> bool:
-    """Whether this is a text with its entities, `("Ada left.", [("Ada", "PER")])`, see `labelled_text`."""
+    """Whether this is a text with its entities, `("Ada left.", [("Ada", "PER")])`, or without them, see
+    `labelled_text`."""
     return (
         isinstance(item, (list, tuple))
         and [isinstance(part, str) for part in item] == [True, False]
-        and (isinstance(item[1], (list, tuple)))
+        and (isinstance(item[1], (list, tuple)) or is_missing(item[1]))
     )
 
 
 def _as_dict(record: Any, where: str) -> Any:
     if is_text_pair(record):
         return {TEXT_KEY: record[0], **record[1]}
+    if isinstance(record, Mapping):
+        return {key: None if is_missing(value) else value for key, value in record.items()}
     return labelled_text(record[0], record[1], where) if is_marked_text(record) else record
 
 
@@ -297,6 +300,8 @@ def labelled_text(given: Any, label: Any, place: str) -> Any:
     """
     if not isinstance(given, str):
         return given, label
+    if is_missing(label):
+        return {"text": given, "entities": None}
     entities = [{"start": s, "end": e, "label": name} for name, s, e in _places(given, label, place)]
     return {"text": given, "entities": entities}
 

@@ -11,24 +11,27 @@ with lists in its columns, or one row per word, with a column that names its sen
     Sentence: 1,Ada,NNP,B-PER
     ,left,VBD,O
 
-pandas is not imported.
+Neither pandas nor polars is imported.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from boustro.choose import lazy, suggestion
+from boustro.given import is_data_frame, is_missing, is_pandas
 from boustro.metrics.spans import is_span_tag
 from boustro.tasks import TEXT_KEYS
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, PREFIX, DataOptions, Note, RawData, note_unread
+from boustro.text.columnar import arrow_table, class_columns, name_classes, with_classes
 from boustro.text.columns import TAG_NAMES, WORD_NAMES, plain_name
 from boustro.text.files import DataFile
 from boustro.text.separated import cell_text
+from boustro.text.tables import TableRow
 from boustro.types import Sentence
 
 read_records: Callable[..., RawData] = lazy("boustro.tasks.data.records:read_records")
@@ -41,10 +44,10 @@ def named_rows(data: Any) -> list[tuple[str, Any]] | None:
     """(place, row) of a data set, also of one that is named, or a data frame; else `None`. Raises as `open_hub`."""
     if isinstance(data, (str, PathLike)) and str(data).startswith(PREFIX):
         data = open_hub(str(data))
+    if is_data_frame(data):
+        return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
     if hasattr(data, "column_names"):
         return [(f"row {number} of the data set", row) for number, row in enumerate(_dataset_rows(data), start=1)]
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):
-        return [(f"row {number} of the given table", row) for number, row in enumerate(_frame_rows(data), start=1)]
     return None
 
 
@@ -86,12 +89,26 @@ def read_dataset(dataset: Any, name: str = "the given data set", options: DataOp
 
 
 def _dataset_rows(dataset: Any) -> Iterator[dict[str, Any]]:
-    features = dataset.features or {}
-    return ({column: _decode(value, features.get(column)) for column, value in row.items()} for row in dataset)
+    classes = with_classes(dataset.features.to_dict()) if dataset.features else {}
+    return (name_classes(row, classes) for row in dataset)
+
+
+def columns_of(frame: Any) -> list[str]:
+    """The names of the columns of a data frame."""
+    return [str(name) for name in (frame.columns if is_pandas(frame) else arrow_table(frame).column_names)]
+
+
+def renamed(frame: Any, name: str, new: str) -> Any:
+    """A data frame with another name of a column."""
+    return frame.rename(columns={name: new}) if is_pandas(frame) else arrow_table(frame).rename_columns({name: new})
 
 
 def _frame_rows(frame: Any) -> list[dict[str, Any]]:
-    return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    if is_pandas(frame):
+        return [{str(k): _plain(v) for k, v in row.items()} for row in frame.to_dict("records")]
+    table = arrow_table(frame)
+    classes = class_columns(table.schema)
+    return [name_classes(row, classes) for row in table.to_pylist()]
 
 
 def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
@@ -102,7 +119,7 @@ def read_frame(frame: Any, options: DataOptions = DEFAULT_OPTIONS) -> RawData:
     name, form = "the given table", "data frame"
     rows = [*enumerate(_frame_rows(frame), start=1)]
     found = find_words(rows, options)
-    columns = [str(column) for column in frame.columns]
+    columns = columns_of(frame)
     word = _named(columns, options.word_column, WORD_NAMES)
     if found is None and rows and word is not None and isinstance(rows[0][1][word], (str, float, type(None))):
         raise ValueError(f"{name} has no column with tags ({', '.join(TAGS)}); found: {', '.join(columns)}")
@@ -136,7 +153,7 @@ def rows_of_words(file: DataFile, options: DataOptions, notes: list[Note]) -> li
         if file.is_separated:  # what is no table may be words in columns
             return None
         raise
-    rows = [(int(re.findall(r"\d+", place)[-1]), None if row.is_blank else row) for place, row in table]
+    rows = [(int(re.findall(r"\d+", place)[-1]), None if _is_blank(row) else row) for place, row in table]
     of_conll = table.dialect is not None and table.dialect.separator == "\t" and any(row is None for _, row in rows)
     return None if of_conll else rows
 
@@ -164,8 +181,18 @@ def find_words(rows: Sequence[Any], options: DataOptions = DEFAULT_OPTIONS, tagg
     tag = _named(columns, options.tag_column, (*TAGS, *sorted(TAG_NAMES)))
     if tagged and tag is None:
         return None
+
+    def spell(column: str) -> bool:
+        """Whether the first words are those of the text in a column."""
+        text = "".join(cell_text(full[0][column]).split())
+        return bool(text) and "".join(cell_text(row[word]) for row in full[: len(text)]).startswith(text)
+
     sizes = {c: _num_sentences([row[c] for row in full]) for c in columns if c not in (word, tag, document)}
-    known = [name for name in [_column(list(sizes), SENTENCES)] if name is not None and (tagged or sizes[name])]
+    known = [
+        name
+        for name in [_column(list(sizes), SENTENCES)]
+        if name is not None and (tagged or sizes[name] or spell(name))
+    ]
     parting = sorted((c for c in sizes if sizes[c] > 1), key=lambda c: -sizes[c])
     sentence = next(iter([*known, *parting]), None)
     if not tagged and sentence is None and len(full) == len(rows):
@@ -178,6 +205,11 @@ def _num_sentences(cells: Sequence[Any]) -> int:
     runs = [value for value, _ in groupby(str(cell) for cell in cells if not _is_empty(cell))]
     parts = 0 < len(runs) == len({*runs}) and 3 * len(runs) <= 2 * len(cells) and not _is_empty(cells[0])
     return len(runs) if parts else 0
+
+
+def _is_blank(row: TableRow) -> bool:
+    """Whether a row is empty, or has empty cells alone, as spreadsheets write it."""
+    return row.is_blank or all(map(_is_empty, row.values()))
 
 
 def _is_empty(cell: Any) -> bool:
@@ -214,28 +246,73 @@ def group_words(
     """(number, row) of the words of each sentence.
 
     A sentence is known by its document, where there is one, and its own name; a row without either belongs to the one
-    before. Raises `ValueError` for a sentence whose rows are not together.
+    before. A name may be the text of the sentence, which another one has too; equal sentences that follow each other
+    are told apart where something tells (`_equal_parts`). Raises `ValueError` for a sentence whose rows are not
+    together.
     """
     identity = [column for column in (found.document, found.sentence) if column is not None]
     last: dict[str, Any] = dict.fromkeys(identity)
-    named: list[tuple[tuple[Any, ...], int, Any]] = []
+    named: list[tuple[tuple[Any, ...], int, Any, int]] = []
     blanks = 0
     for number, row in rows:
         if row is None:
             blanks += 1
             continue
         last = {column: last[column] if _is_empty(row[column]) else row[column] for column in identity}
-        named.append(((*last.values(), *([blanks] if found.sentence is None else [])), number, row))
+        named.append(((*last.values(), *([blanks] if found.sentence is None else [])), number, row, blanks))
+    groups = [[one[1:] for one in group] for _, group in groupby(named, key=lambda one: one[0])]
+    counters = _counters(groups, found)
     seen = set()
-    for identifier, group in groupby(named, key=lambda one: one[0]):
-        words = [(number, row) for _, number, row in group]
-        if identifier in seen:
+    for (identifier, _), group in zip(groupby(one[0] for one in named), groups, strict=True):
+        parts, is_text = _equal_parts(group, found, counters)
+        if identifier in seen and not is_text:
             shown = " of ".join(repr(part) for part in reversed(identifier))
             raise ValueError(
-                f"{_place(words[0][0], name, in_memory)}: the sentence {shown} ended before; sort the rows"
+                f"{_place(group[0][0], name, in_memory)}: the sentence {shown} ended before; sort the rows"
             )
         seen.add(identifier)
-        yield words
+        yield from ([(number, row) for number, row, _ in part] for part in parts)
+
+
+def _equal_parts(group: list[Any], found: WordColumns, counters: Sequence[str]) -> tuple[list[list[Any]], bool]:
+    """The equal sentences that rows of one name are, and whether the name is the text that the words of each spell.
+
+    What tells them apart is this text, a blank row between them, or a column that counts the words of each.
+    """
+    words, size = ["".join(cell_text(row[found.word]).split()) for _, row, _ in group], len(group)
+    text = "" if found.sentence is None else "".join(cell_text(group[0][1][found.sentence]).split())
+    if text == "".join(words):
+        return [group], True
+    for part in (n for n in range(1, size // 2 + 1) if size % n == 0 and words == words[:n] * (size // n)):
+        is_text = text == "".join(words[:part])
+        parted = all(group[n - 1][2] < group[n][2] for n in range(part, size, part))
+        numbers = ([_whole(row[column]) for _, row, _ in group] for column in counters)
+        counted = any(own[:part] * (size // part) == own and own[0] not in own[1:part] for own in numbers)
+        if is_text or parted or counted:
+            return [group[n : n + part] for n in range(0, size, part)], is_text
+    return [group], False
+
+
+def _counters(groups: Sequence[list[Any]], found: WordColumns) -> list[str]:
+    """The columns that count the words of each sentence, three at least in one of them."""
+
+    def counts(column: str) -> bool:
+        most = 0
+        for group in groups:
+            numbers = [_whole(row[column]) for _, row, _ in group]
+            first = numbers[0]
+            if first not in (0, 1) or any(b not in (first, a + 1) for a, b in pairwise(numbers)):
+                return False
+            most = max(most, max(numbers) - first)
+        return most > 1
+
+    return [column for column in (groups[0][0][1] if groups else ()) if column not in found and counts(column)]
+
+
+def _whole(cell: Any) -> int:
+    """The whole number in a cell; -1 for anything else."""
+    text = str(cell).removesuffix(".0")
+    return int(text) if text.isdecimal() else -1
 
 
 def sentences_of(rows: Sequence[Any], found: WordColumns, name: str) -> Iterator[Sentence]:
@@ -283,18 +360,4 @@ def _column(columns: Iterable[str], names: Iterable[str]) -> str | None:
 def _plain(value: Any) -> Any:
     """Arrays as lists, and missing values as None."""
     value = value.tolist() if hasattr(value, "tolist") else value
-    return None if isinstance(value, float) and value != value else value
-
-
-def _decode(value: Any, feature: Any) -> Any:
-    """A value with the numbers of its ClassLabels as names."""
-    if hasattr(feature, "int2str"):
-        return feature.int2str(value) if isinstance(value, int) and value >= 0 else value
-    if isinstance(feature, dict) and value is not None:
-        return {key: _decode(part, feature[key]) for key, part in value.items()}
-    inner = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
-    if inner is None or value is None:
-        return value
-    if isinstance(value, dict):  # a list of dicts, stored as a dict of lists
-        return {key: [_decode(x, inner[key]) for x in part] for key, part in value.items()}
-    return [_decode(part, inner) for part in value]
+    return None if is_missing(value) else value

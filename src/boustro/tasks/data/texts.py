@@ -35,6 +35,7 @@ MEANING_KEYS = ("description", "meaning")
 LONGEST_MEANING = 100
 """Words that describe a label."""
 WORDLESS_TEXTS = "texts without a word"
+LABELLESS_TEXTS = "texts without a label under {!r}, which no score counts"
 PADDED_LABELS = "labels with white space around them, read without it"
 LIKE_IDS = 10  # fewer may be one example each of what is labelled from now on
 CACHED_TEXTS = 4096  # a study reads the same texts once for every system
@@ -52,7 +53,10 @@ def read_texts(
     reader = TEXTS["classify"]
     made = partial(_sentence, fields=reader.fields, unlabelled=options.unlabelled)
     texts = replace(reader, make=made).read(data, options, notes)
-    if texts and options.unlabelled is True and not any(text.is_labelled for text in texts):
+    labelless = [text.where for text in texts if not text.is_labelled]
+    if notes is not None:
+        notes += [Note(LABELLESS_TEXTS.format(options.label_column or LABEL_KEY), w, "no label") for w in labelless]
+    if texts and options.unlabelled is True and len(labelless) == len(texts):
         raise ValueError(f"{texts[0].where}: no text has a label from here on; label some, or give --label-column")
     return texts
 

@@ -38,7 +38,8 @@ class EntityUnits(Units):
         if strange:
             raise ValueError(
                 f"{data_name(examples)} ({name}): the tag {strange!r} marks no entity, and entities are compared; "
-                "train on labels of words with boustro fit, or give --scheme io if a run of one label is an entity"
+                "name the column of entities with --tag-column, train on labels of words with boustro fit, or give "
+                "--scheme io if a run of one label is an entity"
             )
 
     def count_hidden(self, examples: Sequence[Any]) -> int:
@@ -83,6 +84,11 @@ class EntityLabelling(Labelling):
 
     def gold_labels(self, sentences: Sequence[Sentence]) -> list[str]:
         return [e.label for s in sentences for e in gold_entities(s)]
+
+    def unknown(self, examples: Sequence[Sentence]) -> dict[str, int]:
+        """Gold labels that are never answered; `ValueError` for labels of words, which mark no entity."""
+        self.units.check_data("gold", examples)
+        return super().unknown(examples)
 
     def unpredictable(self, train: Sequence[Sentence], dev: Sequence[Sentence], max_span: int) -> dict[str, int]:
         known = {tag for sentence in train for tag in sentence.tags or ()}
