@@ -36,6 +36,8 @@ STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 MARK = BYTE_ORDER_MARK.encode()
 BLOCK = 1 << 16  # bytes read at once
+SECONDS_TO_SAY = 1.0
+"""How long a program that writes into a pipe may take before somebody would wonder what is waited for."""
 SMALL_FILE = 1 << 20  # of a file whose lines are kept: they take a few MB
 DAMAGE = (EOFError, lzma.LZMAError, zlib.error, OSError)
 """What reading a damaged compressed file raises."""
@@ -316,10 +318,10 @@ def _split_lines(file: Any) -> Iterator[bytes | None]:
         yield last
 
 
-def _is_ready(file: Any) -> bool:
-    """Whether something, or the end, can be read without waiting."""
+def _is_ready(file: Any, seconds: float = 0) -> bool:
+    """Whether something, or the end, can be read without waiting longer."""
     try:
-        return bool(select.select([file], [], [], 0)[0])
+        return bool(select.select([file], [], [], seconds)[0])
     except (OSError, ValueError):  # not a file of the operating system
         return True
 
@@ -332,6 +334,8 @@ def open_binary(path: Path) -> IO[bytes]:
         return OPENERS.get(path.suffix, open)(path, "rb")
     is_own = path != STANDARD_INPUT
     stream: Any = open(path if is_own else sys.stdin.fileno(), "rb", closefd=is_own)  # noqa: SIM115 (the caller's)
+    if stream.isatty() or not _is_ready(stream, SECONDS_TO_SAY):
+        print(f"reading {_name(path)}{' (Ctrl-D ends it)' * stream.isatty()}", file=sys.stderr, flush=True)
     start = stream.peek(START)
     return next((OPENERS[ending](stream) for mark, ending in PACKED_STREAMS.items() if start.startswith(mark)), stream)
 
