@@ -40,7 +40,7 @@ def given(tiny_pair, tmp_path_factory):
 
     def arguments(task, out):
         file = str(folder / f"{task}.jsonl")
-        study = ["--shots", "2", "6", "--seeds", "2", "--train", file, "--dev", file, "--task", task]
+        study = ["--shots", "2,6", "--seeds", "2", "--train", file, "--dev", file, "--task", task]
         return ["fewshot", "--encoders", tiny_pair, *study, "--out", str(out)]
 
     return arguments
@@ -110,8 +110,8 @@ def test_systems_are_compared_at_the_same_k(tiny_pair, tiny_lm, tmp_path, capsys
     train, dev = (tmp_path / name for name in ("train.txt", "dev.txt"))
     train.write_text("-DOCSTART- O\n\n" + files[0], "utf-8")
     dev.write_text(files[1], "utf-8")
-    words = ["compare", "--encoders", tiny_pair, str(tiny_lm("llama", sentinel=True)), "--heads", "mlp", "ridge"]
-    words += ["--shots", "4", "1", "--seeds", "2", "--epochs", "2", "--hidden", "8", "--train", str(train)]
+    words = ["compare", "--encoders", f"{tiny_pair},{tiny_lm('llama', sentinel=True)}", "--heads", "mlp,ridge"]
+    words += ["--shots", "4,1", "--seeds", "2", "--epochs", "2", "--hidden", "8", "--train", str(train)]
     assert main([*words, "--dev", str(dev), "--out", str(tmp_path / "a")]) == 0
     results = json.loads((tmp_path / "a/results.json").read_text("utf-8"))
     systems = {(s["encoder"], s["head"], s["shots"]): s for s in results["systems"]}

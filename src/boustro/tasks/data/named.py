@@ -24,7 +24,7 @@ from typing import Any, Generic, Literal, TypeVar
 from boustro.choose import suggestion
 from boustro.errors import say_found
 from boustro.given import as_list, as_text, plain_value
-from boustro.options import OptionError
+from boustro.options import OptionError, option_words
 from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS, Fields
 from boustro.tasks.data.reading import (
     ABOUT,
@@ -269,8 +269,7 @@ def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> s
         text = repr(texts[0]) if len(texts) == 1 else repr(tuple(texts))
         said = ", ".join([*([f"text_column={text}"] if texts else []), *([f"label_column={label!r}"] if label else [])])
     else:
-        words = [*(["--text-column", *texts] if texts else []), *(["--label-column", label] if label else [])]
-        said = shlex.join(words)
+        said = shlex.join(option_words({"text_column": tuple(texts), "label_column": label}))
     return f"; name the column{'s' if len(texts) + bool(label) > 1 else ''}, such as {said}"
 
 
