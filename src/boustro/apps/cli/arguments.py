@@ -119,7 +119,12 @@ class Line:
             from boustro.tasks.data.named import guess_task
 
             data = DataFile(Path(str(train))) if train else None
-            task = guess_task(data, several("text-column"), value("label-column"))
+            texts = several("text-column")
+            if values("documents") and data:
+                from boustro.tasks.data import with_columns
+
+                texts = with_columns(data, texts)
+            task = guess_task(data, texts, value("label-column"))
         heads: list[str] = []
         if HeadOptions in hints.values() and not {*HELP} & {*arguments}:
             automatic = [AUTO] if parameter_default(command, "heads") == (AUTO,) else []

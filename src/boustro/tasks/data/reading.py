@@ -100,8 +100,8 @@ class TrainDataOptions(DataOptions):
 
     documents: tuple[Corpus, ...] = ()
     """Text in which sentences of a tagger's training set stand: text files with one document per line, or JSONL files
-    with a text in each object. What an LM reads around a sentence is then its document. For a classifier of texts:
-    texts without a label, like those that will be asked."""
+    and tables with a text in each row, under --text-column. What an LM reads around a sentence is then its document.
+    For a classifier of texts: texts without a label, like those that will be asked."""
     weak: DataPlace | None = None
     """Examples with silver labels, which the head learns from before it learns from the training set."""
     weak_weight: Annotated[Share | None, Where("weak", Given())] = None
