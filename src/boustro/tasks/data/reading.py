@@ -53,6 +53,7 @@ ABOUT = re.compile(
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
 ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
+ACCEPT, OPTIONS = "accept", "options"
 REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
@@ -207,6 +208,23 @@ def accepted(
     if left and not kept:
         raise ValueError(f"{notes[-1].where}: all {left:,} {REJECTED}, so nothing is labelled")
     return kept
+
+
+def with_accepted(records: Sequence[tuple[T, Any]]) -> list[tuple[T, Any]]:
+    """Records of texts with the options that their annotator chose, as Prodigy says it under `accept`, as their label;
+    as their labels where some have several of them or none."""
+    chosen = {
+        number: record[ACCEPT]
+        for number, (_, record) in enumerate(records)
+        if isinstance(record, Mapping) and isinstance(record.get(ACCEPT), list) and OPTIONS in record
+    }
+    several = any(len(names) != 1 for names in chosen.values())
+    plain = list(records)
+    for number, names in chosen.items():
+        place, record = plain[number]
+        rest = {name: value for name, value in record.items() if name not in (ACCEPT, OPTIONS, "config")}
+        plain[number] = place, ({"labels": names} if several else {"label": names[0]}) | rest
+    return plain
 
 
 def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str]:
