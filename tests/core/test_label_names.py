@@ -351,7 +351,7 @@ def test_a_name_that_says_nothing_is_never_answered():
         (pd.DataFrame({"label": ["delivery", "payment"]}), "got DataFrame; give one of its columns"),
         ({"delivery": "parcels", "payment": None}, "the description of the label 'payment' is None"),
         ({1: "parcels", "payment": ""}, "labels of several types"),
-        ("type: bug,type: feature", "the label 'type' is given twice; remove one; a name ends at its first colon"),
+        ("type: bug,type: feature", "a comma behind a colon parts no labels; give each alone: --labels 'type: bug'"),
     ],
 )
 def test_bad_labels_are_refused(labels, said):

@@ -181,11 +181,12 @@ def _opened(
     asked: RedactOptions, files: Sequence[DataFile], shown: str, in_folder: bool
 ) -> tuple[Opened, list[GivenFile]]:
     """The tagger, and the files as it reads them."""
-    from boustro.tasks.label_names import parse_labels
     from boustro.tasks.tagger import Tagger
 
     opened: Opened = OpenedFolder(asked.model or Path(SHIPPED_TAGGER))
     if asked.types:
+        from boustro.tasks.label_names import parse_labels
+
         opened = OpenedModel(Tagger.from_labels(parse_labels(asked.types)))
     kept = tuple(opened.kept_columns.get("text_column", ()))
     given = [GivenFile(file, number, asked.text_column, kept, shown) for number, file in enumerate(files)]

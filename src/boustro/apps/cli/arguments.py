@@ -213,10 +213,11 @@ class Line:
     def loose(self) -> Iterator[tuple[Option, list[str]]]:
         """Options of several values that one word at least stands behind which may be a further value, with what may:
         the word is no file, or their values are files too."""
+        reads = any(option.value.startswith("DATA") for option in self.table.positional)
         for name, words in self.words[1:]:
             if (option := self.table.option(name)) and option.takes_several:
-                more = [word for word in words[1:] if option.is_place or not (Path(word).suffix or Path(word).exists())]
-                if more:
+                files = [word for word in words[1:] if Path(word).exists() or (reads and Path(word).suffix)]
+                if more := [word for word in words[1:] if option.is_place or word not in files]:
                     yield option, [words[0], *more]
 
     def _refuse_loose(self, positional: list[Option], bare: Sequence[str]) -> None:

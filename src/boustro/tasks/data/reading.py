@@ -53,7 +53,7 @@ ABOUT = re.compile(
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
 ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
-ACCEPT, OPTIONS = "accept", "options"
+ACCEPT, OFFERED = "accept", ("options", "config")
 REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
@@ -216,13 +216,13 @@ def with_accepted(records: Sequence[tuple[T, Any]]) -> list[tuple[T, Any]]:
     chosen = {
         number: record[ACCEPT]
         for number, (_, record) in enumerate(records)
-        if isinstance(record, Mapping) and isinstance(record.get(ACCEPT), list) and OPTIONS in record
+        if isinstance(record, Mapping) and isinstance(record.get(ACCEPT), list) and OFFERED[0] in record
     }
     several = any(len(names) != 1 for names in chosen.values())
     plain = list(records)
     for number, names in chosen.items():
         place, record = plain[number]
-        rest = {name: value for name, value in record.items() if name not in (ACCEPT, OPTIONS, "config")}
+        rest = {name: value for name, value in record.items() if name not in (ACCEPT, *OFFERED)}
         plain[number] = place, ({"labels": names} if several else {"label": names[0]}) | rest
     return plain
 
