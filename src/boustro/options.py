@@ -34,7 +34,7 @@ Positional = Annotated[Value, POSITIONAL]
 """Beside the type of an option: its value stands on the command line without its name."""
 AS_GIVEN = "as given"
 """Beside the type of an option of several values: whoever reads them parts them at commas, not the command line."""
-PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
+VALUE = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
 """A value and the comma behind it."""
 TO_QUOTE = re.compile(r'[,"\t\r\n]|\A\s|\s\Z')
 
@@ -187,7 +187,7 @@ def part_values(text: str) -> list[str]:
     PERSON, PLACE  →  ["PERSON", "PLACE"]      "Food, drink",News  →  ["Food, drink", "News"]
     """
     values, end, comma = list[str](), 0, ","
-    while comma and (match := PART.match(text, end)):
+    while comma and (match := VALUE.match(text, end)):
         quoted, plain, comma = match.groups()
         values.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
         end = match.end()
@@ -212,7 +212,7 @@ def option_words(values: Mapping[str, Any]) -> list[str]:
             words.append(f"--{'' if value else 'no-'}{option_name(name)}")
         elif value not in (None, ()):
             several = [*map(str, value)] if isinstance(value, tuple) else []
-            if len(several) == 1 and ":" not in several[0]:
+            if len(several) == 1:
                 several = [quote_value(several[0])]
             elif not any(":" in one or TO_QUOTE.search(one) for one in several):
                 several = [",".join(several)] if several else [str(value)]
