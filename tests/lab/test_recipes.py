@@ -300,9 +300,9 @@ def test_the_old_spelling_of_several_values_is_refused_in_every_command(name, tm
     command = COMMANDS[name].function()
     positional = [f"value{number}" for number, _ in enumerate(list_options(command).positional)]
     for option in (option for option in list_options(command).named.values() if option.takes_several):
-        for line in ([*positional, option.flag, "a1", "b1"], [option.flag, "a1", "b1", "--config", "{}", *positional]):
+        two = ["mlp", "ridge"] if option.name == "heads" else ["a1", "b1"]
+        said = f"{option.flag} takes one value, and '{two[1]}' stands after that; give several as {option.flag} "
+        for line in ([*positional, option.flag, *two], [option.flag, *two, "--config", "{}", *positional]):
             Path("{}").write_text("{}")
-            with pytest.raises(
-                OptionError, match=rf"{option.flag} takes one value, and 'b1' .* as {option.flag} a1,b1"
-            ):
+            with pytest.raises(OptionError, match=said + ",".join(two)):
                 values(command, line)

@@ -100,11 +100,14 @@ class Option:
         return f"{shown}{' ' if self.positional else ','}..." if self.takes_several else shown
 
     def part(self, given: Sequence[str]) -> Sequence[str]:
-        """Its values of those that are given: one is parted at commas, unless it is a path; of several each is one."""
-        is_whole = self.positional or AS_GIVEN in notes_of(self.hint)
-        if not self.takes_several or is_whole or len(given) != 1 or (self.is_place and Path(given[0]).exists()):
+        """Its values of those that are given: one is parted at commas, unless it is a path that is there; of several
+        each is one, unless they are numbers."""
+        if not self.takes_several or self.positional or AS_GIVEN in notes_of(self.hint):
             return given
-        return part_values(given[0])
+        if {int, float}.isdisjoint(bare_types(self.item)) and given[1:]:
+            return given
+        is_there = self.is_place and given[:1] and Path(given[0]).exists()
+        return given if is_there else [value for one in given for value in part_values(one)]
 
 
 class OptionTable(NamedTuple):
