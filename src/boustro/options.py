@@ -34,7 +34,7 @@ Positional = Annotated[Value, POSITIONAL]
 """Beside the type of an option: its value stands on the command line without its name."""
 AS_GIVEN = "as given"
 """Beside the type of an option of several values: whoever reads them parts them at commas, not the command line."""
-VALUE = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
+VALUE_AND_COMMA = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
 """A value and the comma behind it."""
 TO_QUOTE = re.compile(r'[,"\t\r\n]|\A\s|\s\Z')
 
@@ -187,7 +187,7 @@ def part_values(text: str) -> list[str]:
     PERSON, PLACE  →  ["PERSON", "PLACE"]      "Food, drink",News  →  ["Food, drink", "News"]
     """
     values, end, comma = list[str](), 0, ","
-    while comma and (match := VALUE.match(text, end)):
+    while comma and (match := VALUE_AND_COMMA.match(text, end)):
         quoted, plain, comma = match.groups()
         values.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
         end = match.end()
