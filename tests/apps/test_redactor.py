@@ -534,7 +534,7 @@ def test_a_typed_table_comes_back_in_its_own_form_and_types(toy, tmp_path, monke
     table = read(given)
     with given.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        words = ["-" if piped else str(given), "--text-column", "text", "big", "--out", str(out)]
+        words = ["-" if piped else str(given), "--text-column", "text,big", "--out", str(out)]
         assert main(["redact", *words, "--quiet"]) == 0
     found = read(out)
     assert found.schema.equals(table.schema, check_metadata=True)

@@ -442,7 +442,7 @@ def _stands_after(option: Option, words: Sequence[str]) -> str:
     if option.is_boolean:
         return f"{option.flag} takes no value, and {shorten(words[0])} stands after it"
     said = f"{option.flag} takes one value, and {shorten(words[1])} stands after that"
-    together = shlex.join(option_words({option.name: tuple(words[:2])}))
+    together = shlex.join(option_words({option.name: (*option.part(words[:1]), words[1])}))
     return f"{said}; give several as {together}" if option.takes_several else said
 
 
