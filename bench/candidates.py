@@ -109,14 +109,23 @@ class Bench:
         given += ["--validation-pieces", "100000"]
         if candidate.text and candidate.text != "wikipedia":
             shards.append(self.shards(candidate.text, candidate.vocabulary))
-            given += ["--shares", "0.8", "0.2"]
+            given += ["--shares", "0.8,0.2"]
         given += candidate.options
         for direction in DIRECTIONS:
             start = ["--preset", str(self.config(name))] if candidate.body else ["--preset", "mini"]
             if candidate.text:
                 start = ["--init-from", f"starter-{direction}"]
             halves.append(self.out / "lms" / f"{name}-{seed}" / direction)
-            where = ["--shards", *shards, "--validation", validation, "--out", halves[-1], "--direction", direction]
+            where = [
+                "--shards",
+                ",".join(map(str, shards)),
+                "--validation",
+                validation,
+                "--out",
+                halves[-1],
+                "--direction",
+                direction,
+            ]
             how = [*given, *start, "--tokens", str(self.tokens), "--seed", str(seed), "--resume"]
             boustro("lab", "pretrain", *where, *how)
         return halves

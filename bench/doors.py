@@ -672,7 +672,7 @@ CASES: dict[str, Any] = {
     "predict pairs": """
         boustro predict models/pairs pairs.jsonl
         boustro predict models/pairs similar.csv --format csv
-        boustro predict models/pairs similar.csv --text-column sentence1 sentence2 --out p.jsonl
+        boustro predict models/pairs similar.csv --text-column sentence1,sentence2 --out p.jsonl
         boustro predict models/pairs plain.txt
         boustro predict models/pairs topics.csv
         boustro predict models/pairs topics.csv --text-column text
@@ -757,7 +757,7 @@ CASES: dict[str, Any] = {
         boustro redact plain.txt --with label
         boustro redact plain.txt --labels PERSON
         boustro redact plain.txt --labels PERSON,PLACE,ORGANISATION,OTHER --threshold 0.5
-        boustro redact plain.txt --labels PERSON OTHER
+        boustro redact plain.txt --labels PERSON,OTHER
         boustro redact plain.txt --labels NOTHING
         boustro redact plain.txt --threshold 1
         boustro redact plain.txt --threshold 0
@@ -767,9 +767,9 @@ CASES: dict[str, Any] = {
         boustro redact plain.txt --model models/span --threshold 0.1
         boustro redact plain.txt --types "politician,city"
         boustro redact plain.txt --types politician --threshold 0.1 --with label
-        boustro redact commas.csv --text-column text note
-        boustro redact commas.csv --text-column text note --same-everywhere --out two.csv --json two.json
-        boustro redact nested.json --text-column content name
+        boustro redact commas.csv --text-column text,note
+        boustro redact commas.csv --text-column text,note --same-everywhere --out two.csv --json two.json
+        boustro redact nested.json --text-column content,name
         boustro redact nested.jsonl --text-column log
         boustro redact plain.txt --out quiet.txt --quiet --json -
     """,
@@ -1024,14 +1024,14 @@ CASES: dict[str, Any] = {
     """,
     # studies and labs
     "compare and fewshot": """
-        boustro compare --encoders starter-forward starter --heads ridge --train train.conll \
+        boustro compare --encoders starter-forward,starter --heads ridge --train train.conll \
             --dev dev.conll --seeds 1 --out a
-        boustro compare --encoders starter-forward starter --heads ridge --train train.conll \
+        boustro compare --encoders starter-forward,starter --heads ridge --train train.conll \
             --dev dev.conll --out a --report-only
         boustro compare --encoders starter-words --train topics.jsonl --dev dev-topics.jsonl --seeds 2 --out b --json -
         boustro compare --encoders starter-forward --train train.conll --dev dev.conll \
             --vary pooling=exit,mean --heads ridge --seeds 1 --out c
-        boustro fewshot --encoders starter-forward --train train.conll --dev dev.conll --shots 1 4 --seeds 2 --out d
+        boustro fewshot --encoders starter-forward --train train.conll --dev dev.conll --shots 1,4 --seeds 2 --out d
         boustro compare --encoders starterr --train train.conll --dev dev.conll --out e
         boustro compare --encoders starter-forward --train train.conll --dev dev.conll --heads ridge-pool --out e
         boustro compare --encoders starter-forward --train train.conll --dev topics.jsonl --out e
@@ -1274,7 +1274,7 @@ CASES: dict[str, Any] = {
     ],
     "label entities": [
         Server(
-            "boustro label plain.txt --labels PERSON PLACE --out answers.jsonl --encoder starter-forward "
+            "boustro label plain.txt --labels PERSON,PLACE --out answers.jsonl --encoder starter-forward "
             "--order in-order "
             "--port 0 --no-browser",
             [
@@ -1317,7 +1317,7 @@ CASES: dict[str, Any] = {
             ],
         ),
         Server(
-            "boustro label plain.txt --labels PERSON PLACE --out answers.jsonl --encoder starter-forward "
+            "boustro label plain.txt --labels PERSON,PLACE --out answers.jsonl --encoder starter-forward "
             "--order in-order "
             "--out-tagger tagger --port 0 --no-browser",
             [
@@ -1648,7 +1648,7 @@ CASES: dict[str, Any] = {
         """,
         """
         boustro predict models/forward --states a.safetensors
-        boustro predict models/forward --states a.safetensors b.safetensors --state-layers 0,1,2,3,4 --format jsonl
+        boustro predict models/forward --states a.safetensors,b.safetensors --state-layers 0,1,2,3,4 --format jsonl
         boustro predict models/forward --states b.safetensors
         boustro predict models/forward --states models/forward/head.safetensors
         boustro predict models/forward --states nowhere.safetensors

@@ -99,7 +99,16 @@ def main(
     options = ["--train", train, "--dev", dev, "--epochs", epochs, "--seeds", seeds, *fewer]
     encoders = [str(out / "forward"), str(out / "backward"), pair]
     report = out / "comparison"
-    boustro("compare", "--encoders", *encoders, *map(str, options), "--out", report, "--json", out / "comparison.json")
+    boustro(
+        "compare",
+        "--encoders",
+        ",".join(encoders),
+        *map(str, options),
+        "--out",
+        report,
+        "--json",
+        out / "comparison.json",
+    )
     seconds["encoding, heads and evaluation"] = time.monotonic() - begun
     scores = json.loads((out / "comparison.json").read_text("utf-8"))["systems"]
 

@@ -190,8 +190,8 @@ def names(
         for file, count in zip(cut, (train, dev), strict=True):
             sentences = (data / language / file.name).read_text("utf-8").strip().split("\n\n")
             file.write_text("\n\n".join(sentences[:count]) + "\n", "utf-8")
-        given = ("--encoders", *encoders, "--train", cut[0], "--dev", cut[1], "--context", "sentence")
-        few = ("--shots", *map(str, shots), "--seeds", str(draws))
+        given = ("--encoders", ",".join(encoders), "--train", cut[0], "--dev", cut[1], "--context", "sentence")
+        few = ("--shots", ",".join(map(str, shots)), "--seeds", str(draws))
         for name, options in (("fewshot", few), ("compare", ("--seeds", "1", "--epochs", str(epochs)))):
             study = out / language / name
             boustro(name, *given, *options, "--out", study, "--json", f"{study}.json", "--quiet")
@@ -283,8 +283,8 @@ def pair(
     print("\n| system | pieces read | dev F1 |\n|---|---:|---:|")
     for names, options, out in ((rows, ("--memory", "--spelling"), "report"), (["pair"], (), "report-plain")):
         file = folder / f"{out}.json"
-        compared = (rows[name][0] for name in names)
-        boustro("compare", "--encoders", *compared, *given, *options, "--json", file, "--out", folder / out)
+        compared = ",".join(rows[name][0] for name in names)
+        boustro("compare", "--encoders", compared, *given, *options, "--json", file, "--out", folder / out)
         systems = json.loads(file.read_text("utf-8"))["systems"]
         for name, system in zip(names, systems, strict=True):
             score, read, plain = system["dev"], rows[name][1] * pieces, "" if options else ", without these options"

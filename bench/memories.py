@@ -4,7 +4,7 @@
         --dev wnut17/dev.txt --encoders starter-forward starter masked:$MINILM --out memories \
         --options="--epochs 10"
     python bench/memories.py --data conll2003/train.txt --train conll2003/train.txt --dev conll2003/dev.txt \
-        --encoders starter --command fewshot --out shots --options="--shots 4 16 64"
+        --encoders starter --command fewshot --out shots --options="--shots 4,16,64"
 
 `--options` are those of `boustro compare` or `boustro fewshot`. `--data` names labelled files whose words the
 memory reads, without their labels: those to learn from, or, where all texts are at hand before they are tagged, those
@@ -46,13 +46,13 @@ def main(
         command: The study.
         options: Its other options, as in a shell.
     """
-    text = [*corpus, *(("--data", *data) if data else ()), "--words", str(words)]
+    text = [*corpus, *(("--data", ",".join(map(str, data))) if data else ()), "--words", str(words)]
     text += ["--max-documents", str(max_documents)] if max_documents else []
     compared = []
     for number, encoder in enumerate(encoders, 1):
         compared += [encoder, with_memory(encoder, out / f"memory-{number}", *text)]
     files = ("--train", train, "--dev", dev, "--out", out / command, "--json", out / f"{command}.json")
-    boustro(command, "--encoders", *compared, *files, *shlex.split(options))
+    boustro(command, "--encoders", ",".join(compared), *files, *shlex.split(options))
 
 
 def with_memory(encoder: str, folder: Path, *text: str | Path) -> str:

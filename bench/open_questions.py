@@ -109,7 +109,11 @@ class Bench:
         folder, out = self.data / "ner" / labelled, self.out / f"{name}-{labelled}"
         files = ("--train", folder / "train.txt", "--dev", folder / "dev.txt", "--out", out, "--json", f"{out}.json")
         varied = ("--vary", vary) if vary else ()
-        boustro(*("compare", "--encoders", *encoders, *files, "--seeds", str(self.seeds)), *varied, *LABELLED[labelled])
+        boustro(
+            *("compare", "--encoders", ",".join(encoders), *files, "--seeds", str(self.seeds)),
+            *varied,
+            *LABELLED[labelled],
+        )
 
 
 def widths(bench: Bench) -> None:

@@ -1,8 +1,8 @@
 """The table and the figure of the README and of docs/starter.md, from finished comparisons.
 
-    boustro compare --encoders starter-forward starter-backward starter --train train.txt --dev dev.txt \\
+    boustro compare --encoders starter-forward,starter-backward,starter --train train.txt --dev dev.txt \\
         --preset paper --out paper
-    boustro compare --encoders starter-forward starter-backward starter --train train.txt --dev dev.txt --out default
+    boustro compare --encoders starter-forward,starter-backward,starter --train train.txt --dev dev.txt --out default
     python bench/starter_table.py paper/results.json default/results.json --figure docs/figures/conll2003.svg
 """
 

@@ -16,10 +16,10 @@ import tyro
 SMALL = "--train-sentences 4000 --epochs 8"
 CONLL = "conll2003"
 STUDIES = {
-    "table2-paper": (CONLL, "compare --encoders starter-forward starter-backward starter RIVAL --preset paper"),
+    "table2-paper": (CONLL, "compare --encoders starter-forward,starter-backward,starter,RIVAL --preset paper"),
     "table2-default": (
         CONLL,
-        "compare --encoders starter-forward starter-backward starter RIVAL --epochs 10 --cases starter-forward starter",
+        "compare --encoders starter-forward,starter-backward,starter,RIVAL --epochs 10 --cases starter-forward,starter",
     ),
     "block-paper": (CONLL, "compare --encoders starter-forward --heads block --preset paper"),
     "block-default": (CONLL, "compare --encoders starter-forward --heads block --epochs 10"),
@@ -31,27 +31,27 @@ STUDIES = {
     "standardise": (CONLL, f"compare --encoders starter {SMALL} --vary standardise=true,false"),
     "start_piece": (CONLL, f"compare --encoders starter {SMALL} --vary start_piece=eos,none"),
     "context": (CONLL, f"compare --encoders starter {SMALL} --vary context=document,sentence"),
-    "mentions": (CONLL, "compare --encoders starter-forward starter --epochs 10 --vary pool_mentions=true"),
+    "mentions": (CONLL, "compare --encoders starter-forward,starter --epochs 10 --vary pool_mentions=true"),
     "rival-pooling": (CONLL, f"compare --encoders RIVAL {SMALL} --vary pooling=first,mean,first+last,exit+before"),
-    "shots": (CONLL, "fewshot --encoders starter-forward starter RIVAL"),
-    "shots-mentions": (CONLL, "fewshot --encoders starter-forward starter RIVAL --pool-mentions"),
+    "shots": (CONLL, "fewshot --encoders starter-forward,starter,RIVAL"),
+    "shots-mentions": (CONLL, "fewshot --encoders starter-forward,starter,RIVAL --pool-mentions"),
     "shots-heads": (
         CONLL,
-        "fewshot --encoders starter --shots 4 16 64 --heads ridge linear mlp span",
+        "fewshot --encoders starter --shots 4,16,64 --heads ridge,linear,mlp,span",
     ),
-    "shots-paper": (CONLL, "fewshot --encoders starter-forward starter RIVAL --preset paper"),
+    "shots-paper": (CONLL, "fewshot --encoders starter-forward,starter,RIVAL --preset paper"),
     "heads": (
         CONLL,
-        f"compare --encoders starter-forward starter RIVAL --heads linear mlp span block bilstm --hidden 256 {SMALL}",
+        f"compare --encoders starter-forward,starter,RIVAL --heads linear,mlp,span,block,bilstm --hidden 256 {SMALL}",
     ),
-    "politics": ("crossner_politics", "compare --encoders starter-forward starter RIVAL"),
-    "bc5cdr": ("bc5cdr", "compare --encoders starter-forward starter RIVAL --epochs 10"),
-    "wnut17": ("wnut17", "compare --encoders starter-forward starter RIVAL --epochs 10"),
-    "chunks": ("conll2000", "compare --encoders starter-forward starter RIVAL --epochs 10"),
+    "politics": ("crossner_politics", "compare --encoders starter-forward,starter,RIVAL"),
+    "bc5cdr": ("bc5cdr", "compare --encoders starter-forward,starter,RIVAL --epochs 10"),
+    "wnut17": ("wnut17", "compare --encoders starter-forward,starter,RIVAL --epochs 10"),
+    "chunks": ("conll2000", "compare --encoders starter-forward,starter,RIVAL --epochs 10"),
     "roads": (
         CONLL,
-        "compare --encoders starter-forward unmasked:starter-forward unmasked:3-4:starter-forward "
-        f"repeated:starter-forward starter {SMALL}",
+        "compare --encoders starter-forward,unmasked:starter-forward,unmasked:3-4:starter-forward,"
+        f"repeated:starter-forward,starter {SMALL}",
     ),
 }
 """By name: the folder of the data set, and the command without its files."""

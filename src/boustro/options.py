@@ -14,6 +14,7 @@ import inspect
 import math
 import numbers
 import os
+import re
 import shlex
 import sys
 import types
@@ -31,6 +32,11 @@ Value = TypeVar("Value")
 POSITIONAL = "positional"
 Positional = Annotated[Value, POSITIONAL]
 """Beside the type of an option: its value stands on the command line without its name."""
+AS_GIVEN = "as given"
+"""Beside the type of an option of several values: whoever reads them parts them at commas, not the command line."""
+VALUE_AND_COMMA = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
+"""A value and the comma behind it."""
+TO_QUOTE = re.compile(r'[,"\t\r\n]|\A\s|\s\Z')
 
 
 class OptionError(ValueError):
@@ -175,17 +181,42 @@ def option_name(field: str) -> str:
     return field.rstrip("_").replace("_", "-")
 
 
+def part_values(text: str) -> list[str]:
+    """Part values at the commas between them, as in a line of CSV: a value with a comma stands in quotes.
+
+    PERSON, PLACE  →  ["PERSON", "PLACE"]      "Food, drink",News  →  ["Food, drink", "News"]
+    """
+    values, end, comma = list[str](), 0, ","
+    while comma and (match := VALUE_AND_COMMA.match(text, end)):
+        quoted, plain, comma = match.groups()
+        values.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
+        end = match.end()
+    return values
+
+
+def quote_value(value: str) -> str:
+    """Return a value as `part_values` reads it: in quotes if it has a comma, a quote, a tab or a line end."""
+    return '"{}"'.format(value.replace('"', '""')) if TO_QUOTE.search(value) else value
+
+
 def option_words(values: Mapping[str, Any]) -> list[str]:
     """Return the words of a command line that give these options; what is None or empty is left out.
 
-    {"text_column": ("my text",), "crf": False, "task": None}  →  ["--text-column", "my text", "--no-crf"]
+    {"text_column": ("my text", "b"), "crf": False, "task": None}  →  ["--text-column", "my text,b", "--no-crf"]
+
+    Of several values with commas or colons each is given by itself: a comma would part them, or belong to a meaning.
     """
     words: list[str] = []
     for name, value in values.items():
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{option_name(name)}")
         elif value not in (None, ()):
-            words += [f"--{option_name(name)}", *map(str, value if isinstance(value, tuple) else (value,))]
+            several = [*map(str, value)] if isinstance(value, tuple) else []
+            if len(several) == 1:
+                several = [quote_value(several[0])]
+            elif not any(":" in one or TO_QUOTE.search(one) for one in several):
+                several = [",".join(several)] if several else [str(value)]
+            words += [word for one in several for word in (f"--{option_name(name)}", one)]
     return words
 
 

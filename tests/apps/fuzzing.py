@@ -233,7 +233,7 @@ TABLE_READERS = [
     "check {}",
     "check {} {} --task classify --json -",
     "check {} --task regress",
-    "check {} --task pair --text-column message topic --label-column label",
+    "check {} --task pair --text-column message,topic --label-column label",
     "check {} --task classify --text-column message --label-column topic",
     "check {} --task similarity --delimiter ;",
     "check {} --task qa",

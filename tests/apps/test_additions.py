@@ -169,7 +169,7 @@ def test_every_command_takes_an_addition(added, tmp_path, capsys):
         assert model.predict(moved).probabilities != model.predict(inputs[0]).probabilities
 
     study = ["--train", data, "--dev", data, "--encoders", encoder, "--json", scores]
-    heads = ["--heads", "biaffine", "relation"] if kind == "head" else []
+    heads = ["--heads", "biaffine,relation"] if kind == "head" else []
     compared = ran("compare", *study, *heads, *small, "--seeds", "1", "--out", tmp_path / "c", out=scores)
     assert len(compared["systems"]) == 1 + bool(heads)
     shots = ran("fewshot", *study, "--shots", "6", "--seeds", "1", "--out", tmp_path / "f", out=scores)

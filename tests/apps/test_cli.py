@@ -558,3 +558,11 @@ def test_what_a_command_names_as_the_next_one_is_taken(name, world, tmp_path, ca
         assert Line.read(COMMANDS["serve"].function(), words[1:], "").values("", "")
     else:
         assert main(words) == 0
+
+
+def test_a_command_that_waits_for_standard_input_says_so():
+    code = "import sys; from boustro.apps.cli.main import main; sys.exit(main(['redact', '--model', 'names']))"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, stderr=-1, text=True) as waiting:
+        assert waiting.stderr.readline() == "reading standard input\n"
+        out, _ = waiting.communicate("Ask Peter Novak.\n")
+    assert out == "Ask [PERSON_1].\n" and waiting.returncode == 0

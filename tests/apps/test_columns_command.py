@@ -106,3 +106,19 @@ def test_answers_have_the_columns_by_the_names_that_stand_in_the_file(tagger_fol
         else:
             read = pd.read_parquet if form == "parquet" else pd.read_feather
             assert [*read(out).columns] == [*names, "entities"] and len(read(out)) == number
+
+
+@pytest.mark.parametrize("named", [[], ["--text-column", "Nachricht"]])
+def test_answers_are_learned_beside_the_rest_of_their_table(write, tmp_path, capsys, named):
+    """The column is of the table; the page's answers have their texts under a key of their own, and say its name."""
+    table = write("a.csv", "id,Nachricht\n1,Ada left Vellmar. It rained.\n2,Nobody left.\n")
+    shown = {} if named else {"text_column": "Nachricht"}
+    answers = [{"text": "Ada left Vellmar.", "entities": [[0, 3, "PER"]], **shown}]
+    file = write("labelled.jsonl", "".join(json.dumps(answer) + "\n" for answer in answers))
+    words = ["fit", "--train", str(file), "--documents", str(table), "--encoder", "starter-memory", "--no-cache"]
+    assert main([*words, *named, "--out", str(tmp_path / "ner")]) == 0
+    assert "1 sentences of documents around them" in capsys.readouterr().err
+    other = write("b.csv", "id,note\n1,Nobody left.\n")
+    words[words.index(str(table))] = str(other)
+    assert main([*words, *named, "--out", str(tmp_path / "other")]) == 1
+    assert "name it with --text-column note" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def study(tiny_lm, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shots")
     (folder / "data.conll").write_text(format_conll(DATA), "utf-8")
     forward, backward = tiny_lm("llama", sentinel=True), tiny_lm("llama", "backward", seed=1, sentinel=True)
-    arguments = ["fewshot", "--encoders", str(forward), f"{forward}+{backward}", "--shots", "2", "64", "--seeds", "3"]
+    arguments = ["fewshot", "--encoders", f"{forward},{forward}+{backward}", "--shots", "2,64", "--seeds", "3"]
     arguments += ["--train", str(folder / "data.conll"), "--dev", str(folder / "data.conll")]
     arguments += ["--epochs", "12", "--lr", "0.01", "--hidden", "16", "--no-cache", "--out", str(folder / "out")]
     assert main(arguments) == 0
@@ -117,7 +117,7 @@ def test_after_a_kill_only_the_missing_cells_are_computed(study, capsys):
 def test_the_papers_protocol_reports_the_best_runs_of_its_search(study, tmp_path, capsys):
     arguments, _ = study
     given = [*arguments[: arguments.index("--shots")], *data_of(arguments)]
-    given += ["--preset", "paper", "--shots", "1", "2", "--budget", "5", "--epochs", "2", "--out", str(tmp_path / "a")]
+    given += ["--preset", "paper", "--shots", "1,2", "--budget", "5", "--epochs", "2", "--out", str(tmp_path / "a")]
     assert main(given) == 0
     results = read(tmp_path / "a")
     assert len(results["systems"]) == 4 and results["drawing"] == "paper"

@@ -290,3 +290,23 @@ def test_batch_refuses_a_shard_whose_unfinished_answers_were_cut(job, monkeypatc
         job("a.txt")
     part.unlink()
     assert job("a.txt").rows == 3 and len((job.out / "a.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("full_at", [0, 2])
+def test_a_full_disk_says_what_is_kept(tmp_path, monkeypatch, full_at):
+    out, batches = tmp_path / "out.jsonl", [[Line(f"row {n}")] for n in range(4)]
+    monkeypatch.setattr(growing, "SAVE_SECONDS", 0.0)
+    sync, left = growing.sync, [full_at]
+
+    def full(path):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device", str(path))
+        sync(path)
+
+    monkeypatch.setattr(growing, "sync", full)
+    said = f"{full_at} rows are kept; the same command with --resume goes on" if full_at else "nothing is kept"
+    with pytest.raises(OSError, match=f"No space left on device; {said}"), grow(out, "key") as file:
+        for batch in file.follow(iter(batches)):
+            file.add(1, [f"{row.content.decode()}\n" for row in batch], [])
+    assert bool(beside(out)) == bool(full_at)

@@ -172,9 +172,8 @@ def test_a_session_leaves_a_classifier_and_its_command(tmp_path, tiny_pair, seve
     out, messages = tmp_path / "topics.jsonl", write(tmp_path / "m.txt")
     manner = manner_of("classify", several, out)
     options = LabellingOptions(task="classify", epochs=3, labels=("delivery,billing",))
-    assert options.labels == ("delivery", "billing")
     with AnswerFile(out, manner.answer).open() as file:
-        session = LabellingSession(read_whole(messages, "auto"), file, options.labels, manner=manner)
+        session = LabellingSession(read_whole(messages, "auto"), file, parse_labels(options.labels), manner=manner)
         source = choose_source(tiny_pair, options, DEFAULT_RUN, manner)
         with Background(session, source) as work:
             assert work.wait_ready(60)

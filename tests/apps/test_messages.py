@@ -114,7 +114,7 @@ BEFORE_LOADING = (
     "compare --encoders starter --train empty.jsonl --dev dev.conll --out new",
     "compare --encoders starter --train noentity.jsonl --dev dev.conll --out new",
     "compare --encoders starter --train unlabelled.jsonl --dev dev.conll --out new",
-    "compare --encoders starter nothing --train dev.conll --dev dev.conll --out new",
+    "compare --encoders starter,nothing --train dev.conll --dev dev.conll --out new",
     "fewshot --encoders starter --train noentity.jsonl --dev dev.conll --out new",
     "lab language --text texts.txt --train noentity.jsonl --dev dev.conll --out new",
     "similarity empty.jsonl --query Ada",

@@ -534,7 +534,7 @@ def test_a_typed_table_comes_back_in_its_own_form_and_types(toy, tmp_path, monke
     table = read(given)
     with given.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        words = ["-" if piped else str(given), "--text-column", "text", "big", "--out", str(out)]
+        words = ["-" if piped else str(given), "--text-column", "text,big", "--out", str(out)]
         assert main(["redact", *words, "--quiet"]) == 0
     found = read(out)
     assert found.schema.equals(table.schema, check_metadata=True)
@@ -676,7 +676,7 @@ def test_of_a_workbook_only_the_cells_that_change_are_written(toy, tmp_path, cap
         ("a.txt", "Ada\n", ["--out", "b.xlsx"], "end it in .txt"),
         ("a.parquet", b"PAR1", [], "name what to write with --out"),
         ("a.txt", "Ada\n", ["--labels", "PERS,LOC"], "no label 'PERS'; did you mean 'PER'? (it has PER, LOC, PHONE)"),
-        ("a.txt", "Ada\n", ["--labels", ","], "--labels names no label"),
+        ("a.txt", "Ada\n", ["--labels", ","], "--labels has an empty value"),
         ("a.txt", "Ada\n", ["--threshold", "1.5"], "--threshold must be at least 0 and at most 1, not '1.5'"),
         ("a.txt", "Ada\n", ["--threshold", "1", "--threshold", "1"], "--threshold is given twice"),
         ("a.txt", "Ada\n", ["--resume"], "--resume needs --out"),

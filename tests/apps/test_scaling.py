@@ -84,7 +84,7 @@ def shards(tmp_path_factory):
 def command(shards, out, *more):
     words = ["lab", "scaling", "--shards", shards, "--validation", shards, "--out", out]
     words += ["--sizes", "tiny", "--no-compile"]
-    words += ["--budgets", 64, 128, "--segment-length", 16, "--batch-segments", 2, "--validation-pieces", 64]
+    words += ["--budgets", "64,128", "--segment-length", 16, "--batch-segments", 2, "--validation-pieces", 64]
     return [str(word) for word in (*words, *more)]
 
 
@@ -109,7 +109,7 @@ def test_cells_are_known_by_what_decides_them(shards, tmp_path):
 
 @pytest.mark.long
 def test_a_study_that_was_stopped_in_a_run_ends_with_the_same_figures(shards, tmp_path, stopped_before, capsys):
-    objectives = ["--objectives", "causal", "masked", "--save-minutes", 0]
+    objectives = ["--objectives", "causal,masked", "--save-minutes", 0]
     assert main(command(shards, tmp_path / "straight", *objectives)) == 0
     with stopped_before(3):
         assert main(command(shards, tmp_path / "out", *objectives)) == 101

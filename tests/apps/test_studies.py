@@ -47,7 +47,7 @@ def study(tiny_lm, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     (folder / "data.conll").write_text(format_conll(DATA), "utf-8")
     forward, backward = tiny_lm("llama", sentinel=True), tiny_lm("llama", "backward", seed=1, sentinel=True)
-    arguments = ["compare", "--encoders", str(forward), f"{forward}+{backward}", "--heads", "linear", "mlp"]
+    arguments = ["compare", "--encoders", f"{forward},{forward}+{backward}", "--heads", "linear,mlp"]
     arguments += ["--train", str(folder / "data.conll"), "--dev", str(folder / "data.conll")]
     arguments += ["--seeds", "2", "--epochs", "25", "--lr", "0.01", "--dropout", "0", "--out", str(folder / "out")]
     assert main(arguments) == 0
@@ -174,9 +174,9 @@ def test_a_dry_run_computes_nothing_and_counts_what_is_there(study, fitted, tmp_
 
 def test_options_are_varied_and_named_after_what_differs(study, fitted, tmp_path, capsys):
     arguments, _ = study
-    forward = arguments[2]
+    forward = arguments[2].partition(",")[0]
     data = arguments[arguments.index("--train") : arguments.index("--seeds")]
-    vary = ["--vary", "pooling=exit,exit+before", "layers=last", "--epochs", "2"]
+    vary = ["--vary", "pooling=exit,exit+before", "--vary", "layers=last", "--epochs", "2"]
     given = ["compare", "--encoders", forward, *data, *vary, "--seeds", "1", "--out", str(tmp_path)]
     assert main([*given, "--json", "-"]) == 0
     results = json.loads(capsys.readouterr().out)
@@ -185,7 +185,7 @@ def test_options_are_varied_and_named_after_what_differs(study, fitted, tmp_path
     assert results["options"]["layers"] == "last" and "pooling" not in results["options"]
     assert main([*given, "--reference", "exit"]) == 0
     assert read(tmp_path)["reference"] == read(tmp_path)["pair"][0] == "exit"
-    assert main([*given, "--cases", "exit+before", "exit"]) == 0 and len(fitted) == 2
+    assert main([*given, "--cases", "exit+before,exit"]) == 0 and len(fitted) == 2
     assert read(tmp_path)["pair"] == ["exit+before", "exit"]
     capsys.readouterr()
     assert main([*given, "--reference", "exits"]) == 1
@@ -230,8 +230,16 @@ def test_two_programs_run_one_study_and_both_end_with_the_whole_table(study, tmp
 def test_of_two_fits_into_one_folder_one_is_refused_and_one_is_whole(study, tmp_path):
     arguments, out = study
     data = str(out.parent / "data.conll")
-    words = ["fit", "--encoder", arguments[2], "--train", data, "--out", str(tmp_path / "out" / "ner"), "--epochs", "2"]
-    words += ["--cross-validate", "0"]
+    words = [
+        "fit",
+        "--encoder",
+        arguments[2].partition(",")[0],
+        "--train",
+        data,
+        "--out",
+        str(tmp_path / "out" / "ner"),
+    ]
+    words += ["--epochs", "2", "--cross-validate", "0"]
     codes, told = at_once(words, tmp_path)
     assert sorted(codes) == [0, 1], told
     assert "another run is writing here" in told[codes.index(1)] or "give --overwrite" in told[codes.index(1)]
@@ -310,7 +318,7 @@ def test_labels_of_words_are_compared(tiny_pair, tmp_path):
     rows = "".join("".join(f"{w}\t{t}\n" for w, t in zip(s.words, s.tags, strict=True)) + "\n" for s in WORDS * 6)
     (tmp_path / "a.tsv").write_text(rows, "utf-8")
     (tmp_path / "b.tsv").write_text(rows + "Oh\tINTJ\n", "utf-8")
-    words = ["--encoders", tiny_pair.split("+")[0], tiny_pair, "--train", str(tmp_path / "a.tsv")]
+    words = ["--encoders", f"{tiny_pair.split('+')[0]},{tiny_pair}", "--train", str(tmp_path / "a.tsv")]
     words += ["--dev", str(tmp_path / "b.tsv"), "--scheme", "labels", "--out", str(tmp_path / "out")]
     assert main(["compare", *words, "--seeds", "1", "--epochs", "4"]) == 0
     results = json.loads((tmp_path / "out/results.json").read_text("utf-8"))

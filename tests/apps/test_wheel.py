@@ -133,7 +133,7 @@ def test_the_first_hour_from_a_table_to_the_same_table_with_answers(installed, t
 
     boustro("demo", "--copy-sample", "sample")
     rows = write_messages(Path("messages.csv"))
-    words, errors = "label messages.csv --labels PERSON PLACE --out answers.jsonl", Path("label.err")
+    words, errors = "label messages.csv --labels PERSON,PLACE --out answers.jsonl", Path("label.err")
     with contextlib.ExitStack() as ending, errors.open("w") as err, open_browser() as browser:
         default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # ignored where tests run in the background
         command = [installed, *words.split(), *QUIET]

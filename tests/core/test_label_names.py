@@ -327,6 +327,18 @@ def test_one_text_and_any_iterable_of_texts_are_read(known):
         assert torch.equal(made.fitted.head.body.weight, known.fitted.head.body.weight)
 
 
+def test_a_comma_in_a_description_makes_no_label():
+    said = "no internet, or a bad connection"
+    assert parse_labels([f"billing,outage: {said}"]) == {"billing": "billing", "outage": said}
+    assert parse_labels(["billing", f"outage: {said}"]) == given_labels({"billing": "", "outage": said})
+    assert parse_labels(['"Food, drink",News']) == {"Food, drink": "Food, drink", "News": "News"}
+    for given in ("a: x, b: y", "a: x,b"):
+        with pytest.raises(
+            ValueError, match="a comma behind a colon parts no labels; give each alone: --labels 'a: x'"
+        ):
+            parse_labels([given])
+
+
 def test_a_name_that_says_nothing_is_never_answered():
     model = Classifier.from_labels(["delivery", "payment", "3"], TEXTS)
     assert not any(answer.label == "3" for answer in model.predict(TEXTS))
@@ -351,7 +363,7 @@ def test_a_name_that_says_nothing_is_never_answered():
         (pd.DataFrame({"label": ["delivery", "payment"]}), "got DataFrame; give one of its columns"),
         ({"delivery": "parcels", "payment": None}, "the description of the label 'payment' is None"),
         ({1: "parcels", "payment": ""}, "labels of several types"),
-        ("type: bug,type: feature", "the label 'type' is given twice; remove one; a name ends at its first colon"),
+        ("type: bug,type: feature", "a comma behind a colon parts no labels; give each alone: --labels 'type: bug'"),
     ],
 )
 def test_bad_labels_are_refused(labels, said):

@@ -79,6 +79,12 @@ def test_a_name_goes_on_to_the_noun_of_its_type():
     ]
 
 
+@pytest.mark.parametrize("labels", [["person", "PER"], "LOC,GPE", ["OTHER", "MISC"], {"people": "", "PERSON": ""}])
+def test_two_types_of_one_kind_are_read_alike(labels):
+    with pytest.raises(ValueError, match="are read alike; describe one"):
+        Tagger.from_labels(labels)
+
+
 def test_a_company_is_narrower_than_an_organisation():
     assert kind_names("company") == ("company",) and "ORG" in kind_names("organisation")
 

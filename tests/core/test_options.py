@@ -7,10 +7,22 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 import boustro
 from boustro.heads.registry import HEADS
-from boustro.options import Count, DropoutRate, Positive, Range, Seed, check_options, option_words
+from boustro.options import (
+    Count,
+    DropoutRate,
+    Positive,
+    Range,
+    Seed,
+    check_options,
+    option_words,
+    part_values,
+    quote_value,
+)
 from boustro.tasks.config import TaggerConfig
 from boustro.text.tokenizers import train_tokenizer
 
@@ -105,3 +117,12 @@ def test_so_do_its_training_and_a_vocabulary(value):
 def test_options_as_words_of_a_command_line():
     given = {"text_column": ("my text",), "crf": False, "pool_mentions": True, "task": None, "dev": (), "lr": 0.1}
     assert option_words(given) == ["--text-column", "my text", "--no-crf", "--pool-mentions", "--lr", "0.1"]
+    assert option_words({"labels": ("a", "b c")}) == ["--labels", "a,b c"]
+    assert option_words({"labels": ("a", "b: c, d")}) == ["--labels", "a", "--labels", "b: c, d"]
+
+
+@drawn(st.text())
+def test_values_between_commas_come_back(value):
+    """As in a line of CSV, whatever a value holds."""
+    assert part_values(",".join(map(quote_value, ["a", value, "b"]))) == ["a", value, "b"]
+    assert part_values('a, "Food, drink" ,b "c",') == ["a", "Food, drink", 'b "c"', ""]

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from boustro import Classifier
 from boustro.tasks import read_counted, task_class
 from boustro.tasks.data import load_data, read_data, units
+from boustro.tasks.data.named import guess_task
 from boustro.tasks.data.reading import OVERLAPPING, REJECTED, DataOptions
 from boustro.tasks.data.records import WORDLESS_RECORDS, labelled_text
 from boustro.tasks.data.schemes import encode_tags, flatten_entities, gold_entities
+from boustro.tasks.data.texts import read_texts
 from boustro.text.words import split_text
 from boustro.types import Entity, Sentence
 from labelled import RECORDS, rows, spans
@@ -291,3 +293,17 @@ def test_sentences_written_as_json_lines_are_read_back(tmp_path_factory, sentenc
     key = [(s.words, s.tags, s.spaces, s.document, set(gold_entities(s))) for s in sentences]
     assert [(s.words, s.tags, s.spaces, s.document, set(gold_entities(s))) for s in stripped] == key
     assert set(labelled.counts()) <= {OVERLAPPING}
+
+
+def test_options_that_an_annotator_accepted_are_labels(tmp_path):
+    """As Prodigy writes them."""
+    offered = {"options": [{"id": "news", "text": "News"}, {"id": "sport", "text": "Sport"}], "config": {}}
+    answers = [("We won.", ["sport"], "accept"), ("It rained.", ["news"], "accept"), ("No.", ["news"], "reject")]
+    records = [{"text": text, **offered, "accept": ids, "answer": answer} for text, ids, answer in answers]
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    notes = []
+    assert guess_task(file) == "classify"
+    assert [text.label for text in read_texts(file, notes=notes)] == ["sport", "news"] and len(notes) == 1
+    records[0]["accept"] = ["sport", "news"]
+    assert [text.labels for text in read_texts(records[:2])] == [("sport", "news"), ("news",)]

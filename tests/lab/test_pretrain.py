@@ -134,8 +134,8 @@ def test_a_dry_run_says_what_a_run_would_cost_and_leaves_nothing(shards, validat
 
 
 def test_several_corpora_are_read_by_their_shares(shards, validation, tmp_path, capsys):
-    both = ["--shards", shards, validation]
-    assert main(command(shards, tmp_path / "by-share", *both, "--shares", 1, 3, steps=2)) == 0
+    both = ["--shards", f"{shards},{validation}"]
+    assert main(command(shards, tmp_path / "by-share", *both, "--shares", "1,3", steps=2)) == 0
     assert main(command(shards, tmp_path / "by-size", *both, steps=2)) == 0
     runs = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("by-share", "by-size")]
     assert runs[0]["config"]["shares"] == [1, 3]

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,3 +258,51 @@ def test_the_masking_of_a_tokenizer():
     ids = np.array(tokenizer(" harbour")["input_ids"])
     assert len(set(masking.words(ids).tolist())) == 1
     assert make_masking(tokenizer, end).word_starts is None
+
+
+SEVERAL = {
+    "redact --text-column message t.csv": {"source": "t.csv", "text-column": ["message"]},
+    "predict ner --text-column a,b t.csv": {"folder": "ner", "files": ["t.csv"], "text-column": ["a", "b"]},
+    "predict --labels a,b --text-column X t.csv": {"files": ["t.csv"], "labels": ["a,b"], "text-column": ["X"]},
+    "evaluate --text-column X ner t.csv": {"folder": "ner", "data": "t.csv", "text-column": ["X"]},
+    "check --text-column X t.csv": {"data": ["t.csv"], "text-column": ["X"]},
+    "label --labels A,B t.txt --out o": {"texts": "t.txt", "labels": ["A,B"]},
+    "serve --allow-hosts a.org,b.org t.txt": {"folders": ["t.txt"], "allow-hosts": ["a.org", "b.org"]},
+    "pack --texts t.txt gpt2 --out o": {"model": "gpt2", "texts": ["t.txt"]},
+    "backward --text t.txt,t.csv gpt2 --out o": {"model": "gpt2", "text": ["t.txt", "t.csv"]},
+    "backward --text x,y.txt gpt2 --out o": {"model": "gpt2", "text": ["x,y.txt"]},
+    "backward --text x,z.txt --text t.txt gpt2 --out o": {"text": ["x,z.txt", "t.txt"]},
+    "distill --texts t.txt ner --student s --out o": {"folder": "ner", "texts": ["t.txt"]},
+    "memory --data t.csv t.txt --out o": {"corpus": ["t.txt"], "data": ["t.csv"]},
+    "compare --encoders a,b --shots 4,16 --vary p=1,2 --vary q=3 --train t --dev d --out o": {
+        "encoders": ["a", "b"],
+        "shots": [4, 16],
+        "vary": ["p=1,2", "q=3"],
+    },
+    "redact --text-column '\"Name, first\",b' t.csv": {"text-column": ["Name, first", "b"]},
+}
+
+
+@pytest.mark.parametrize("line", SEVERAL)
+def test_an_option_of_several_values_takes_no_word_of_others(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("t.csv", "t.txt", "x,y.txt"):
+        Path(name).touch()
+    name, *words = shlex.split(line)
+    found = values(COMMANDS[name].function(), words)
+    assert {option: found[option] for option in SEVERAL[line]} == SEVERAL[line]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_old_spelling_of_several_values_is_refused_in_every_command(name, tmp_path, monkeypatch):
+    """Wherever the option stands; another meaning of the second value would be worse."""
+    monkeypatch.chdir(tmp_path)
+    command = COMMANDS[name].function()
+    positional = [f"value{number}" for number, _ in enumerate(list_options(command).positional)]
+    for option in (option for option in list_options(command).named.values() if option.takes_several):
+        two = ["mlp", "ridge"] if option.name == "heads" else ["a1", "b1"]
+        said = f"{option.flag} takes one value, and '{two[1]}' stands after that; give several as {option.flag} "
+        for line in ([*positional, option.flag, *two], [option.flag, *two, "--config", "{}", *positional]):
+            Path("{}").write_text("{}")
+            with pytest.raises(OptionError, match=said + ",".join(two)):
+                values(command, line)

@@ -29,7 +29,7 @@ from boustro.heads.options import HiddenOptions
 from boustro.heads.registry import AUTO_POOL, head_class, head_kind
 from boustro.heads.words import FEW_TEXTS, MODEL_ARRAYS, WORD_FOLDS, WordModel, average, choose_weights, fit_each
 from boustro.names import SHIPPED_TABLE
-from boustro.options import OptionError, Share, check_options
+from boustro.options import OptionError, Share, check_options, quote_value
 from boustro.output import as_json
 from boustro.store import Artefact, write_file
 from boustro.tasks import TOOL_FORMATS
@@ -159,7 +159,7 @@ class Classifier(Task[str, Label]):
     def shown(self, answer: InputAnswer[str]) -> Shown:
         label = self.result(answer)
         names = label.labels if (several := isinstance(label, LabelSet)) else (label.label,)
-        label_shown = as_mark(", ".join(names) or NO_LABEL, label.score)
+        label_shown = as_mark(", ".join(map(quote_value, names)) or NO_LABEL, label.score)
         return Shown(
             {"text": answer.input},
             answer.input,

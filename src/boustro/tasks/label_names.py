@@ -11,6 +11,8 @@ A name such as "card_arrival" or "cardArrival" is read as words. One that says n
 never answered, and counted in a note.
 """
 
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -26,6 +28,7 @@ from boustro.heads.centroid_pool import TEMPERATURE, CentroidPool
 from boustro.heads.registry import head_kind, make_head
 from boustro.heads.training import pool_all
 from boustro.names import is_shipped
+from boustro.options import option_words, part_values
 from boustro.tasks.data.texts import is_label, refuse_long, tidy_label
 from boustro.tasks.folds import firsts
 from boustro.tasks.labellings import readable, says_nothing
@@ -47,21 +50,30 @@ MOST_TEXTS = 5000
 SILENT = "labels whose name says nothing, which are never answered; describe them: {}"
 CUT = "labels cut at the colon, behind which stands what the name means: {}"
 DESCRIBED = "NAME: MEANING on a command line, {'NAME': 'MEANING'} in Python"
+ANOTHER = re.compile(r",(?=[^\s\d]|[^,:]+:)")
+"""A comma in a description behind which another label may begin: no space is between them, or it is described too."""
 TOO_FEW = "texts, which are too few to learn from: the names alone decide"
 
 
 def parse_labels(given: Sequence[str]) -> dict[str, str]:
-    """The meaning of each label of a command line: `["delivery,payment,praise: thanks"]` → `{"delivery": "delivery",
-    …}`.
+    """The meaning of each label of a command line: `["delivery,praise: thanks, or a compliment"]` → `{"delivery":
+    "delivery", "praise": "thanks, or a compliment"}`.
 
-    One string is split at commas; of several, each is one label, whose description may have commas.
+    Of one string, commas before the first colon part names (`part_values`); of several, each is one label. Raises
+    `ValueError` where another label may begin behind the colon.
     """
-    parts = given[0].split(",") if len(given) == 1 else given
-    pairs = [part.partition(":")[::2] for part in parts]
+    pairs = [part.partition(":")[::2] for part in given]
+    if len(pairs) == 1:
+        *names, last = part_values(pairs[0][0])
+        if more := ANOTHER.search(text := pairs[0][1]):
+            parts = (*names, f"{last}:{text[: more.start()]}", text[more.end() :].strip())
+            again = f"{shlex.join(option_words({'labels': parts}))}, in Python {{{last!r}: …, …}}"
+            raise ValueError(f"labels {given[0]!r}: a comma behind a colon parts no labels; give each alone: {again}")
+        pairs = [*((name, "") for name in names), (last, text)]
     named = ((compose(name.strip()), text.strip()) for name, text in pairs)
     means = _each_once(named, "; a name ends at its first colon")
     if "" in means:
-        raise ValueError(f"labels {', '.join(map(repr, parts))}: one is empty; write such as delivery,payment")
+        raise ValueError(f"labels {', '.join(map(repr, given))}: one is empty; write such as delivery,payment")
     return means
 
 

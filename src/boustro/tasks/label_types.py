@@ -91,7 +91,8 @@ def from_types(kind: type[OwnTagger], labels: Iterable[Any] | Mapping[Any, str],
     from boustro.encoders.spec import load_encoder
 
     means = given_labels(labels)
-    check_labels(means, several=True)
+    alike = {name: f"{kind_names(name)[0]} names" for name, text in means.items() if text == name}  # PER and person
+    check_labels(means | alike, several=True)
     says = spoken(means)
     said = {name: text for name, text in means.items() if name in says or len(kind_names(name)) > 1}
     if not said:

@@ -19,8 +19,9 @@ from boustro.given import (
     plain_labels,
     with_labels,
 )
+from boustro.heads.registry import owners
 from boustro.options import OptionError
-from boustro.tasks import TEXT_KEYS, WORD_KEYS
+from boustro.tasks import TASKS, TEXT_KEYS, WORD_KEYS
 from boustro.tasks.data import kept_for
 from boustro.tasks.data.reading import COLUMN_OPTIONS, KEPT, OUTSIDE_TEXTS
 from boustro.tasks.plan import Examples
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from boustro.tasks.base import Task
 
     AnyTask = Task[Any, Any]
+
+WEIGHTS = "sample_weight"
+"""What scikit-learn calls the weights of examples."""
 
 
 def training_sets(
@@ -78,8 +82,12 @@ def check_reading(kind: "type[AnyTask]", reading: Iterable[str]) -> None:
     """`OptionError` for what is no option of `read`."""
     known = signature(kind.read).parameters
     for name in (name for name in reading if name not in known):
+        if name == WEIGHTS:
+            raise OptionError(f"{name} is not read, as every example counts alike; repeat those that count more")
+        config = TASKS[kind.name].config
+        is_of_model = name in signature(kind).parameters or hasattr(config, name) or owners(name, config.heads())
         made = f"; options of the model are given when it is made: {kind.__name__}({name}=…)"
-        raise OptionError(f"unknown option {name!r}{suggestion(name, known) or made}")
+        raise OptionError(f"unknown option {name!r}{made if is_of_model else suggestion(name, known)}")
 
 
 def kept_reading(task: "AnyTask", data: Any, given: Mapping[str, Any]) -> dict[str, Any]:

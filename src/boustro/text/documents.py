@@ -36,6 +36,8 @@ STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = "\ufeff"
 MARK = BYTE_ORDER_MARK.encode()
 BLOCK = 1 << 16  # bytes read at once
+SECONDS_TO_SAY = 1.0
+"""How long a program that writes into a pipe may take before somebody would wonder what is waited for."""
 SMALL_FILE = 1 << 20  # of a file whose lines are kept: they take a few MB
 DAMAGE = (EOFError, lzma.LZMAError, zlib.error, OSError)
 """What reading a damaged compressed file raises."""
@@ -65,8 +67,10 @@ PACKED_STREAMS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz"}
 """Endings of compressed files by the first bytes of a stream, which has no name."""
 
 
-def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split = "blank-line") -> Iterator[str]:
-    """Documents of all corpora in the order given, without empty ones.
+def read_documents(
+    corpora: Iterable[str], text_key: str = "text", split: Split = "blank-line", option: str = "--text-key"
+) -> Iterator[str]:
+    """Documents of all corpora in the order given, without empty ones; `option` of the command, if any, names the key.
 
     Raises `FileNotFoundError` for a corpus that is neither a file nor on the Hub, and `ValueError`, with `file:line`,
     for bytes that are not UTF-8, a line that is not JSON and a missing key.
@@ -74,12 +78,15 @@ def read_documents(corpora: Iterable[str], text_key: str = "text", split: Split 
     for corpus in corpora:
         path = Path(corpus)
         if path.is_dir() and (rows := saved_rows(path)):
-            yield from _texts(rows, text_key)
+            yield from _texts(rows, text_key, option)
         elif path.is_dir():
             for file in shown_files(path):
-                yield from _read_file(path / file, text_key, split)
+                yield from _read_file(path / file, text_key, split, option)
         else:
-            yield from _read_file(path, text_key, split) if path.exists() else _read_dataset(corpus, text_key)
+            is_file = path.exists()
+            yield from (
+                _read_file(path, text_key, split, option) if is_file else _read_dataset(corpus, text_key, option)
+            )
 
 
 def is_stream(corpus: str) -> bool:
@@ -317,10 +324,10 @@ def _split_lines(file: Any) -> Iterator[bytes | None]:
         yield last
 
 
-def _is_ready(file: Any) -> bool:
-    """Whether something, or the end, can be read without waiting."""
+def _is_ready(file: Any, seconds: float = 0) -> bool:
+    """Whether something, or the end, can be read without waiting longer."""
     try:
-        return bool(select.select([file], [], [], 0)[0])
+        return bool(select.select([file], [], [], seconds)[0])
     except (OSError, ValueError):  # not a file of the operating system
         return True
 
@@ -333,17 +340,19 @@ def open_binary(path: Path) -> IO[bytes]:
         return OPENERS.get(path.suffix, open)(path, "rb")
     is_own = path != STANDARD_INPUT
     stream: Any = open(path if is_own else sys.stdin.fileno(), "rb", closefd=is_own)  # noqa: SIM115 (the caller's)
+    if stream.isatty() or not _is_ready(stream, SECONDS_TO_SAY):
+        print(f"reading {_name(path)}{' (Ctrl-D ends it)' * stream.isatty()}", file=sys.stderr, flush=True)
     start = stream.peek(START)
     return next((OPENERS[ending](stream) for mark, ending in PACKED_STREAMS.items() if start.startswith(mark)), stream)
 
 
-def _read_file(path: Path, text_key: str, split: Split) -> Iterator[str]:
+def _read_file(path: Path, text_key: str, split: Split, option: str) -> Iterator[str]:
     from boustro.text.files import DataFile  # which reads its lines by this file
 
     notes: list[Note] = []
     rows = DataFile(path).open(notes=notes, only=text_key, keys=(text_key,))
     given = _noted(rows, notes)
-    return _split((line for _, line in given), split) if rows.form == "text" else _texts(given, text_key)
+    return _split((line for _, line in given), split) if rows.form == "text" else _texts(given, text_key, option)
 
 
 def _noted(rows: Iterable[Row], notes: list[Note]) -> Iterator[Row]:
@@ -376,16 +385,16 @@ def _document(lines: list[str]) -> Iterator[str]:
         yield "\n".join(lines[full[0] : full[-1] + 1])
 
 
-def _texts(rows: Iterable[Row], text_key: str) -> Iterator[str]:
+def _texts(rows: Iterable[Row], text_key: str, option: str) -> Iterator[str]:
     """The texts of rows that are not empty."""
     for place, record in rows:
-        text = _text(record, text_key, place)
+        text = _text(record, text_key, place, option)
         refuse_half_characters(text, place)
         if text.strip():
             yield text
 
 
-def _read_dataset(name: str, text_key: str) -> Iterator[str]:
+def _read_dataset(name: str, text_key: str, option: str) -> Iterator[str]:
     """A dataset of the Hub, streamed; `name:configuration` chooses a configuration.
 
     A name that cannot be one, see `places.is_dataset`, is that of a missing file.
@@ -401,15 +410,15 @@ def _read_dataset(name: str, text_key: str) -> Iterator[str]:
         raise FileNotFoundError(
             f"{name}: no such file or folder, and no dataset of this name could be read: {error}"
         ) from error
-    yield from _texts(((name, row) for row in rows), text_key)
+    yield from _texts(((name, row) for row in rows), text_key, option)
 
 
-def _text(record: Any, text_key: str, where: str) -> str:
+def _text(record: Any, text_key: str, where: str, option: str) -> str:
     """The text of one record of a corpus; `ValueError` if it has none."""
     if isinstance(record, dict) and isinstance(record.get(text_key), str):
         return record[text_key]
     keys = ", ".join(record) if isinstance(record, dict) else type(record).__name__
     texts = {key: value for key, value in record.items() if isinstance(value, str)} if isinstance(record, dict) else {}
     longest = max(texts, key=lambda key: len(texts[key]), default="KEY")
-    named = shlex.join(["--text-key", longest])
-    raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); name it with {named}")
+    named = f"name it with {shlex.join([option, longest])}" if option else f"rename that of the texts to {text_key}"
+    raise ValueError(f"{where}: no text under the key {text_key!r} (found: {keys}); {named}")

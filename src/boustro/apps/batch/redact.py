@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from boustro.apps.batch.growing import AnswerFrame, grow
 from boustro.apps.batch.job import AnsweredRows, printing, run_job
@@ -30,7 +30,7 @@ from boustro.apps.live.masks import Masks, Region, TooManyNames
 from boustro.apps.live.redacted import GivenFile, RedactedRow, form_with
 from boustro.apps.live.structured import Checker
 from boustro.names import LANGUAGES_TAGGER, NAMES, SHIPPED_TAGGER
-from boustro.options import OptionError, Positional, Share, check_options
+from boustro.options import AS_GIVEN, OptionError, Positional, Share, check_options
 from boustro.output import as_json, check_output, check_target, give, only_errors, print_notices
 from boustro.progress import Progress
 from boustro.store import fingerprint
@@ -82,7 +82,7 @@ class RedactOptions:
     labels: tuple[str, ...] = ()
     """Labels of the names that are masked, such as PERSON,PLACE. By default all that the tagger has; of that of the
     package PERSON,PLACE,ORGANISATION, and OTHER where it is named too."""
-    types: str | None = None
+    types: Annotated[tuple[str, ...], AS_GIVEN] = ()
     """Names of types, in place of a model, such as politician,"law: an act or a treaty": names in English that are of
     these types are masked; by default with --threshold 1."""
     threshold: Share | None = None
@@ -115,20 +115,13 @@ class RedactOptions:
             raise OptionError("--json - and the text would both be on standard output; name a file for one of them")
         if self.resume and self.out is None:
             raise OptionError("--resume needs --out, the file to write")
-        if self.types is not None and (self.model is not None or self.labels):
+        if self.types and (self.model is not None or self.labels):
             raise OptionError(f"--types stands in place of --{'labels' if self.labels else 'model'}; give one of them")
-        if self.labels and not self.named:
-            raise OptionError("--labels names no label, such as PERSON,PLACE")
-
-    @property
-    def named(self) -> list[str]:
-        """The labels, also those with commas between them."""
-        return [name.strip() for word in self.labels for name in word.split(",") if name.strip()]
 
     @property
     def least(self) -> float | None:
         """The threshold, by default that of the tagger."""
-        return 1.0 if self.types is not None and self.threshold is None else self.threshold
+        return 1.0 if self.types and self.threshold is None else self.threshold
 
 
 DEFAULT_REDACT = RedactOptions()
@@ -160,7 +153,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
             raise OptionError(f"{source}: lines of text have no columns; remove --text-column")
         opened, files = _opened(asked, [file for file, _ in pairs], _shown(path), is_folder)
         place = str(opened.folder) if isinstance(opened, OpenedFolder) else ""
-        checker = Checker(place or opened.open(), asked.named or None, asked.with_, threshold=asked.least)
+        checker = Checker(place or opened.open(), [*asked.labels] or None, asked.with_, threshold=asked.least)
         work = RedactionJob(checker, files, is_folder, asked.same_everywhere, errors is not None, asked.quiet)
         try:
             if out is None:
@@ -174,7 +167,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
             raise ValueError(f"{error}; leave out --same-everywhere") from None
         print_notices(work.notes + Counter({PROBLEMS: work.problems}))
         print(f"note: {checker.counted}", file=sys.stderr)
-        missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.named) or asked.threshold is not None
+        missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.labels) or asked.threshold is not None
         print(f"note: {MISSED_BY_OPTIONS if changed and missed != MISSED_BY_OWN else missed}", file=sys.stderr)
     give(work.figures, asked.json, lambda: None, indent=1)
     if work.failed:
@@ -191,13 +184,15 @@ def _opened(
     from boustro.tasks.tagger import Tagger
 
     opened: Opened = OpenedFolder(asked.model or Path(SHIPPED_TAGGER))
-    if asked.types is not None:
-        opened = OpenedModel(Tagger.from_labels(asked.types))
+    if asked.types:
+        from boustro.tasks.label_names import parse_labels
+
+        opened = OpenedModel(Tagger.from_labels(parse_labels(asked.types)))
     kept = tuple(opened.kept_columns.get("text_column", ()))
     given = [GivenFile(file, number, asked.text_column, kept, shown) for number, file in enumerate(files)]
     for file in given:
         file.check(in_folder)
-    if asked.model is None and asked.types is None:
+    if asked.model is None and not asked.types:
         opened = OpenedFolder(_suited_to(given))
     return opened, given
 

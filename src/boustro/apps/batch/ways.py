@@ -58,10 +58,10 @@ class Prediction:
     def way(self) -> str:
         """A name in `WAYS`; `OptionError` where two ways are asked for."""
         asked = self.answers
-        if asked.labels is not None and asked.types is not None:
+        if asked.labels and asked.types:
             raise OptionError("--labels are of whole texts and --types of the names in them; give one of them")
         for name in ("labels", "types", "live", "states"):
-            if getattr(asked, name) not in (None, False, ()):
+            if getattr(asked, name):
                 return name
         return "folder" if self.directories else "files"
 
@@ -121,12 +121,14 @@ def _by_folder(given: Prediction) -> OpenedFolder:
 
 def _by_labels(given: Prediction) -> OpenedModel:
     from boustro.tasks.classifier import Classifier
+    from boustro.tasks.label_names import cut_names, parse_labels
 
     asked = given.answers
     how: dict[str, Any] = {"several": asked.several, "none": asked.none, "encoder": given.encoder}
-    texts = _texts(given)
+    texts, means = _texts(given), parse_labels(asked.labels)
     with only_errors(given.how.quiet):
-        return _made(given, Classifier.from_labels(asked.labels or "", texts, device=given.how.device, **how))
+        print_notices(cut_names(means))
+        return _made(given, Classifier.from_labels(means, texts, device=given.how.device, **how))
 
 
 def _texts(given: Prediction) -> Iterator[str]:
@@ -145,10 +147,11 @@ def _texts(given: Prediction) -> Iterator[str]:
 
 
 def _by_types(given: Prediction) -> OpenedModel:
+    from boustro.tasks.label_names import parse_labels
     from boustro.tasks.tagger import Tagger
 
     with only_errors(given.how.quiet):
-        return _made(given, Tagger.from_labels(given.answers.types or "", device=given.how.device))
+        return _made(given, Tagger.from_labels(parse_labels(given.answers.types), device=given.how.device))
 
 
 def _made(given: Prediction, model: Task[Any, Any]) -> OpenedModel:

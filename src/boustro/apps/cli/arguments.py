@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from boustro.apps.cli.listed import (
+    VALUE_NAMES,
     Command,
     Option,
     OptionTable,
@@ -38,7 +39,7 @@ from boustro.errors import shorten
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
 from boustro.names import expand_home, is_shipped
-from boustro.options import Instead, OptionError, option_fields, option_name, problem_of
+from boustro.options import Instead, OptionError, option_fields, option_name, option_words, part_values, problem_of
 from boustro.store import MANIFEST, read_json
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO
@@ -83,7 +84,8 @@ class Line:
 
     table: OptionTable
     words: list[tuple[str, list[str]]]
-    """(name, words after it) of each option, as they stand; the words before the first under ""."""
+    """(name, words after it) of each option, as they stand, of which the first may be its value; the words before the
+    first option under ""."""
     recipe: Mapping[str, Any]
     path: str | None
     """The file or the folder of the recipe."""
@@ -97,8 +99,12 @@ class Line:
         recipe = read_recipe(Path(path)) if path else {}
 
         def values(name: str) -> list[Any]:
-            given = [tail for option, tail in words if option == name]
-            return [word for tail in given for word in tail] if given else _listed(recipe.get(name))
+            given = [tail[0] for option, tail in words if option == name and tail]
+            return given or _listed(recipe.get(name))
+
+        def several(name: str) -> list[Any]:
+            given = values(name)
+            return part_values(str(given[0])) if len(given) == 1 else given
 
         def value(name: str) -> Any:
             return next(iter(values(name)), None)
@@ -108,16 +114,21 @@ class Line:
             task = DEFAULT_TASK
         elif task not in TASKS:  # an unknown one is refused with its option
             plain = list_options(command)  # which words stand bare; the options of the task are not known yet
-            bare = [word for name, tail in words for word in tail[_most(plain.option(name), tail) :]]
+            bare = [word for name, tail in words for word in tail[_most(plain.option(name)) :]]
             train = value("train") or (bare[0] if bare and plain.positional else None)
             from boustro.tasks.data.named import guess_task
 
             data = DataFile(Path(str(train))) if train else None
-            task = guess_task(data, values("text-column"), value("label-column"))
+            texts = several("text-column")
+            if values("documents") and data:
+                from boustro.tasks.data import with_columns
+
+                texts = with_columns(data, texts)
+            task = guess_task(data, texts, value("label-column"))
         heads: list[str] = []
         if HeadOptions in hints.values() and not {*HELP} & {*arguments}:
             automatic = [AUTO] if parameter_default(command, "heads") == (AUTO,) else []
-            asked = values("head")[:1] or values("heads") or automatic
+            asked = values("head")[:1] or several("heads") or automatic
             heads = TASKS[task].config.named_heads(asked) or [TASKS[task].config.default_head]
             check_heads(task, heads)  # the table looks them up
         option = preset_option(command)
@@ -157,11 +168,9 @@ class Line:
             option = self.table.option(name)
             if option is None:
                 raise OptionError(_unknown(name, named))
-            most = _most(option, words)
+            most = _most(option)
             if words[most:] and not positional:
-                what = "takes no value" if option.is_boolean else "takes one value"
-                after = "it" if not most else "that"
-                raise OptionError(f"{option.flag} {what}, and {shorten(words[most])} stands after {after}")
+                raise OptionError(_stands_after(option, words))
             bare += words[most:]
             if option.name in given and not option.takes_several:
                 raise OptionError(_given_twice(given[option.name][0], name))
@@ -177,6 +186,8 @@ class Line:
             recipe = [option for option in positional if option not in rest]
             values |= {param.name: read_value(param, self.recipe[param.name], f"{self.path}: ") for param in recipe}
             positional = rest
+        self._refuse_loose(positional, bare)
+        self._refuse_file(positional[len(bare) :], prog)
         self._check_bare(positional, bare, prog, example)
         for option in positional if bare else ():
             taken, bare = (bare, []) if option.takes_several else (bare[:1], bare[1:])
@@ -198,6 +209,40 @@ class Line:
         is_data = any(isinstance(note, Place) and note.check is check_data for note in notes_of(hint))
         return DataFile(value) if is_data else value
 
+    @property
+    def loose(self) -> Iterator[tuple[Option, list[str]]]:
+        """Options of several values that one word at least stands behind which may be a further value, with what may:
+        the word is no file, or their values are files too."""
+        reads = any(option.value.startswith("DATA") for option in self.table.positional)
+        for name, words in self.words[1:]:
+            if (option := self.table.option(name)) and option.takes_several:
+                files = [word for word in words[1:] if Path(word).exists() or (reads and Path(word).suffix)]
+                if more := [word for word in words[1:] if option.is_place or word not in files]:
+                    yield option, [words[0], *more]
+
+    def _refuse_loose(self, positional: list[Option], bare: Sequence[str]) -> None:
+        """`OptionError` for words behind an option of several values that nothing else can take."""
+        needed = sum(option.required or option.default == () for option in positional)
+        most = len(bare) if any(option.takes_several for option in positional) else len(positional)
+        for option, words in self.loose:
+            others = len(bare) - len(words) + 1
+            if len(bare) > most or others >= (needed if option.is_place else len(positional)):
+                raise OptionError(_stands_after(option, words))
+
+    def _refuse_file(self, missing: list[Option], prog: str) -> None:
+        """`OptionError` where the value of an option is a file, and a file to read is not given."""
+        data = missing[0].value.removesuffix(" ...") if missing else ""
+        for name, words in self.words if data == "DATA" else ():
+            option = self.table.option(name)
+            if not (option and option.takes_several and words) or option.is_place:
+                continue
+            if os.path.isfile(words[0]):  # noqa: PTH113 (pathlib raises OSError for a long text)
+                others = [word for n, tail in self.words[1:] if n != name for word in (f"--{n}", *tail)]
+                shown = f"{prog} {shlex.join([*self.words[0][1], *words, *others, option.flag, VALUE_NAMES[str]])}"
+                said = f"{option.flag} is given {words[0]}, which is a file, and {data} is missing; write {shown}"
+                is_stream = missing[0].default in ("-", ("-",))
+                raise OptionError(f"{said}, or - as {data} for standard input" if is_stream else said)
+
     def _check_bare(self, options: list[Option], bare: list[str], prog: str, example: str) -> None:
         if short := next((word for word in bare if re.fullmatch("-[A-Za-z]", word)), None):
             alike = sorted((o.flag for o in self.table.options if o.name.startswith(short[1])), key=len)
@@ -216,19 +261,21 @@ class Line:
 def read_value(option: Option, given: Any, where: str = "") -> Any:
     """The value of an option from its words, or from a recipe at `where`; `OptionError` for one that it does not take.
 
-    --layers 0,4 → "0,4"      --epochs 5 → 5      --shots 4 16 → (4, 16)      epochs: null → None
+    --layers 0,4 → "0,4"      --epochs 5 → 5      --shots 4,16 → (4, 16)      epochs: null → None
     """
     if isinstance(given, (bool, Mapping)) or given is None:
         value = given
     else:
         words = [str(word) for word in _listed(given)]
-        if not words and not (option.takes_several and not option.required):  # recipes have empty lists
+        words = words if isinstance(given, (list, tuple)) and where else option.part(words)
+        if not words and not (where and option.takes_several and not option.required):  # recipes have empty lists
             raise OptionError(f"{where}{option.flag} needs a value: {_first_sentence(option.help)}")
         shown = option.value.removesuffix(" ...") if option.positional else option.flag
         for word in words:
-            named = Path in bare_types(option.item) or any(isinstance(note, Place) for note in notes_of(option.hint))
-            if named and not word:
+            if option.is_place and not word:
                 raise OptionError(f"{where}{shown} is empty: {_first_sentence(option.help)}")
+            if words[1:] and not word:
+                raise OptionError(f"{where}{shown} has an empty value: {_first_sentence(option.help)}")
             if problem := problem_of(option.item, convert_word(option.item, word)):
                 near = "" if option.positional else suggestion(word, map(str, option.choices))
                 raise OptionError(f"{where}{shown} must be {problem}, not {shorten(word)}{near}")
@@ -281,7 +328,7 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
         value = values.get(option.name)
         for one in _several(value):
             if value != option.default and not (place.check is check_lm and values.get("report-only")):
-                with _advised(table, values, str(one)):
+                with _advised(line, str(one)):
                     one.check(place.check) if isinstance(one, DataFile) else place.check(str(one))
     known = [Path(line.path)] if line.path and Path(line.path).is_file() else []
     placed = {option.name for option, _ in places}
@@ -297,19 +344,14 @@ def check_places(line: Line, values: Mapping[str, Any], example: str) -> None:
 
 
 @contextlib.contextmanager
-def _advised(table: Any, values: Mapping[str, Any], place: str) -> Iterator[None]:
-    """Around a check: what is no file may be a further value of an option that stands in place of a model."""
+def _advised(line: Line, place: str) -> Iterator[None]:
+    """Around a check: what is no file may be a further value of the option before it."""
     try:
         yield
     except FileNotFoundError as error:
-        for option in table.options:
-            if Path(place).suffix or not values.get(option.name):
-                continue
-            if any(isinstance(note, Instead) for note in notes_of(option.hint)):
-                together = shlex.quote(f"{values[option.name]},{place}")
-                error.add_note(
-                    f"the values of --{option.name} stand together, between commas: --{option.name} {together}"
-                )
+        for option, words in line.loose:
+            if place in words[1:]:
+                error.add_note(_stands_after(option, words))
         raise
 
 
@@ -390,9 +432,18 @@ def _split(words: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     yield name, tail
 
 
-def _most(option: Option | None, words: Sequence[str]) -> int:
+def _most(option: Option | None) -> int:
     """How many of the words after an option are its values; none of those before the first option."""
-    return 0 if option is None or option.is_boolean else len(words) if option.takes_several else 1
+    return int(option is not None and not option.is_boolean)
+
+
+def _stands_after(option: Option, words: Sequence[str]) -> str:
+    """Say that a word too many stands after an option, and how several values are given."""
+    if option.is_boolean:
+        return f"{option.flag} takes no value, and {shorten(words[0])} stands after it"
+    said = f"{option.flag} takes one value, and {shorten(words[1])} stands after that"
+    together = shlex.join(option_words({option.name: (*option.part(words[:1]), words[1])}))
+    return f"{said}; give several as {together}" if option.takes_several else said
 
 
 def _take(words: list[tuple[str, list[str]]], option: str) -> str | None:

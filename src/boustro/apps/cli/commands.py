@@ -13,7 +13,7 @@ labelled sentence stands in one place, the first that is free.
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -31,9 +31,9 @@ from boustro.options import (
 )
 from boustro.output import DEFAULT_RUN, RunOptions, check_output, duration, give, only_errors, print_notices
 from boustro.store import claim
-from boustro.tasks import TASKS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
+from boustro.tasks import TASKS, TEXT_KEYS, gives_none, kept_columns, read_examples, saved_rule, task_class, task_of
 from boustro.tasks.config import TaskConfig
-from boustro.tasks.data import like, with_kept
+from boustro.tasks.data import like, with_columns, with_kept
 from boustro.tasks.data.reading import (
     DEFAULT_OPTIONS,
     DEFAULT_TRAIN_DATA,
@@ -117,11 +117,14 @@ def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptio
     """The examples that a task learns from and is judged by, in the documents that they stand in."""
     if reading.documents and not (kind.in_documents or kind.lenient):
         raise OptionError("--documents is for taggers and for classifiers of texts; remove it")
+    column = (*reading.text_column, *named_in(train).get("text_column", ()))[:1]
+    if reading.documents:
+        reading = replace(reading, text_column=() if kind.in_documents else with_columns(train, reading.text_column))
     examples = read_examples(kind, train, reading, training=True)
     outside = OUTSIDE_TEXTS if getattr(training, "none", 0) else {}
     judges = read_examples(kind, dev, replace(like(reading, dev), **outside)) if dev else ()
     weak = read_examples(kind, reading.weak, like(reading, reading.weak)) if reading.weak else ()
-    texts = read_documents(reading.documents, split="line") if reading.documents else ()
+    texts = _documents(reading.documents, column) if reading.documents else ()
     if texts and not kind.in_documents:
         from boustro.tasks.data.texts import whole_text
         from boustro.tasks.label_names import MOST_TEXTS
@@ -131,6 +134,13 @@ def _read_sets(kind: Any, train: Path, dev: Path | None, reading: TrainDataOptio
         examples, counts = in_documents(examples, texts, every=getattr(training, "memory", False))
         print_notices(counts)
     return Examples(train=examples, dev=judges, weak=weak, weight=reading.weak_weight)
+
+
+def _documents(corpora: Iterable[str], column: tuple[str, ...]) -> Iterator[str]:
+    """The texts of documents, under the key of this column where a corpus has it."""
+    for corpus in corpora:
+        (key,) = with_columns(corpus, column) or TEXT_KEYS[:1]
+        yield from read_documents([corpus], key, split="line", option="--text-column")
 
 
 def _plan_for(plan: Plan[Any], given: Examples, named: bool) -> Plan[Any]:

@@ -112,7 +112,7 @@ def default_of(option: Option) -> str:
         return ""
     if value is True:
         return f" (default: {option.flag})"
-    shown = " ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+    shown = ",".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
     return f" (default: {shown})"
 
 

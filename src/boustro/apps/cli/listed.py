@@ -9,12 +9,22 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass, replace
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import HEADS, owners
-from boustro.options import POSITIONAL, check_options, describe_fields, option_fields, option_name, unread
+from boustro.options import (
+    AS_GIVEN,
+    POSITIONAL,
+    check_options,
+    describe_fields,
+    option_fields,
+    option_name,
+    part_values,
+    unread,
+)
 from boustro.tasks import DEFAULT_TASK, TASKS
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.text.places import Place
@@ -62,6 +72,11 @@ class Option:
         return any(get_origin(one) is tuple for one in bare_types(self.hint))
 
     @property
+    def is_place(self) -> bool:
+        """Whether its values are files, folders or models."""
+        return Path in bare_types(self.item) or any(isinstance(note, Place) for note in notes_of(self.hint))
+
+    @property
     def item(self) -> Any:
         """The type of its value, or of each of several."""
         several = next((one for one in bare_types(self.hint) if get_origin(one) is tuple), None)
@@ -82,7 +97,17 @@ class Option:
             shown = f"{{{','.join(map(str, self.choices))}}}"
         else:
             shown = "|".join(dict.fromkeys(VALUE_NAMES.get(kind, "PATH") for kind in bare_types(self.item)))
-        return f"{shown} ..." if self.takes_several else shown
+        return f"{shown}{' ' if self.positional else ','}..." if self.takes_several else shown
+
+    def part(self, given: Sequence[str]) -> Sequence[str]:
+        """Its values of those that are given: one is parted at commas, unless it is a path that is there; of several
+        each is one, unless they are numbers."""
+        if not self.takes_several or self.positional or AS_GIVEN in notes_of(self.hint):
+            return given
+        if {int, float}.isdisjoint(bare_types(self.item)) and given[1:]:
+            return given
+        is_there = self.is_place and given[:1] and Path(given[0]).exists()
+        return given if is_there else [value for one in given for value in part_values(one)]
 
 
 class OptionTable(NamedTuple):

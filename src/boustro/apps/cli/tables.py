@@ -23,9 +23,11 @@ HEAD = """# Options
 Every option of the dataclasses that commands take, with its values, its default and its meaning; `--help-all` of a
 command shows all of its options. An option stands once, where it is first; what stands under "Also" has it
 too, with another default where its own table says so. A dash means that the option is required, or that its default is
-described in words. Values come from the command line, then from a recipe, then from a preset (`--preset paper`), then
-from these defaults. A recipe is a YAML file with option names as keys; unknown keys are refused. The manifest of every
-folder that a command writes holds the values of all its options, so a folder is a recipe too.
+described in words. A list stands between commas (`--labels PERSON,PLACE`), a value with a comma in quotes as in CSV; or
+the option is given again for each value, which is then whole. Values come from the command line, then from a recipe,
+then from a preset (`--preset paper`), then from these defaults. A recipe is a YAML file with option names as keys;
+unknown keys are refused. The manifest of every folder that a command writes holds the values of all its options, so a
+folder is a recipe too.
 
 ```yaml
 train: train.conll

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from boustro.encoders.options import Context
-from boustro.options import Count, OptionError, Positional, Range, check_options
+from boustro.options import AS_GIVEN, Count, OptionError, Positional, Range, check_options
 from boustro.output import DEFAULT_RUN, RunOptions, only_errors, print_notices
 from boustro.store import check_file, claim
 from boustro.tasks import DEFAULT_TASK, TASKS
@@ -29,9 +29,9 @@ class LabellingOptions:
     task: str | None = None
     """What is labelled: tag for entities, classify for the topics of texts. By default what --out has answers of, else
     tag."""
-    labels: tuple[str, ...] = ()
-    """Labels to start with, with spaces or commas between them; more can be added on the page. Topics may be described,
-    such as "praise: thanks or a compliment". By default the kinds of names that the encoder knows."""
+    labels: Annotated[tuple[str, ...], AS_GIVEN] = ()
+    """Labels to start with; more can be added on the page. Topics may be described, such as "praise: thanks, or a
+    compliment"; give the option again for each that is. By default the kinds of names that the encoder knows."""
     several: bool = False
     """Whole texts: a text may have several labels, or none. By default it has one."""
     sentences: bool = False
@@ -69,10 +69,6 @@ class LabellingOptions:
     def __post_init__(self) -> None:
         """Raises `OptionError` for a value outside its option's range."""
         check_options(self)
-        described = len(self.labels) > 1  # a description may have commas where it is a word of its own
-        parts = ([word] if described and ":" in word else word.split(",") for word in self.labels)
-        names = (name.strip() for part in parts for name in part)
-        object.__setattr__(self, "labels", tuple(dict.fromkeys(name for name in names if name)))
 
 
 def label(
@@ -141,13 +137,13 @@ def _serve(
     from boustro.text.languages import foreign_note, said, sentence_encoder
 
     nested = options.head is not None and allows_nested(options.head)
-    means = parse_labels(options.labels) if manner.whole and options.labels else {}
+    means = parse_labels(options.labels) if options.labels else {}
     print_notices(Counter(cut_names(means)))
     noticed: dict[str, int] = {}
     if manner.whole and encoder is None:
         encoder, noticed = sentence_encoder(text.written for text in loaded)
     source = choose_source(encoder, options, run, manner, examples, means)
-    labels = starting_labels(means or options.labels, source)
+    labels = starting_labels(means, source)
     unit = "texts" if all(text.text for text in loaded) and not options.sentences else "sentences"
     offered = [] if labels else offered_labels(source)
     english = is_shipped(source.encoder)

@@ -143,7 +143,7 @@ def _cut(
     place = Artefact(path)
     modules = read_modules(place, revision) if find_file(place, MODULES, revision) else None
     prompt, aligner, used, counts = modules.prompt if modules else "", Aligner(tokenizer), set[int](), Counter[str]()
-    for text in read_documents(config.texts, split="line"):
+    for text in read_documents(config.texts, split="line", option=""):
         for form in {text, text.lower()} if modules and modules.lower else {text}:
             used.update(tokenizer(prompt + form, verbose=False)["input_ids"])
             for read in aligner.align([(s.sentence.words, s.sentence.spaces) for s in split_text(form)]):

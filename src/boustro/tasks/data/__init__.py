@@ -121,6 +121,11 @@ def like(options: DataOptions, data: Data) -> DataOptions:
     return replace(DataOptions(), **kept_for(data, named_of(vars(options))))
 
 
+def with_columns(data: Data, text_column: Sequence[str]) -> tuple[str, ...]:
+    """The columns of texts where this data has them, none elsewhere: those that are named may be of other data."""
+    return kept_for(data, {"text_column": tuple(text_column)}).get("text_column", ()) if text_column else ()
+
+
 def kept_for(data: Data, kept: Mapping[str, Any], given: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """The options that a trained folder keeps (`named_of`) and whose columns this data has, but for those given; none
     of data that cannot be read, whose reader says why. Its scheme of tags, where all tags of this data are of it."""

@@ -24,10 +24,11 @@ from typing import Any, Generic, Literal, TypeVar
 from boustro.choose import suggestion
 from boustro.errors import say_found
 from boustro.given import as_list, as_text, plain_value
-from boustro.options import OptionError
+from boustro.options import OptionError, option_words
 from boustro.tasks import DEFAULT_TASK, LABEL_KEY, PAIR_KEYS, TASKS, TEXT_KEYS, Fields
 from boustro.tasks.data.reading import (
     ABOUT,
+    ACCEPT,
     DEFAULT_OPTIONS,
     DataOptions,
     Note,
@@ -40,6 +41,7 @@ from boustro.tasks.data.reading import (
     refuse_tag_options,
     refuse_text_options,
     unread_fields,
+    with_accepted,
 )
 from boustro.tasks.data.units import Offsets
 from boustro.text.columns import LOOKED_AT
@@ -131,7 +133,10 @@ class RecordReader(Generic[T]):
         notes = [] if notes is None else notes
         self.check(data, options)
         chosen = (*options.text_column, options.label_column)
-        named = self._plain(accepted(self.rows(data, self.what, options, notes), notes, chosen), notes, options)
+        named = accepted(self.rows(data, self.what, options, notes), notes, chosen)
+        if self.annotated == "label" and ACCEPT not in chosen:
+            named = with_accepted(named)
+        named = self._plain(named, notes, options)
         if self.fields.keys:
             known = {*self.fields.keys, *chosen}
             note_unread(((place, unread_fields(r, known)) for place, r in named if isinstance(r, Mapping)), notes)
@@ -280,8 +285,7 @@ def say_columns(where: str, texts: Sequence[str], label: str | None = None) -> s
         text = repr(texts[0]) if len(texts) == 1 else repr(tuple(texts))
         said = ", ".join([*([f"text_column={text}"] if texts else []), *([f"label_column={label!r}"] if label else [])])
     else:
-        words = [*(["--text-column", *texts] if texts else []), *(["--label-column", label] if label else [])]
-        said = shlex.join(words)
+        said = shlex.join(option_words({"text_column": tuple(texts), "label_column": label}))
     return f"; name the column{'s' if len(texts) + bool(label) > 1 else ''}, such as {said}"
 
 
@@ -318,6 +322,7 @@ def guess_task(
         if rows.form == "json":
             from boustro.tasks.data.annotations import guess_wanted, tool_of
 
+            found = [record for _, record in with_accepted([("", record) for record in found])]
             if known := [name for name in TASKS if name not in others and TASKS[name].suits(_first_of(found))]:
                 return known[0]
             if tool_of(found[0] if found else None) and (wanted := guess_wanted(rows.numbered())):

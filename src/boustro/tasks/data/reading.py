@@ -53,6 +53,7 @@ ABOUT = re.compile(
 )
 """Names of fields that say where a record is from, and nothing that could be learned."""
 ANSWER_KEY, LEFT_ANSWERS = "answer", ("reject", "ignore")
+ACCEPT, OFFERED = "accept", ("options", "config")
 REJECTED = "records that their annotator rejected or ignored, left out"
 OVERLAPPING = "entities that overlap another one; the tags contain only the outermost"
 
@@ -100,8 +101,8 @@ class TrainDataOptions(DataOptions):
 
     documents: tuple[Corpus, ...] = ()
     """Text in which sentences of a tagger's training set stand: text files with one document per line, or JSONL files
-    with a text in each object. What an LM reads around a sentence is then its document. For a classifier of texts:
-    texts without a label, like those that will be asked."""
+    and tables with a text in each row, under --text-column. What an LM reads around a sentence is then its document.
+    For a classifier of texts: texts without a label, like those that will be asked."""
     weak: DataPlace | None = None
     """Examples with silver labels, which the head learns from before it learns from the training set."""
     weak_weight: Annotated[Share | None, Where("weak", Given())] = None
@@ -207,6 +208,23 @@ def accepted(
     if left and not kept:
         raise ValueError(f"{notes[-1].where}: all {left:,} {REJECTED}, so nothing is labelled")
     return kept
+
+
+def with_accepted(records: Sequence[tuple[T, Any]]) -> list[tuple[T, Any]]:
+    """Records of texts with the options that their annotator chose, as Prodigy says it under `accept`, as their label;
+    as their labels where some have several of them or none."""
+    chosen = {
+        number: record[ACCEPT]
+        for number, (_, record) in enumerate(records)
+        if isinstance(record, Mapping) and isinstance(record.get(ACCEPT), list) and OFFERED[0] in record
+    }
+    several = any(len(names) != 1 for names in chosen.values())
+    plain = list(records)
+    for number, names in chosen.items():
+        place, record = plain[number]
+        rest = {name: value for name, value in record.items() if name not in (ACCEPT, *OFFERED)}
+        plain[number] = place, ({"labels": names} if several else {"label": names[0]}) | rest
+    return plain
 
 
 def unread_fields(record: Mapping[Any, Any], reads: Collection[str]) -> list[str]:

@@ -70,7 +70,7 @@ def distill(
             read_examples(task_class(task), data, with_kept(DEFAULT_OPTIONS, kept, data)) if data else []
             for data in (train, dev)
         ]
-        given = list(read_documents(texts, split="line"))
+        given = list(read_documents(texts, split="line", option=""))
         # What is wrong with the data is said before torch is imported.
         from boustro.encoders.spec import Spec
         from boustro.tasks.distill.training import train_student

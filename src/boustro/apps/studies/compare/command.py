@@ -13,7 +13,7 @@ from boustro.apps.studies.core.options import StudyData, StudyRun
 from boustro.apps.studies.core.systems import SHOTS, parse_variants, refuse_variants
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
-from boustro.options import Count, OptionError, Range, check_options, command_line, option_name
+from boustro.options import AS_GIVEN, Count, OptionError, Range, check_options, command_line, option_name
 from boustro.tasks.config import AUTO, TaskConfig
 from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
@@ -32,7 +32,7 @@ def compare(
     heads: tuple[str, ...] = ("mlp",),
     seeds: Annotated[int, Range(1, MOST_SEEDS)] = 3,
     shots: tuple[Count, ...] = (),
-    vary: tuple[str, ...] = (),
+    vary: Annotated[tuple[str, ...], AS_GIVEN] = (),
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
     of_heads: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reference: str | None = None,
@@ -46,13 +46,14 @@ def compare(
     examples, and no epoch is selected; boustro fewshot has defaults for that.
 
     Args:
-        encoders: Specs of encoders, such as starter-forward starter.
+        encoders: Specs of encoders, such as starter-forward,starter.
         task: As for boustro fit. By default as the training set has it.
         heads: Kinds of head, as for boustro fit. By default the task's own.
         seeds: Number of seeds; the seeds 1, 2, … are used.
         shots: Train on so many examples per label, or in all where there are no labels (the K of K-shot); several are
             compared. By default on the whole training set.
-        vary: Options to vary, such as pooling=exit,exit+before layers=last,all. Every combination is a system.
+        vary: An option to vary, such as pooling=exit,exit+before; give it again for another. Every combination is a
+            system.
         reference: The system that differences are measured from, by its name in the table. By default the best on dev.
         cases: The two systems of the case study. By default the best one, and one that differs from it in one thing.
         train_sentences: Train on the first N examples only.
@@ -72,7 +73,7 @@ def fewshot(
     heads: tuple[str, ...] = (AUTO,),
     preset: Literal["few", "paper"] = "few",
     budget: Count | None = None,
-    vary: tuple[str, ...] = (),
+    vary: Annotated[tuple[str, ...], AS_GIVEN] = (),
     training: TaskConfig = TaskConfig(),  # noqa: B008 (frozen)
     of_heads: HeadOptions = HeadOptions(),  # noqa: B008 (frozen)
     reading: DataOptions = DEFAULT_OPTIONS,
@@ -84,7 +85,7 @@ def fewshot(
     search of the preset paper.
 
     Args:
-        encoders: Specs of encoders, such as starter-forward starter.
+        encoders: Specs of encoders, such as starter-forward,starter.
         task: As for boustro fit. By default as the training set has it.
         shots: Examples per entity type or label (the K of K-shot), or in all where there are none.
         seeds: Number of random draws per K, by default 10. The preset paper has one draw.

@@ -1,6 +1,6 @@
 """Systems that a study compares, named by what differs between them, and the options that are varied.
 
-encoders ./lm/forward ./lm/backward, head mlp, --vary pooling=exit,exit+before dropout=0.1,0.3
+encoders ./lm/forward ./lm/backward, head mlp, --vary pooling=exit,exit+before --vary dropout=0.1,0.3
 →  forward · exit · dropout=0.1     forward · exit · dropout=0.3     forward · exit+before · dropout=0.1     …
 """
 

@@ -89,7 +89,7 @@ def measure_layers(encoder: Encoder, data: Path, most: int) -> list[dict[str, An
 
     Raises `ValueError` for a corpus with fewer than two words.
     """
-    texts = enumerate(read_documents([str(data)], split="line"))
+    texts = enumerate(read_documents([str(data)], split="line", option=""))
     placed = (part for number, text in texts for part in split_text(text, f"document {number}"))
     sentences = [part.sentence for part in islice(placed, most)]
     words = [word for sentence in sentences for word in sentence.words]
