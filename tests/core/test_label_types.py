@@ -39,6 +39,23 @@ def test_names_of_other_kinds_are_no_entities():
     assert found(Tagger.from_labels(["PER", "MISC"]).predict(TEXT)) == [("PER", "Jonas Brandt")]
 
 
+def test_names_of_a_kind_go_to_the_types_that_are_plainly_of_it():
+    """A city is a place; nobody is an entity where there is only a city."""
+    text = "She moved from Vienna to Oslo, Berlin, Madrid and Lima. Peter Novak met her in Tokyo."
+    cities = ["Vienna", "Oslo", "Berlin", "Madrid", "Lima", "Tokyo"]
+    found = Tagger.from_labels(["politician", "city"]).predict(text)
+    assert [e.text for e in found if e.label == "city"] == cities
+    assert [e.text for e in Tagger.from_labels(["city"]).predict(text)] == cities
+
+
+def test_a_name_without_its_space_is_two_words():
+    written, apart = (Tagger.from_labels(["person", name]) for name in ("politicalparty", "political party"))
+    text = "Ada Brandt leads the Liberal Party."
+    ((one, two), (other, same)) = written.predict(text), apart.predict(text)
+    assert (one.label, other.label) == ("person", "person")
+    assert two.label == "politicalparty" and same.label == "political party" and two.score == pytest.approx(same.score)
+
+
 def test_few_labels_never_harm_what_types_are_called():
     labelled = {TEXT: [("Jonas Brandt", "politician"), ("Lisbon", "city")], "It rained.": []}
     model = Tagger().fit(list(labelled), list(labelled.values()))
