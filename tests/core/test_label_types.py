@@ -48,6 +48,11 @@ def test_names_of_a_kind_go_to_the_types_that_are_plainly_of_it():
     assert [e.text for e in Tagger.from_labels(["city"]).predict(text)] == cities
 
 
+def test_names_stay_whole_where_their_sides_have_other_types():
+    found = Tagger.from_labels(["politician", "city"]).predict("The mayor, Pieter van der Merwe, spoke in Vellmar.")
+    assert found[0].text == "Pieter van der Merwe"
+
+
 def test_a_name_without_its_space_is_two_words():
     written, apart = (Tagger.from_labels(["person", name]) for name in ("politicalparty", "political party"))
     text = "Ada Brandt leads the Liberal Party."

@@ -262,7 +262,8 @@ def _behind_contractions(words: Sequence[str], entity: Entity) -> int:
 
 
 def _across(words: Sequence[str], before: Entity, after: Entity) -> str | None:
-    """The label of a name that two entities are the sides of; `None` where they are no such sides."""
+    """The label of a name that two entities are the sides of, that of a type of somebody's own before that of a kind;
+    `None` where they are no such sides."""
     end, start, kinds = before.end, after.start, [aliases(before.label), aliases(after.label)]
     while end > before.start + 1 and _joins(words[end - 1]):
         end -= 1
@@ -272,8 +273,9 @@ def _across(words: Sequence[str], before: Entity, after: Entity) -> str | None:
     if not between or not words[start][:1].isupper():
         return None
     if all(word.lower() in PARTICLES for word in between):  # not the person from a firm: Ada von Siemens
-        is_own = before.label == after.label or ("PERSON" in kinds[0] and "PLACE" in kinds[1])
-        return before.label if is_own else None
+        if before.label == after.label or ("PERSON" in kinds[0] and "PLACE" in kinds[1]):
+            return before.label
+        return next((e.label for e, kind in zip((before, after), kinds, strict=True) if len(kind) == 1), None)
     if tuple(between) != ("&",) or not words[end - 1][:1].isupper() or any("PLACE" in kind for kind in kinds):
         return None
     return after.label if "PERSON" in kinds[1] else before.label  # whoever leaves out persons leaves it out
