@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from boustro import Infiller
 from boustro.lab.generation.both_ends.infiller import BROKEN
-from boustro.lab.generation.both_ends.pair import TextPieces, begin_with_space, split_gaps
+from boustro.lab.generation.both_ends.pair import TextPieces, begin_with_space
+from boustro.lab.generation.templates import split_gaps
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 from conftest import SENTENCES
 from tokenizer_kinds import TINY

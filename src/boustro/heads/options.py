@@ -41,9 +41,7 @@ class HeadOptions:
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
 
-    def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range."""
-        check_options(self)
+    __post_init__ = check_options
 
     def for_data(self, longest: int | None) -> "HeadOptions":
         """Return the options for data whose longest span has so many words."""

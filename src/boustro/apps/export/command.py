@@ -38,8 +38,7 @@ class ExportOptions:
     """The least share of answers that must be the same, else nothing is written. By default 0.999 for float32 and
     float16, 0.97 for int8."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
     @property
     def least(self) -> float:

@@ -71,8 +71,7 @@ class HttpOptions:
     grace_seconds: PositiveOrZero = 30.0
     """How long a stopping server waits for the requests that it has taken."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +100,7 @@ class ServeLimits:
     idle: Positive = 60.0
     """Seconds in which nothing of such a text comes, until it is given up (408)."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
 
 class Refused(Exception):

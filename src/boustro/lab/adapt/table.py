@@ -24,8 +24,8 @@ from boustro.arrays import unit
 from boustro.encoders.base import Encoder
 from boustro.encoders.extended import reading_facts
 from boustro.encoders.spec import Spec, open_encoder
-from boustro.encoders.word_means import encode_vectors
-from boustro.encoders.word_table import ARRAYS, CONFIG_FILE, PART, WORDS_FILE, WordTable, load_table
+from boustro.encoders.word_means import WORDS_FILE, encode_vectors
+from boustro.encoders.word_table import ARRAYS, CONFIG_FILE, PART, WordTable, load_table
 from boustro.heads.inputs import sentence_starts
 from boustro.lab.adapt.memory import is_finished, read_sentences, saver
 from boustro.lab.adapt.options import TableConfig

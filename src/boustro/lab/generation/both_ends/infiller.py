@@ -17,8 +17,9 @@ from typing import Any, overload
 from boustro.encoders.options import Precision
 from boustro.given import as_text, iterate
 from boustro.lab.generation.both_ends.filling import Filling, Gap, context_room, fill_gaps
-from boustro.lab.generation.both_ends.pair import LMPair, TextPieces, split_gaps
+from boustro.lab.generation.both_ends.pair import LMPair, TextPieces
 from boustro.lab.generation.options import InfillOptions
+from boustro.lab.generation.templates import split_gaps
 from boustro.options import check_options
 from boustro.text.start import AUTO
 

@@ -17,7 +17,6 @@ before it together; without one, what is written continues the word before it. A
 begins: `able` above continues what was written.
 """
 
-import re
 from collections.abc import Sequence
 from math import log
 from typing import Any
@@ -160,14 +159,8 @@ def nearest_right(context: Ids, room: int) -> Ids:
     return context[:room]
 
 
-GAP = re.compile("_{3,}")
 SPACE_MARKS = ("Ġ", "▁", " ")
 """How a piece that begins with a space begins: GPT-2's bytes, SentencePiece, and plain."""
-
-
-def split_gaps(text: str) -> list[str]:
-    """The parts of a text between its gaps: `"a ___ b"` → `["a ", " b"]`."""
-    return GAP.split(text)
 
 
 def begin_with_space(tokenizer: Any) -> list[bool]:
