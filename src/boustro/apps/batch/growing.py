@@ -28,7 +28,7 @@ from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
 
 SAVE_SECONDS = 1.0  # at most a second of answers is computed again after an interruption
-KEPT = "are kept; the same command with --resume goes on"
+RESUME_ADVICE = "are kept; the same command with --resume goes on"
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def grow(
     overwrite: bool = False,
     table: Callable[[Path, Path], None] | None = None,
     frame: AnswerFrame | None = None,
-    kept: str = KEPT,
+    kept: str = RESUME_ADVICE,
     again: str = "--overwrite without --resume starts again",
 ) -> Iterator[Growing]:
     """A file that is complete or absent under its name: it gets the name if the block ends well.

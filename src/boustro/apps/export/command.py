@@ -46,7 +46,7 @@ class ExportOptions:
         return self.agreement if self.agreement is not None else LEAST_AGREEMENT[self.precision]
 
 
-PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+ONNX_PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 """The files of the npm package that a page holds."""
 PAGE_HEADS = ("linear", "mlp", "ridge")
@@ -106,8 +106,8 @@ def export(
 def _require(options: ExportOptions, runtime: Path) -> None:
     """`ImportError`, with all that must be installed, where an export cannot be made."""
     lacks = []
-    if not all(map(find_spec, PACKAGES)):
-        lacks.append(f"{', '.join(PACKAGES)} (pip install 'boustro[export]')")
+    if not all(map(find_spec, ONNX_PACKAGES)):
+        lacks.append(f"{', '.join(ONNX_PACKAGES)} (pip install 'boustro[export]')")
     if options.format == "html" and not all((runtime / "dist" / name).is_file() for name in RUNTIME):
         lacks.append(f"onnxruntime-web at {runtime} (npm install onnxruntime-web; --onnxruntime-web names its folder)")
     if lacks:

@@ -51,7 +51,7 @@ PAGE_HEADERS = {
 }
 """Of a page that is whole in itself: the browser may load nothing else and may talk only to this server."""
 CODES = {400: "not_json", 404: "not_found", 405: "method_not_allowed"}
-TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class Refused(Exception):
 
     def body(self) -> dict[str, Any]:
         """The whole body of an answer."""
-        kind = TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        kind = ERROR_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         return {"error": self.to_dict()["error"] | {"type": kind, "param": self.param}}
 
     def response(self) -> "Response":

@@ -35,7 +35,7 @@ from boustro.text.alignment import without_mark
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import num_ids
 
-BATCH_ROWS = 64  # logits of as many rows are in memory at once
+ROWS_IN_MEMORY = 64  # logits of as many rows are in memory at once
 
 
 class LMPair:
@@ -90,8 +90,8 @@ class LMPair:
         masked LM drafted are re-ranked so.
         """
         scores = []
-        for start in range(0, len(middles), BATCH_ROWS):
-            part = slice(start, start + BATCH_ROWS)
+        for start in range(0, len(middles), ROWS_IN_MEMORY):
+            part = slice(start, start + ROWS_IN_MEMORY)
             room = self.window - max(map(len, middles[part]))
             contexts = zip(lefts[part], rights[part], strict=True)
             ends = Ends(self, [(nearest_left(left, room), nearest_right(right, room)) for left, right in contexts])
