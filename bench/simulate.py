@@ -27,7 +27,7 @@ from rich.table import Table
 from boustro.apps.drawing import (
     AXIS,
     BOLD_LETTER,
-    HEAD,
+    CAPTION,
     WIDTH,
     Panel,
     Scale,
@@ -296,7 +296,7 @@ def simulation_curves(results: Mapping[str, Any]) -> str:
         parts += [dots([(x + 5, 12)], styles[order], 8), text_line(x + 13, 16, order)]
         x += 30 + BOLD_LETTER * len(order)
     for row, encoder in enumerate(encoders):
-        top = KEY + HEAD + row * (HEIGHT + HEAD + FOOT)
+        top = KEY + CAPTION + row * (HEIGHT + CAPTION + FOOT)
         panel = Panel(AXIS, top, WIDTH - 8, top + HEIGHT, marks)
         across = LogScale(min(words), max(words), panel.left + 6, panel.right - 6)
         parts += [text_line(panel.left, top - 8, shorten_name(encoder, 44), style="b"), *panel.grid(marks)]
@@ -310,7 +310,7 @@ def simulation_curves(results: Mapping[str, Any]) -> str:
                 every = [(across(p["words"]), panel.scale(p["f1"])) for curve in run["curves"] for p in curve]
                 line = [(across(p["words"]), panel.scale(p["f1"])) for p in mean_curve(run["curves"])]
                 parts += [dots(every, styles[run["order"]], 2), path(line, f"l {styles[run['order']]}")]
-    height = KEY + len(encoders) * (HEIGHT + HEAD + FOOT)
+    height = KEY + len(encoders) * (HEIGHT + CAPTION + FOOT)
     return picture(WIDTH, height, "Entity F1 by the words that an annotator read", *parts)
 
 

@@ -39,11 +39,16 @@ def choose(name: str, table: Mapping[str, Value], what: str) -> Value:
     return table[name]
 
 
-def lazy(name: str, **given: Any) -> Callable[..., Any]:
+def lazy(place: str, **given: Any) -> Callable[..., Any]:
     """The function or class `module:name`, with these arguments, which is imported when it is called."""
-    return partial(_call, name, **given)
+    return partial(_call, place, **given)
 
 
-def _call(name: str, /, *args: Any, **given: Any) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)(*args, **given)
+def named(place: str, package: str | None = None) -> Any:
+    """Return the function or class `module:name`, imported now; the module may be relative to a package."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module, package), name)
+
+
+def _call(place: str, /, *args: Any, **given: Any) -> Any:
+    return named(place)(*args, **given)

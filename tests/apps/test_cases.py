@@ -11,7 +11,7 @@ from boustro.apps.studies.compare.cases import (
     MAX_BROKEN,
     MAX_FIXED,
     MAX_WORDS,
-    OTHERS,
+    OTHER_ENTITIES,
     Answers,
     case_study,
 )
@@ -51,12 +51,12 @@ def study(rows, training=Training(), seeds=1, score=lambda i: 0.5):  # noqa: B00
 
 def test_the_papers_examples_are_fixed_where_it_says_so():
     groups = study(TABLES)
-    assert list(groups) == [*ENTITY_GROUPS, OTHERS]
+    assert list(groups) == [*ENTITY_GROUPS, OTHER_ENTITIES]
     assert groups[START]["entities"] == 1 and groups[START]["fixed"] == 1 and groups[START]["recall"] == [0, 100]
     assert groups[BEFORE_AND]["entities"] == 2 and groups[BEFORE_AND]["recall"] == [0, 50]  # Lotte, not Haitai
     assert groups[AFTER_AND]["entities"] == 2 and groups[AFTER_AND]["recall"] == [100, 100]
     assert groups[UNSEEN]["entities"] == 5 and groups[UNSEEN]["fixed"] == 2 and groups[UNSEEN]["broken"] == 0
-    assert groups[LONG]["entities"] == groups[OTHERS]["entities"] == 0
+    assert groups[LONG]["entities"] == groups[OTHER_ENTITIES]["entities"] == 0
     (shown,) = groups[BEFORE_AND]["sentences"]
     assert shown["words"] == LOTTE.split() and shown["entity"] == ["ORG", 2, 3] and shown["kind"] == "fixed"
     assert shown["where"] == "test.conll:1" and shown["number"] == 2
@@ -68,7 +68,7 @@ def test_what_training_has_shown_is_not_unseen():
     assert study(TABLES, training)[UNSEEN]["entities"] == 4
     seen = Training.of([(row[0].split(), extract_spans(row[1].split())) for row in TABLES])
     groups = study([("so it was in Port Lisse", "O O O O B-LOC I-LOC", "O O O O O O", "O O O O B-LOC I-LOC")], seen)
-    assert groups[UNSEEN]["fixed"] == 1 and groups[OTHERS]["entities"] == 0
+    assert groups[UNSEEN]["fixed"] == 1 and groups[OTHER_ENTITIES]["entities"] == 0
 
 
 def test_the_surest_sentences_come_first_and_none_comes_twice():

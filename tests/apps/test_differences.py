@@ -12,7 +12,7 @@ from rich.console import Console
 
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.compare.report import REPORT
-from boustro.apps.studies.compare.results import DRAWS, DRAWS_EACH, correct_gaps
+from boustro.apps.studies.compare.results import DRAWS_EACH, LEAST_DRAWS, correct_gaps
 from boustro.apps.studies.core import systems
 from boustro.apps.studies.core.cells import find_cells
 from boustro.apps.studies.core.run import write_report
@@ -172,7 +172,7 @@ def test_many_differences_are_corrected_together():
     assert not any(gap["reliable"] for gap in correct_gaps(gaps)) and correct_gaps([make_gap(0.02)])[0]["reliable"]
     assert correct_gaps([None, make_gap(0.02)])[0] is None
     for comparisons in (1, 30, 1000):  # there are draws enough for a small p after the correction
-        assert comparisons * 2 / (1 + DRAWS + DRAWS_EACH * comparisons) < 0.011
+        assert comparisons * 2 / (1 + LEAST_DRAWS + DRAWS_EACH * comparisons) < 0.011
 
 
 def make_gap(p):

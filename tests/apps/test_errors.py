@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from boustro.apps.studies.report.buckets import (
     DIMENSIONS,
     ELSEWHERE,
+    INITIAL,
     MISTAKES,
     OUTCOMES,
-    START,
     Training,
     count_buckets,
     count_confusions,
@@ -151,7 +151,7 @@ def place(name, entity, words, training=None):
 @pytest.mark.parametrize(
     ("name", "start", "end", "bucket"),
     [
-        ("position", 0, 2, START),
+        ("position", 0, 2, INITIAL),
         ("position", 1, 2, ELSEWHERE),
         ("before", 0, 1, "0"),
         ("before", 2, 3, "1–2"),
@@ -189,5 +189,5 @@ def test_recall_goes_by_the_reference_and_precision_by_what_was_predicted():
     counts = count_buckets(
         DIMENSIONS["position"], Training(), [["w"] * 4], [[Entity("PER", 0, 1)]], [[Entity("PER", 1, 2)]]
     )
-    assert (counts[START].gold, counts[START].predicted) == (1, 0)
+    assert (counts[INITIAL].gold, counts[INITIAL].predicted) == (1, 0)
     assert (counts[ELSEWHERE].gold, counts[ELSEWHERE].predicted) == (0, 1)

@@ -13,7 +13,7 @@ from boustro.apps.cli.main import main
 from boustro.apps.label.vectors import VectorReader, vector_source
 from boustro.apps.studies.compare.comparison import RATES, Comparison
 from boustro.apps.studies.core.draws import draw_all, paper_draw, short_types, types_of
-from boustro.encoders.extended import SPELLING, WIDTH, spell
+from boustro.encoders.extended import SPELLING, SPELLING_WIDTH, spell
 from boustro.heads.registry import HEADS
 from boustro.tasks import TASKS
 from boustro.tasks.config import AUTO
@@ -263,7 +263,7 @@ def test_letters_and_pooled_mentions_are_read_beside_an_encoder(small_study, tin
     plain, spelled = (vector_source(tiny_pair, TAGGED, spelling=spelling) for spelling in (False, True))
     assert [s.name for s in spelled.encoder().streams] == [*(s.name for s in plain.encoder().streams), SPELLING]
     wanted = np.stack([spell(word) for sentence in TAGGED for word in sentence.words])
-    own = VectorReader(spelled, TAGGED).vectors(TAGGED).words[:, -WIDTH:].astype(np.float32)
+    own = VectorReader(spelled, TAGGED).vectors(TAGGED).words[:, -SPELLING_WIDTH:].astype(np.float32)
     np.testing.assert_allclose(own, (wanted - wanted.mean(0)) / wanted.std(0), atol=0.02)
     widths = [
         sum(s.width for s in vector_source(tiny_pair, TAGGED, pool_mentions=pooled, context=context).encoder().streams)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from boustro.apps.drawing import DARK, LETTER, LIGHT, NUM_SERIES, Scale, standalone, ticks
+from boustro.apps.drawing import DARK, LETTER_WIDTH, LIGHT, NUM_SERIES, Scale, standalone, ticks
 from boustro.apps.studies.compare.command import _best
 from boustro.apps.studies.compare.comparison import Comparison
 from boustro.apps.studies.compare.report import REPORT
@@ -214,7 +214,7 @@ def test_every_picture_fits_a_phone_in_letters_of_at_least_11_pixels(made):
         right = int(re.search(r'width="(\d+)"', svg).group(1))
         for x, anchor, words in re.findall(r'<text x="(.*?)" y=".*?"(?: text-anchor="(.*?)")?[^>]*>(.*?)<', svg):
             share = {"": 0, "middle": 0.5, "end": 1}[anchor]
-            room = len(words) * LETTER
+            room = len(words) * LETTER_WIDTH
             assert float(x) - share * room >= -2 and float(x) + (1 - share) * room <= right + 2, words
 
 

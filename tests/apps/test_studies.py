@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 import children
 from boustro.apps.cli.main import main
-from boustro.apps.studies.compare.cases import OTHERS, WORD_GROUPS, Answers
+from boustro.apps.studies.compare.cases import OTHER_ENTITIES, WORD_GROUPS, Answers
 from boustro.apps.studies.compare.examples import SHOWN_WORDS, confident_answers, cut, differing
 from boustro.apps.studies.report.blocks import ExampleSentence, to_html
 from boustro.metrics.labels import score_text_labels
@@ -326,7 +326,7 @@ def test_labels_of_words_are_compared(tiny_pair, tmp_path):
     for system in results["systems"]:
         right = {label: found["num_entities"] for label, found in system["per_type"].items()}
         assert right["PUNCT"] == 12 and all(value <= 100 for value in system["dev"]["values"])
-    assert [group["title"] for group in results["cases"]] == [*WORD_GROUPS, OTHERS]
+    assert [group["title"] for group in results["cases"]] == [*WORD_GROUPS, OTHER_ENTITIES]
     report = (tmp_path / "out/report.md").read_text("utf-8")
     assert "Words before the word" in report and "conlleval" not in report and "Kinds of mistakes" not in report
     assert "1 dev words with a label that the training data never show" in report

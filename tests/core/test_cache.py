@@ -76,7 +76,7 @@ def test_files_that_change_no_number_do_not(lm, name):
 
 def test_a_large_file_is_hashed_once_and_again_when_it_has_changed(lm, tmp_path, monkeypatch):
     monkeypatch.setenv("BOUSTRO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(loading, "LARGE", 1000)
+    monkeypatch.setattr(loading, "LARGE_FILE_BYTES", 1000)
     hashed, hash_file = [], loading.hash_file
     monkeypatch.setattr(loading, "hash_file", lambda path: hashed.append(path.name) or hash_file(path))
 

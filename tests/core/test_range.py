@@ -11,7 +11,7 @@ from architectures import at_last_pieces, plain, write_model
 from boustro import load_encoder
 from boustro.encoders import transformer
 from boustro.encoders.arriving import IncrementalReader
-from boustro.encoders.transformer import BEYOND, SCALE
+from boustro.encoders.transformer import BEYOND, STATE_SCALE
 from boustro.features.reader import weights_of
 from labelled import DATA
 
@@ -33,7 +33,7 @@ def wide(tiny_tokenizer, tmp_path_factory):
 
 def test_states_out_of_range_are_scaled_and_equal_plain_transformers(wide):
     encoder = load_encoder(str(wide), pooling="exit", spacing="always", start_piece="none")
-    assert encoder.scales == [SCALE] * 4 + [1] and encoder.dtype == np.float16
+    assert encoder.scales == [STATE_SCALE] * 4 + [1] and encoder.dtype == np.float16
     (vectors,) = next(encoder.encode([WORDS]))
     wanted = at_last_pieces(*plain(wide, WORDS), list(range(5)))
     assert np.abs(wanted).max() > 65_504
@@ -46,16 +46,16 @@ def test_states_out_of_range_are_scaled_and_equal_plain_transformers(wide):
 
 def test_a_scale_is_part_of_what_a_head_was_trained_on(wide, tiny_lm, monkeypatch):
     scaled = load_encoder(str(wide)).identity().to_dict()
-    monkeypatch.setattr(transformer, "HIGH", float("inf"))
+    monkeypatch.setattr(transformer, "HIGH_STATE", float("inf"))
     plain = load_encoder(str(wide)).identity().to_dict()
-    assert scaled["scales"] == [SCALE] * 4 + [1] and "scales" not in plain
+    assert scaled["scales"] == [STATE_SCALE] * 4 + [1] and "scales" not in plain
     assert weights_of(scaled) != weights_of(plain)
     assert "scales" not in load_encoder(str(tiny_lm("llama"))).identity().rest, "a model that fits keeps its numbers"
 
 
 @pytest.mark.parametrize("pooling", ["exit", "mean"])
 def test_what_is_still_out_of_range_is_counted_and_becomes_the_largest(wide, pooling, monkeypatch):
-    monkeypatch.setattr(transformer, "HIGH", float("inf"))
+    monkeypatch.setattr(transformer, "HIGH_STATE", float("inf"))
     encoder = load_encoder(str(wide), pooling=pooling)
     (vectors,) = next(encoder.encode([WORDS]))
     saturated = np.abs(vectors) == np.finfo(np.float16).max

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import boustro
-from boustro.encoders.extended import WIDTH, shapes, spell, with_mentions, with_spelling
+from boustro.encoders.extended import SPELLING_WIDTH, shapes, spell, with_mentions, with_spelling
 from boustro.encoders.spec import load_encoder, with_cache
 from boustro.types import Sentence
 
@@ -30,7 +30,7 @@ def test_words_that_share_letters_are_near_to_each_other():
 def test_every_word_has_a_vector_which_is_the_same_everywhere(word):
     vector = spell(word)
     spell.cache_clear()
-    assert vector.shape == (WIDTH,) and np.isfinite(vector).all() and vector.any()
+    assert vector.shape == (SPELLING_WIDTH,) and np.isfinite(vector).all() and vector.any()
     np.testing.assert_array_equal(spell(word), vector)
 
 
@@ -72,7 +72,7 @@ def test_the_stream_stands_behind_all_others(tiny_pair, tmp_path, cached, pooled
 def test_a_tagger_with_it_is_saved_and_opened(tiny_pair, tmp_path, options):
     options |= {"spelling": True, "epochs": 3, "context": "document"}
     tagger = boustro.Tagger(tiny_pair, cache=tmp_path / "cache", **options).fit(TAGGED, TAGGED, seed=1)
-    assert tagger.encoder().streams[-1].width == WIDTH
+    assert tagger.encoder().streams[-1].width == SPELLING_WIDTH
     tagger.save_pretrained(tmp_path / "ner")
     opened = boustro.Tagger.from_pretrained(tmp_path / "ner", cache=False)
     assert opened.tag(TAGGED) == tagger.tag(TAGGED)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from boustro.lab.pretrain.shards import ALIKE, LONG_TEXT, UNLIKE, ByteBPE
+from boustro.lab.pretrain.shards import LONG_TEXT, SPLIT_ALIKE, SPLIT_UNLIKE, ByteBPE
 from boustro.text import alignment
 from boustro.text.alignment import ENDS, LONG_WORDS, MARKED, UNKNOWN_WORDS, Aligner, guess_spaces, without_mark
 from boustro.text.tokenizers import train_tokenizer
@@ -96,7 +96,7 @@ def test_a_character_that_the_engines_split_differently_goes_to_the_tokenizer():
     fast = made(tokenizer)
     for text in ("a “b” c", "plain, and so on."):
         assert fast.encode_batch([text])[0].tolist() == own(tokenizer, text)
-    assert fast._characters[ord("“")] == UNLIKE and fast._characters[ord(",")] == ALIKE
+    assert fast._characters[ord("“")] == SPLIT_UNLIKE and fast._characters[ord(",")] == SPLIT_ALIKE
 
 
 def test_what_a_pattern_does_not_cover_is_not_lost():

@@ -20,7 +20,7 @@ def total(reader, context, written) -> float:
 
 
 def test_evidence_is_what_the_lms_say(pair, monkeypatch):
-    monkeypatch.setattr("boustro.lab.judges.BATCH_PIECES", 12)  # several batches
+    monkeypatch.setattr("boustro.lab.judges.PADDED_PIECES", 12)  # several batches
     found = weigh(CONTEXTS, CHOICES, pair.forward, pair.backward)
     rows = list(zip(CONTEXTS, CHOICES, strict=True))
     wanted = {

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boustro import Infiller
-from boustro.lab.generation.both_ends.infiller import BROKEN
-from boustro.lab.generation.both_ends.pair import TextPieces, begin_with_space, split_gaps
+from boustro.lab.generation.both_ends.infiller import BROKEN_GAPS
+from boustro.lab.generation.both_ends.pair import TextPieces, begin_with_space
+from boustro.lab.generation.templates import split_gaps
 from boustro.text.tokenizers import load_tokenizer, with_special_pieces
 from conftest import SENTENCES
 from tokenizer_kinds import TINY
@@ -59,11 +60,11 @@ def test_candidates_are_different_texts_best_first(tiny_pair):
 def test_what_is_noticed_is_counted(tiny_pair):
     infiller = Infiller(tiny_pair, **FAST)
     infiller.fill(["harbour " * 80 + "___ end", "short ___"])
-    ((said, count),) = [item for item in infiller.counts.items() if item[0] != BROKEN and item[1]]
+    ((said, count),) = [item for item in infiller.counts.items() if item[0] != BROKEN_GAPS and item[1]]
     assert count == 1 and "the nearest 57 pieces" in said
     infiller.pieces.text = lambda pieces, spaced: "\N{REPLACEMENT CHARACTER}"  # type: ignore[method-assign]
     infiller.fill("a ___")
-    assert infiller.counts[BROKEN] == 1
+    assert infiller.counts[BROKEN_GAPS] == 1
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TINY if not kind.startswith("word_piece")])

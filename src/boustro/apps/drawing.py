@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 WIDTH = 360
-LETTER, BOLD_LETTER = 6.4, 7.1  # width in pixels of an average letter at 12 pixels
+LETTER_WIDTH, BOLD_LETTER = 6.4, 7.1  # width in pixels of an average letter at 12 pixels
 NUM_SERIES = 10  # colours that a page defines, light and dark (`variables`)
 LIGHT = {
     "ink": "#1b1f24", "muted": "#57606a", "paper": "#ffffff", "grid": "#d8dee4", "s0": "#2166ac", "s1": "#c2550c",
@@ -126,8 +126,8 @@ def standalone(svg: str) -> str:
 
 
 NAME, STRIP, ROW_GAP, MARGIN = 18, 18, 8, 10  # of a row: its name, its plot, the gap to the next row, the sides
-AXIS, HEAD, FOOT = 34, 22, 24  # around a panel
-NO_KEY: Mapping[str, str] = {}
+AXIS, CAPTION, FOOT = 34, 22, 24  # around a panel
+NO_LEGEND: Mapping[str, str] = {}
 
 
 class Panel:
@@ -152,7 +152,7 @@ def frame_rows(
     marks: Sequence[float],
     draw: Callable[[int, float, Scale], str],
     axis: str,
-    key: Mapping[str, str] = NO_KEY,
+    key: Mapping[str, str] = NO_LEGEND,
     strip: float = STRIP,
 ) -> str:
     """Rows on one axis: each a name and a value, above a strip `strip` pixels high that `draw` fills."""
@@ -166,7 +166,7 @@ def frame_rows(
         parts.append(text_line(scale(mark), bottom + 14, f"{mark:g}", "middle", "m"))
     for index, (name, value) in enumerate(named):
         top = height * index
-        room = int((WIDTH - len(value) * LETTER) / LETTER) - 2
+        room = int((WIDTH - len(value) * LETTER_WIDTH) / LETTER_WIDTH) - 2
         parts += [text_line(0, top + 14, shorten_name(name, room)), text_line(WIDTH, top + 14, value, "end", "m")]
         parts.append(draw(index, top + NAME + strip / 2, scale))
     parts.append(text_line(WIDTH / 2, bottom + 30, axis, "middle", "m"))
@@ -180,16 +180,16 @@ def frame_panels(
     draw: Callable[[int, Panel], str],
     width: float = 300,
     height: float = 120,
-    key: Mapping[str, str] = NO_KEY,
+    key: Mapping[str, str] = NO_LEGEND,
     foot: float = FOOT,
 ) -> str:
     """One picture per name, all with the same vertical axis, `height` pixels high; `draw` fills the inside."""
     panels = []
     for index, name in enumerate(names):
-        panel = Panel(AXIS, HEAD, width, HEAD + height, marks)
-        parts = [text_line(panel.left, HEAD - 8, shorten_name(name, int((width - AXIS) / BOLD_LETTER)), style="b")]
+        panel = Panel(AXIS, CAPTION, width, CAPTION + height, marks)
+        parts = [text_line(panel.left, CAPTION - 8, shorten_name(name, int((width - AXIS) / BOLD_LETTER)), style="b")]
         parts += panel.grid(marks)
-        panels.append(picture(width, HEAD + height + foot, f"{title}: {name}", *parts, draw(index, panel)))
+        panels.append(picture(width, CAPTION + height + foot, f"{title}: {name}", *parts, draw(index, panel)))
     return f'{_legend(key)}<div class=panels style="--w:{width:g}px">{"".join(panels)}</div>'
 
 

@@ -33,12 +33,12 @@ from boustro.text.alignment import LONG_WORDS
 from boustro.text.words import LONGEST
 from boustro.types import Sentence
 
-PROBE_SENTENCES, PROBED_WORDS = 100, 500  # by so many the speed is measured before a long run
+PROBE_SENTENCES, PROBE_WORDS = 100, 500  # by so many the speed is measured before a long run
 FEATURES_KIND, ARRAY = "features", "features.bin"
 NOTABLE, LARGE_FEATURES = 100 * 2**20, 2 * 2**30  # bytes that are told beforehand, and with advice
 SLOW = 5e12  # words times parameters that are told beforehand: about a minute on one core
 NAME_ONE = "name a folder for the cache in BOUSTRO_CACHE"
-_SAID: set[str] = set()
+_UNCACHED_SAID: set[str] = set()
 """Why there is no cache, as far as it was printed."""
 FEWER = "fewer layers need less (--layers 25%,50%,last or --layers 50%)"
 
@@ -50,7 +50,7 @@ def num_words(sentences: Iterable[WordList]) -> int:
 
 def words_per_second(encoder: Encoder, sentences: Sequence[WordList]) -> float:
     """The speed over the first sentences, after one that warms up; what is noticed there is not counted."""
-    noticed, sample = encoder.counts.copy(), next(chunk_by_size(sentences, len, PROBED_WORDS))
+    noticed, sample = encoder.counts.copy(), next(chunk_by_size(sentences, len, PROBE_WORDS))
     encoder.encode_all(sample[:1])
     started = time.perf_counter()
     encoder.encode_all(sample)
@@ -95,9 +95,9 @@ def default_cache() -> Path | None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     except OSError as error:
         why = f"{error.filename}: {error.strerror}; {NAME_ONE}" if error.filename else str(error)
-        if why not in _SAID:
+        if why not in _UNCACHED_SAID:
             print(f"note: features are not kept on disk: {why}", file=sys.stderr)
-            _SAID.add(why)
+            _UNCACHED_SAID.add(why)
         return None
     return folder
 

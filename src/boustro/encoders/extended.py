@@ -160,7 +160,7 @@ def extended(encoder: Encoder, extenders: Sequence[Extender]) -> Encoder:
     return ExtendedEncoder(base, extenders, encoder.spec) if extenders else base
 
 
-POOLED = ", mentions pooled"  # behind the name of a stream
+AS_POOLED = ", mentions pooled"  # behind the name of a stream
 BLOCK_KINDS, KIND_BLOCK_WORDS = 512, 4096  # whose float32 vectors fit into a processor's cache
 
 
@@ -183,7 +183,7 @@ class PooledMentions(Extender):
         means = known.means if known else repeat(None)
         counts = (m.num_components if isinstance(m, CodedVectors) else None for m in means)
         each = zip(before, counts, strict=False)  # without a memory there is no end of means
-        self.streams = tuple(replace(s, name=s.name + POOLED, num_layers=1, components=count) for s, count in each)
+        self.streams = tuple(replace(s, name=s.name + AS_POOLED, num_layers=1, components=count) for s, count in each)
         self.scope, self.known, self.learned, self._weights = scope, known, learned, weights
 
     def streams_by_lm(self, before: list[list[int]], count: int) -> list[list[int]]:
@@ -262,15 +262,15 @@ def mean_by_kind(
 
 SPELLING = "spelling"  # the name of the stream
 SHORTEST_RUN, LONGEST_RUN = 2, 5  # shorter runs of letters are in every word, longer ones are nearly as rare as words
-MOST_LETTERS = 100  # an address or a hash has thousands of runs, and none that another word shares
-WIDTH = 8 * blake2b.MAX_DIGEST_SIZE  # one bit of the hash is one dimension, +1 or -1
-KEPT_WORDS = 1 << 14  # frequent words are spelled once
+SPELLED_LETTERS = 100  # an address or a hash has thousands of runs, and none that another word shares
+SPELLING_WIDTH = 8 * blake2b.MAX_DIGEST_SIZE  # one bit of the hash is one dimension, +1 or -1
+SPELLED_WORDS = 1 << 14  # frequent words are spelled once
 
 
 class Spelling(Extender):
     """The stream of the letters."""
 
-    streams = (Stream(SPELLING, 1, WIDTH),)
+    streams = (Stream(SPELLING, 1, SPELLING_WIDTH),)
 
     def __init__(self, dtype: np.dtype) -> None:
         self._dtype = dtype
@@ -279,7 +279,7 @@ class Spelling(Extender):
         return base.with_facts(**{SPELLING: "signs"})
 
     def extra_streams(self, sentences: Sequence[Sentence], features: Features) -> Iterator[np.ndarray]:
-        vectors = np.empty((sum(map(len, sentences)), 1, WIDTH), self._dtype)
+        vectors = np.empty((sum(map(len, sentences)), 1, SPELLING_WIDTH), self._dtype)
         words = (word for sentence in sentences for word in sentence.words)
         for row, word in enumerate(words):
             vectors[row, 0] = spell(word)
@@ -292,10 +292,10 @@ def with_spelling(encoder: Encoder, wanted: bool) -> Encoder:
     return extended(encoder, [*others, *([Spelling(encoder.dtype)] if wanted else [])])
 
 
-@lru_cache(KEPT_WORDS)
+@lru_cache(SPELLED_WORDS)
 def spell(word: str) -> np.ndarray:
     """The vector (512,) of a word, float32, by the n-grams of its first 100 letters and the shapes of all."""
-    framed = f"<{word[:MOST_LETTERS].lower()}>"
+    framed = f"<{word[:SPELLED_LETTERS].lower()}>"
     lengths = range(SHORTEST_RUN, LONGEST_RUN + 1)
     grams = [framed, *(framed[i : i + n] for n in lengths for i in range(len(framed) - n + 1))]
     return _project(grams) + _project(shapes(word))
@@ -397,9 +397,9 @@ def named_by_folder(folder: Artefact) -> list[str]:
 
 
 NETWORK, NUM_PLACES = "names.safetensors", 3  # outside, begins, goes on
-LOWEST = -12.0
+LOWEST_LOG = -12.0
 """The lowest logarithm of a probability that is told."""
-COPIES = 4
+REPEATS = 4
 """How often the stream has a value: heads bring every value to one spread, and a few would count little beside many."""
 
 
@@ -418,7 +418,7 @@ class NamesNetwork:
     @property
     def width(self) -> int:
         """Of its stream."""
-        return COPIES * len(self.leave) + NUM_PLACES + self.num_kinds
+        return REPEATS * len(self.leave) + NUM_PLACES + self.num_kinds
 
     def tells(self, kinds: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Which values of its stream are the probabilities of O and of the kinds."""
@@ -435,13 +435,13 @@ class NamesNetwork:
         place, kinds = log_softmax(place), log_softmax(kinds) if self.num_kinds else kinds
         inside = 1 - np.exp(place[:, :1])
         values = [vector * inside, np.exp(place), np.exp(kinds) * inside]
-        return np.concatenate([*values * COPIES, place, kinds], 1)
+        return np.concatenate([*values * REPEATS, place, kinds], 1)
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
     """Of each row, at least -12."""
     shifted = scores - scores.max(1, keepdims=True)
-    return np.maximum(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)), LOWEST)
+    return np.maximum(shifted - np.log(np.exp(shifted).sum(1, keepdims=True)), LOWEST_LOG)
 
 
 class FoundNames(Extender):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 TRIED_PIECES = 12
 """Pieces of a trial whether an LM's cache gives the same states."""
-NEAR = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 0.1, torch.int8: 1e-3}
+ROUNDING_SHARE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 0.1, torch.int8: 1e-3}
 """Of the length of a state, by what it is computed in: how far rounding alone moves it."""
 
 
@@ -162,7 +162,7 @@ def nearly_equal(states: Tensor, others: Tensor, dtype: torch.dtype) -> bool:
     can be measured.
     """
     gaps, lengths = (part.float().norm(dim=-1) for part in (states - others, others))
-    return bool((gaps <= NEAR[dtype] * lengths).all())
+    return bool((gaps <= ROUNDING_SHARE[dtype] * lengths).all())
 
 
 class UnmaskedEncoder(LMEncoder):

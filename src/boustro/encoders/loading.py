@@ -32,10 +32,10 @@ SPACED = {
     ),
 }
 """SHA-256 of the package's tokenizers, and what it was while they had white space: trained folders name that one."""
-IGNORED = EDITABLE | RECORDS | {MANIFEST, CHANNELS_FILE}
+IGNORED_FILES = EDITABLE | RECORDS | {MANIFEST, CHANNELS_FILE}
 """Files that change no number; the channels do where products are in int8, and are a fact beside the weights then."""
 # hashing a file of gigabytes takes seconds, so hashes of large ones are kept by size and time
-HASHES_FILE, LARGE = "hashes.json", 64 * 2**20
+HASHES_FILE, LARGE_FILE_BYTES = "hashes.json", 64 * 2**20
 SETTLED_SECONDS = 2.0  # a file modified more recently may change again with the same modification time
 
 
@@ -142,9 +142,9 @@ def _deciding(folder: Artefact) -> list[str]:
     if folder.is_written:
         kind = folder.kind
         expected = kind if kind in (FUSION, ELMO, ADAPTATION, MEMORY, NAMES, TABLE) else "model"
-        return [name for name in folder.check(expected)["files"] if Path(name).name not in IGNORED]
+        return [name for name in folder.check(expected)["files"] if Path(name).name not in IGNORED_FILES]
     paths = (p for p in sorted(folder.path.glob("*")) if p.suffix in SUFFIXES or p.name in PLAIN_TEXT)
-    return [p.name for p in paths if p.is_file() and p.name not in IGNORED]
+    return [p.name for p in paths if p.is_file() and p.name not in IGNORED_FILES]
 
 
 def _fingerprint(folder: Artefact, names: Iterable[str]) -> str:
@@ -156,7 +156,7 @@ def _fingerprint(folder: Artefact, names: Iterable[str]) -> str:
 def _hash(path: Path) -> str:
     """SHA-256 of a file, remembered for large files."""
     facts = path.stat()
-    if facts.st_size < LARGE:
+    if facts.st_size < LARGE_FILE_BYTES:
         return hash_file(path)
     key = f"{os.path.realpath(path)}|{facts.st_size}|{facts.st_mtime_ns}|{facts.st_ino}"
     return remembered(HASHES_FILE, key, partial(hash_file, path), time.time() - facts.st_mtime > SETTLED_SECONDS)

@@ -29,7 +29,7 @@ from boustro.models.products import INT8, FloatProduct, Int8Product, works
 from boustro.store import read_json, write_file
 
 SPEEDS_FILE = "speeds.json"
-WORTH = 1.25
+WORTH_SPEEDUP = 1.25
 """How many times as fast a type must be that changes answers more."""
 NUM_INPUTS_TRIED, INPUTS, OUTPUTS, ROUNDS = 128, 576, 1536, 6
 _SAID: set[str] = set()
@@ -79,7 +79,7 @@ def choose_type(seconds: Mapping[str, float]) -> torch.dtype:
     """Return the fastest of those that were tried, the more exact of those that are nearly as fast."""
     best = torch.float32
     for dtype in (torch.bfloat16, INT8):
-        if seconds.get(str(dtype), torch.inf) * WORTH < seconds[str(best)]:
+        if seconds.get(str(dtype), torch.inf) * WORTH_SPEEDUP < seconds[str(best)]:
             best = dtype
     return best
 

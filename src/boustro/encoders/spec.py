@@ -92,7 +92,7 @@ class Kind(NamedTuple):
     """Whether `make` gives what extends the encoder that the folder names (`extended.FolderExtender`)."""
 
 
-LM = "boustro.encoders.lm"
+LM_MODULE = "boustro.encoders.lm"
 
 
 def _kind_of_folder(folder: Artefact) -> str | None:
@@ -100,18 +100,18 @@ def _kind_of_folder(folder: Artefact) -> str | None:
     return folder.kind or (ADAPTATION if (folder / "adapter_config.json").is_file() else None)
 
 
-CAUSAL = ("start_piece", "revision", "direction", "whole")
+CAUSAL_OPTIONS = ("start_piece", "revision", "direction", "whole")
 KINDS: dict[str, Kind] = {
     "lm": Kind(
-        lazy(f"{LM}:LMEncoder"),
-        CAUSAL,
+        lazy(f"{LM_MODULE}:LMEncoder"),
+        CAUSAL_OPTIONS,
         given=lazy("boustro.encoders.outside:load_outside"),
         adapted=lazy("boustro.encoders.adapted:load_causal"),
     ),
-    "masked": Kind(lazy(f"{LM}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
-    "backward": Kind(lazy(f"{LM}:LMEncoder", direction="backward"), CAUSAL),
-    "unmasked": Kind(lazy("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL, "blocks"),
-    "repeated": Kind(lazy(f"{LM}:RepeatedEncoder"), (*CAUSAL, "between"), "copies"),
+    "masked": Kind(lazy(f"{LM_MODULE}:MaskedEncoder"), ("revision", "whole"), unread=("start_piece", "prefix")),
+    "backward": Kind(lazy(f"{LM_MODULE}:LMEncoder", direction="backward"), CAUSAL_OPTIONS),
+    "unmasked": Kind(lazy("boustro.encoders.adapted:load_causal", unmasked=True), CAUSAL_OPTIONS, "blocks"),
+    "repeated": Kind(lazy(f"{LM_MODULE}:RepeatedEncoder"), (*CAUSAL_OPTIONS, "between"), "copies"),
     "fused": Kind(lazy("boustro.encoders.fused:FusedEncoder"), ("start_piece",), unread=("prefix",)),
     SENTENCES: Kind(
         lazy("boustro.encoders.sentences:open_sentences"),

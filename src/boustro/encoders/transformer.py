@@ -160,8 +160,8 @@ class StateEncoder(PieceEncoder):
 
 
 MOST_WINDOW = 2048  # longer windows cost more than they bring
-HIGH, SCALE = 2**14, 64
-"""States above `HIGH` are divided by `SCALE`: float16 ends at 65,504, and other texts may have higher ones."""
+HIGH_STATE, STATE_SCALE = 2**14, 64
+"""States above the first are divided by the second: float16 ends at 65,504, and other texts may have higher ones."""
 
 
 class TransformerEncoder(StateEncoder):
@@ -269,13 +269,13 @@ class TransformerEncoder(StateEncoder):
     @cached_property
     @torch.inference_mode()
     def scales(self) -> list[int]:
-        """`SCALE` for the layers whose states come near the end of float16's range in a paragraph, else 1."""
+        """`STATE_SCALE` for the layers whose states come near the end of float16's range in a paragraph, else 1."""
         if self.dtype != np.float16:
             return super().scales
         ids = self._row(self.tokenizer(PARAGRAPH, add_special_tokens=False)["input_ids"][: self.room])
         states = self._hidden_states(torch.tensor([ids], device=self.device), [len(ids)])
         peaks = [states[layer].abs().max().item() for layer in self.layers]
-        return [SCALE if peak > HIGH else 1 for peak in peaks]
+        return [STATE_SCALE if peak > HIGH_STATE else 1 for peak in peaks]
 
     def frame_text(self) -> list[str]:
         """The pieces around every reading."""

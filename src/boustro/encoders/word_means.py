@@ -44,7 +44,7 @@ from boustro.types import Sentence
 
 NUM_CENTROIDS = 256  # a code is one byte
 SAMPLED_VECTORS = 20_000  # vectors that centroids and axes are found among
-PART = 8
+PART_COMPONENTS = 8
 """Components of a part, where there are so many."""
 
 
@@ -102,7 +102,7 @@ def encode_vectors(vectors: np.ndarray, num_parts: int) -> CodedVectors:
     standardised = ((vectors - mean) / deviation).astype(np.float32)
     sampled = np.random.default_rng(0).permutation(len(vectors))[:SAMPLED_VECTORS]
     variances, axes = np.linalg.eigh(np.cov(standardised[sampled], rowvar=False, ddof=0).reshape(width, width))
-    order = deal_out(variances[::-1], num_parts, min(PART, width // num_parts))
+    order = deal_out(variances[::-1], num_parts, min(PART_COMPONENTS, width // num_parts))
     turned = axes[:, ::-1][:, order]
     codes = np.empty((len(vectors), num_parts), np.uint8)
     centroids = np.zeros((num_parts, NUM_CENTROIDS, len(order) // num_parts), np.float16)

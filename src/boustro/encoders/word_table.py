@@ -31,17 +31,16 @@ import numpy as np
 from boustro.arrays import read_arrays, unit
 from boustro.encoders.base import Encoder, Features, Identity, Stream
 from boustro.encoders.options import ReadingOptions
-from boustro.encoders.word_means import CodedVectors
+from boustro.encoders.word_means import COUNTS, WORDS_FILE, CodedVectors
 from boustro.names import SHIPPED_TABLE, TABLE, is_shipped, place_of
 from boustro.store import Artefact, write_file
 from boustro.types import Sentence
 
-COUNTS, VECTORS = "counts", "vectors"
-WORDS_FILE, ARRAYS, CONFIG_FILE = "words.json", "table.safetensors", "config.json"
+VECTORS, ARRAYS, CONFIG_FILE = "vectors", "table.safetensors", "config.json"
 PART = "##"
 """Before a part of a word that does not begin it."""
 SMOOTHING = 1e-3
-"""a."""
+"""The a of sif."""
 LONGEST_PART = 20
 """Letters of a part that are looked for."""
 OPENING = 3

@@ -25,7 +25,7 @@ from boustro.encoders.options import KEPT_WORDS
 from boustro.encoders.reading import group_numbers, group_sentences
 from boustro.encoders.word_means import MeanSums, WordMeans
 from boustro.features.reader import Reader
-from boustro.heads.inputs import ALL, HeadInputs, Streams, encode_distances, sentence_rows
+from boustro.heads.inputs import TO_THE_END, HeadInputs, Streams, encode_distances, sentence_rows
 from boustro.progress import Progress
 from boustro.text.alignment import guess_spaces
 from boustro.types import Sentence, compose
@@ -152,7 +152,7 @@ def cut_inputs(
     drawn = np.random.default_rng([seed, 11]).choice(DELAYS, len(sentences))
     ways = [np.zeros_like(drawn), drawn]
     streams, total = [np.concatenate([stream] * 3) for stream in inputs.streams], int(inputs.starts[-1])
-    distances = np.full(3 * total, ALL)
+    distances = np.full(3 * total, TO_THE_END)
     with Progress("reading with fewer words behind", "words", total=2 * total) as bar:
         for numbers in group_numbers(sentences, context):
             group = [sentences[n] for n in numbers]

@@ -91,7 +91,7 @@ def kept_scale(p: float) -> float:
     return LEVELS / (LEVELS - round(p * LEVELS))
 
 
-HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
+ATTENTION_HEAD_WIDTH, GROUP_SENTENCES = 64, 32  # sentences of similar length are padded together for attention
 
 
 ROW_MULTIPLE = 32
@@ -149,7 +149,7 @@ class Block(nn.Module):
     def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
         hidden, dropout = options.hidden or width, options.dropout
-        self.num_heads = hidden // max(n for n in range(1, HEAD_WIDTH + 1) if hidden % n == 0)
+        self.num_heads = hidden // max(n for n in range(1, ATTENTION_HEAD_WIDTH + 1) if hidden % n == 0)
         self.enter = nn.Sequential(Dropout(dropout), nn.Linear(width, hidden))
         self.queries_keys_values = nn.Linear(hidden, 3 * hidden)
         self.attended = nn.Sequential(nn.Linear(hidden, hidden), Dropout(dropout))

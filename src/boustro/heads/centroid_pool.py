@@ -33,7 +33,7 @@ from boustro.heads.inputs import Kinship
 from boustro.heads.options import HeadOptions
 from boustro.heads.pooled import SolvedHead, pool_mean
 
-TEMPERATURE, ADAPTED, FALL, SEVERAL = 0.05, 0.12, 1 / 8, 0.07
+TEMPERATURE, ADAPTED_TEMPERATURE, FALL, SEVERAL_TEMPERATURE = 0.05, 0.12, 1 / 8, 0.07
 """τ before `adapt`; after it that of one label, the power of their number by which it falls, and that of texts with
 several labels."""
 NAME_COUNT = 5.0
@@ -99,7 +99,7 @@ class CentroidPool(SolvedHead):
         known = self.body.weight.any(1)
         moved, centre = move_names(self.body.weight * TEMPERATURE, pooled)
         self.body.centre.copy_(centre)
-        self.body.weight.copy_(moved / (SEVERAL if self.several else adapted_temperature(int(known.sum()))))
+        self.body.weight.copy_(moved / (SEVERAL_TEMPERATURE if self.several else adapted_temperature(int(known.sum()))))
         if self.several:
             scores = self._alone(pooled)[:, known] - self.body.bias[known]
             self.body.bias[known] = -torch.lerp(scores.mean(), scores.amax(1).mean(), LIKELY_SHARE)
@@ -143,7 +143,7 @@ def move_names(
 
 def adapted_temperature(count: int) -> float:
     """τ of so many labels after `adapt`."""
-    return ADAPTED / max(count, 1) ** FALL
+    return ADAPTED_TEMPERATURE / max(count, 1) ** FALL
 
 
 def unit_rows(x: Float[Tensor, "S d"]) -> Float[Tensor, "S d"]:

@@ -167,14 +167,14 @@ SENSE_FEATURES = 2
 WEIGHT_FEATURES = 1
 """The weight of a word."""
 BOUNDS = np.array([0, 1, 2, 4, 8, 16])
-COLUMNS = len(BOUNDS) + 1
-ALL = 1 << 30
+DISTANCE_COLUMNS = len(BOUNDS) + 1
+TO_THE_END = 1 << 30
 """The distance of a word whose right side was read to the end of the text."""
 
 
 def encode_distances(distances: Sequence[int] | np.ndarray) -> np.ndarray:
     """(W, 7) float32, a one in the column of each distance."""
-    return np.eye(COLUMNS, dtype=np.float32)[np.searchsorted(BOUNDS, np.asarray(distances, np.int64))]
+    return np.eye(DISTANCE_COLUMNS, dtype=np.float32)[np.searchsorted(BOUNDS, np.asarray(distances, np.int64))]
 
 
 def join(groups: np.ndarray, owners: np.ndarray, texts: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from boustro.options import (
 Options = TypeVar("Options", bound="HeadOptions")
 Pooling = TypeVar("Pooling", bound="PoolingOptions")
 
-EPOCHS, FEWEST_EPOCHS, STEPS = 20, 10, 5300
+EPOCHS, FEWEST_EPOCHS, STEPS_IN_ALL = 20, 10, 5300
 """By default so many passes over the training data, fewer where these are more steps than the last, down to the second:
 a head over CoNLL-2003 gains 0.2 points by 20 in place of 12, and none on entities never seen (docs/log.md)."""
 MIX_EPOCHS = 4
@@ -41,9 +41,7 @@ class HeadOptions:
     standardise: bool = True
     """Bring every layer and dimension to mean 0 and standard deviation 1."""
 
-    def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range."""
-        check_options(self)
+    __post_init__ = check_options
 
     def for_data(self, longest: int | None) -> "HeadOptions":
         """Return the options for data whose longest span has so many words."""
@@ -92,14 +90,14 @@ class TrainedOptions(StepOptions, HeadOptions):
 
     def passes(self, num_examples: int) -> int:
         """How many over so many examples."""
-        return self.epochs or self._within(STEPS, num_examples, FEWEST_EPOCHS, EPOCHS)
+        return self.epochs or self._within(STEPS_IN_ALL, num_examples, FEWEST_EPOCHS, EPOCHS)
 
     def mix_passes(self, num_examples: int, different: int | None = None) -> int:
         """How many of them learn the mix of layers, where so many of the examples are no copies; by default all."""
         if self.mix_epochs is not None:
             return self.mix_epochs
         few = (num_examples if different is None else different) < FEW_EXAMPLES
-        return 0 if few else self._within(STEPS // 5, num_examples, 1, MIX_EPOCHS)
+        return 0 if few else self._within(STEPS_IN_ALL // 5, num_examples, 1, MIX_EPOCHS)
 
     def _within(self, steps: int, num_examples: int, fewest: int, most: int) -> int:
         """The passes over so many examples that take about so many steps, within limits."""

@@ -26,7 +26,7 @@ from boustro.heads.layout import pad, unpad
 from boustro.heads.options import PairOptions
 from boustro.heads.pooled import PooledHead, PooledScoreHead, pool_max, pool_mean
 
-NEGLIGIBLE = -1e4  # exp of it is 0 in float32, and bf16 and float16 can hold it
+PADDING_SCORE = -1e4  # exp of it is 0 in float32, and bf16 and float16 can hold it
 
 
 class PairBody(nn.Module):
@@ -61,7 +61,7 @@ class PairBody(nn.Module):
         padded, mask = pad(z, lengths)  # (2 P, T, k)
         others = padded.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
         theirs = mask.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
-        padding = theirs.logical_not() * NEGLIGIBLE  # not -inf: beside an empty text, nothing but padding is left
+        padding = theirs.logical_not() * PADDING_SCORE  # not -inf: beside an empty text, nothing but padding is left
         bias = padding[:, None, None].expand(-1, 1, padded.shape[1], -1).to(z.dtype)
         a = F.scaled_dot_product_attention(padded[:, None], others[:, None], others[:, None], bias)[:, 0]
         a = unpad(a, mask)

@@ -20,10 +20,9 @@ the kinds and their options, so a kind names what it is made of, which is import
 
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from boustro.choose import choose
+from boustro.choose import choose, named
 from boustro.heads.options import (
     AnswerOptions,
     CentroidOptions,
@@ -102,7 +101,7 @@ def head_kind(name: str) -> HeadKind:
 
 def head_class(kind: str) -> "type[Head]":
     """The class of a kind of head; `ValueError` for an unknown one."""
-    return _named(head_kind(kind).head)
+    return named(head_kind(kind).head, __package__)
 
 
 def make_head(
@@ -121,7 +120,7 @@ def make_head(
     """
     made = head_kind(kind)
     assert isinstance(options, made.options), f"a {kind} head needs {made.options.__name__}"
-    return _named(made.head)(kind, _named(made.body), options, streams, labels, side)
+    return named(made.head, __package__)(kind, named(made.body, __package__), options, streams, labels, side)
 
 
 class HeadShape(NamedTuple):
@@ -135,11 +134,6 @@ class HeadShape(NamedTuple):
     def make(self, options: HeadOptions) -> "Head":
         """A head with randomly initialised weights."""
         return make_head(self.kind, options, *self[1:])
-
-
-def _named(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module, "boustro.heads"), name)
 
 
 def owners(option: str, kinds: Sequence[str]) -> list[str]:

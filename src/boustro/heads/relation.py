@@ -21,12 +21,12 @@ from boustro.heads.bodies import Dropout
 from boustro.heads.options import HiddenOptions
 from boustro.heads.pooled import PooledHead, pool_max, pool_mean
 
-MARKS = 2
+MARK_FEATURES = 2
 """Side features: in the first place, in the second (`tasks.labellings.texts.MarkedLabelling`)."""
 
 
 class MarkedPlaces(nn.Module):
-    """The body; the last `MARKS` columns of its input are the places."""
+    """The body; the last `MARK_FEATURES` columns of its input are the places."""
 
     def __init__(self, width: int, num_labels: int, options: HiddenOptions) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class MarkedPlaces(nn.Module):
     def forward(self, x: Float[Tensor, "N d"], lengths: Int[Tensor, " S"]) -> Float[Tensor, "S C"]:
         """Scores (logits)."""
         z = self.enter(x)
-        first, second = x[:, -MARKS], x[:, -1]
+        first, second = x[:, -MARK_FEATURES], x[:, -1]
         u, v = mean_of(z, first, lengths), mean_of(z, second, lengths)
         between = words_between(first, second, lengths)
         features = [u, v, u * v, (u - v).abs()]

@@ -166,7 +166,7 @@ class MaskedJudge:
         return table - torch.tensor(self.prior(words)) if self._pmi else table
 
 
-BATCH_PIECES = 8192  # logits over a vocabulary of 50,000 take 1.6 GB in float32 at that size
+PADDED_PIECES = 8192  # logits over a vocabulary of 50,000 take 1.6 GB in float32 at that size
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _batches(order: Sequence[int], contexts: Sequence[Ids], written: Sequence[Id
     widest = 0
     for row in order:
         size = len(contexts[row]) + len(written[row]) + 1
-        if batch and max(widest, size) * (len(batch) + 1) > BATCH_PIECES:
+        if batch and max(widest, size) * (len(batch) + 1) > PADDED_PIECES:
             yield batch
             batch, widest = [], 0
         batch.append(row)

@@ -32,7 +32,7 @@ NO_RELATION = frozenset(
     "other na none null nil nota norel norelation norelationship noneoftheabove notrelated unrelated".split()
 )
 """Labels of pairs without a relation: their letters, in lower case."""
-NO_LABEL = "no label"
+NONE_NAMED = "no label"
 """What a signature says where there is no such label."""
 
 
@@ -111,7 +111,7 @@ def score_relations(
     per_relation = {name: SpanCounts(wanted[name], got[name], right[name]) for name in _relations(gold, no_relation)}
     without = sorted({label for label in gold if is_no_relation(label, no_relation)})
     described = {"metric": "macro F1 of relations, SemEval-2010 task 8", **(signature or {})}
-    described["no_relation"] = ", ".join(without) or NO_LABEL
+    described["no_relation"] = ", ".join(without) or NONE_NAMED
     return RelationScore(per_relation, len(gold), sum(right.values()), described)
 
 

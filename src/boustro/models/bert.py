@@ -36,7 +36,7 @@ BERT_DEFAULTS = {
 WORD_ROWS, POSITION_ROWS, TYPE_ROWS = (
     f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")
 )
-NORM, POOLER = "embeddings.LayerNorm", "pooler.dense"
+EMBEDDING_NORM, POOLER = "embeddings.LayerNorm", "pooler.dense"
 BLOCK_MAPS = (
     "attention.self.query",
     "attention.self.key",
@@ -55,7 +55,7 @@ def weight_shapes(config: PlainConfig) -> tuple[Shapes, Shapes]:
     shapes: Shapes = {
         name: (number, width) for name, number in zip((WORD_ROWS, POSITION_ROWS, TYPE_ROWS), rows, strict=True)
     }
-    norms = [NORM]
+    norms = [EMBEDDING_NORM]
     for block in range(config.num_hidden_layers):
         for part in BLOCK_MAPS:
             out, into = inner if part == BLOCK_MAPS[4] else width, inner if part == BLOCK_MAPS[5] else width
@@ -82,7 +82,7 @@ class BertBody(Body):
         reader = ProductReader(path, dtype, device)
         self.embeddings = reader.rows(WORD_ROWS)
         self._positions, self._types = reader.read(POSITION_ROWS), reader.read(TYPE_ROWS)
-        self._norm = _read_norm(reader, NORM)
+        self._norm = _read_norm(reader, EMBEDDING_NORM)
         self._blocks = [_read_block(reader, _block(number)) for number in range(num_blocks)]
         self.num_parameters = reader.num_parameters
 

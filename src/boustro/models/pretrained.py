@@ -229,7 +229,7 @@ def _matters(model: Any, name: str, num_blocks: int) -> bool:
     return in_body or module is not start
 
 
-NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm")
+NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm")
 
 
 def final_norm(model: nn.Module, folder: str) -> nn.Module:
@@ -237,7 +237,7 @@ def final_norm(model: nn.Module, folder: str) -> nn.Module:
 
     Raises `ValueError` where it is not found.
     """
-    name = next((name for name in NAMES if isinstance(getattr(model, name, None), nn.Module)), None)
+    name = next((name for name in NORM_NAMES if isinstance(getattr(model, name, None), nn.Module)), None)
     if name is None:
         raise ValueError(f"{folder}: the final norm of its LM ({type(model).__name__}) was not found")
     norm = getattr(model, name)

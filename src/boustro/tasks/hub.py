@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boustro.encoders.extended import POOLED, SPELLING
+from boustro.encoders.extended import AS_POOLED, SPELLING
 from boustro.errors import reason
 from boustro.metrics.score import score_table
 from boustro.output import as_json
@@ -133,7 +133,7 @@ def _metadata(config: dict[str, Any], name: str) -> "ModelCardData":
 def _encoder_rows(config: dict[str, Any]) -> Iterator[list[str]]:
     """The cells of the models of an encoder, and of its memories of words."""
     models, shares = _models(config["encoder_identity"]), config["record"].get("layer_weights", {})
-    shares = {name: values for name, values in shares.items() if not name.endswith(POOLED) and name != SPELLING}
+    shares = {name: values for name, values in shares.items() if not name.endswith(AS_POOLED) and name != SPELLING}
     if len(shares) != len(models):  # one model twice
         shares = {f"model {number}": [] for number in range(1, len(models) + 1)}
     for (name, lm_shares), model in zip(shares.items(), models, strict=True):

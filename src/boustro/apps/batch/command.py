@@ -89,8 +89,7 @@ class PredictOptions:
     delay: Annotated[int, Range(0, 256)] | None = None
     """With --live, how many words must follow a word before its tag is final, 0 to 256; by default 8."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
 
 DEFAULT_PREDICT = PredictOptions()

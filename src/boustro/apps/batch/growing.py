@@ -28,7 +28,7 @@ from boustro.output import as_json, check_target, keeping
 from boustro.store import read_json, reading, write_file
 
 SAVE_SECONDS = 1.0  # at most a second of answers is computed again after an interruption
-KEPT = "are kept; the same command with --resume goes on"
+RESUME_ADVICE = "are kept; the same command with --resume goes on"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Growing:
                 self.save()
         except OSError as error:
             self.give_up()  # what is on the disk is known after it
-            kept = f"{self._saved.rows:,} rows {KEPT}" if self._saved.rows else "nothing is kept"
+            kept = f"{self._saved.rows:,} rows {RESUME_ADVICE}" if self._saved.rows else "nothing is kept"
             raise OSError(error.errno, f"{error.strerror}; {kept}", self.files[0].name) from error
 
     def begin(self) -> None:
@@ -164,7 +164,7 @@ def grow(
     overwrite: bool = False,
     table: Callable[[Path, Path], None] | None = None,
     frame: AnswerFrame | None = None,
-    kept: str = KEPT,
+    kept: str = RESUME_ADVICE,
     again: str = "--overwrite without --resume starts again",
 ) -> Iterator[Growing]:
     """A file that is complete or absent under its name: it gets the name if the block ends well.

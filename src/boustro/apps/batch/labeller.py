@@ -46,8 +46,8 @@ from boustro.text.workbooks import holds_too_much, refuse_in_sheet
 
 FILE = "file"
 LEFT_OUT = "rows with fields that the first row does not have, left out of the table: {}"
-EMPTY = "rows without a text, which have an empty answer"
-TOO_LONG = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
+TEXTLESS = "rows without a text, which have an empty answer"
+TOO_LONG_CELLS = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Labeller:
         form, task, how = self.shown.form, self.opened.task, (self.keep_going, self.shown.as_values)
         is_silent = (form.repeats or form.shown == "text") and self.model.empty_answer() is not None
         counted = (row.fields or self.shown.as_values or is_silent for row in rows if row.is_empty)
-        self.noted[EMPTY] += sum(map(bool, counted))
+        self.noted[TEXTLESS] += sum(map(bool, counted))
         given = [None if is_silent and row.is_empty else parse_or_advise(row, task, notes, *how) for row in rows]
         asked = [one for one in given if one is not None and not isinstance(one, Exception)]
         if self.shown.explain:
@@ -235,7 +235,7 @@ class Labeller:
             if self.shown.once:
                 refuse_in_sheet(row.cells, row.place, Path("the workbook"))
             too_long = [isinstance(cell, str) and holds_too_much(cell) for cell in said]
-            self.noted[TOO_LONG] += sum(too_long)
+            self.noted[TOO_LONG_CELLS] += sum(too_long)
             return self._line(row, [None if long else cell for cell, long in zip(said, too_long, strict=True)])
         if row.is_blank:
             return self._dialect.end

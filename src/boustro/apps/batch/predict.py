@@ -29,7 +29,7 @@ from boustro.text.files import DataFile
 from boustro.text.places import EXCEL
 from boustro.text.tables import PLACE, FileRow
 
-PROBLEMS = "rows without an answer"
+UNANSWERED_ROWS = "rows without an answer"
 
 
 def predict_files(
@@ -89,7 +89,7 @@ def predict_files(
         if out is not None:
             print(f"{out}: {growing.done:,} rows", file=sys.stderr)
         print_notices(rows.counts)
-        print_notices(sum(map(Counter, noticed.values()), Counter({PROBLEMS: problems})))
+        print_notices(sum(map(Counter, noticed.values()), Counter({UNANSWERED_ROWS: problems})))
 
 
 def form_of(kind: Any, out: Path | None, named: str | None, explain: bool) -> FileForm:

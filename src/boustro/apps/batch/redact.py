@@ -52,7 +52,7 @@ FORM_OF_ENDING: dict[str, Form] = {
 ROWS_AT_ONCE = 256
 """Rows whose texts a tagger reads at once."""
 CHANGED = "was changed while it was read; --overwrite starts again"
-PROBLEMS = "rows that could not be read, left out"
+UNREADABLE_ROWS = "rows that could not be read, left out"
 MISSED = {
     SHIPPED_TAGGER: "what is not found stays: of 100 words of persons, places and organisations the tagger of the "
     "package masks 99 in news, 95 in users' messages and 97 in articles on politics, all in English. It knows names "
@@ -165,7 +165,7 @@ def redact(source: Positional[TextSource] = "-", redaction: RedactOptions = DEFA
                 work.write(out, targets, fingerprint(opened.fingerprint, facts), errors, asked.resume, asked.overwrite)
         except TooManyNames as error:  # anew, without the advice to go on: the same command would end in the same way
             raise ValueError(f"{error}; leave out --same-everywhere") from None
-        print_notices(work.notes + Counter({PROBLEMS: work.problems}))
+        print_notices(work.notes + Counter({UNREADABLE_ROWS: work.problems}))
         print(f"note: {checker.counted}", file=sys.stderr)
         missed, changed = MISSED.get(place, MISSED_BY_OWN), bool(asked.labels) or asked.threshold is not None
         print(f"note: {MISSED_BY_OPTIONS if changed and missed != MISSED_BY_OWN else missed}", file=sys.stderr)

@@ -43,8 +43,8 @@ from boustro.text.places import kind_of_file, shown_files
 from boustro.text.tables import FileRow
 
 SHARD_ROWS = 1024
-JOB, ERRORS = "job.json", "errors.jsonl"
-BESIDE = (".errors", ".part", ".progress")  # of a file of answers
+JOB_FILE, ERRORS_FILE = "job.json", "errors.jsonl"
+BESIDE_ENDINGS = (".errors", ".part", ".progress")  # of a file of answers
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ShardJob:
         return self.out / f"{name.removesuffix(Path(name).suffix)}{self.form.endings[0]}"
 
     def _beside(self, shard: str, ending: str) -> Path:
-        """A file beside the answers of a shard, see `BESIDE`."""
+        """A file beside the answers of a shard, see `BESIDE_ENDINGS`."""
         target = self.target(shard)
         return target.with_name(f"{target.name}.{ending}")
 
@@ -91,7 +91,7 @@ class ShardJob:
         names = [name for name in self._names() if name not in beside]
         if not names:
             raise ValueError(f"{self.source}: the folder holds no file")
-        seen = {self.out / ERRORS: "the rows without an answer"}
+        seen = {self.out / ERRORS_FILE: "the rows without an answer"}
         for name in names:
             other = seen.setdefault(self.target(name), name)
             if other != name:
@@ -106,10 +106,10 @@ class ShardJob:
         """Files of the source that hold no answers, where it is the output of another job."""
         job: Any = None
         with contextlib.suppress(OSError, ValueError):
-            job = read_json(self.source / JOB)
+            job = read_json(self.source / JOB_FILE)
         if not isinstance(job, dict) or job.keys() != {"model", "form", "source"}:
             return []
-        return [name for name in self._names() if name in (JOB, ERRORS) or name.endswith(BESIDE)]
+        return [name for name in self._names() if name in (JOB_FILE, ERRORS_FILE) or name.endswith(BESIDE_ENDINGS)]
 
     def missing(self) -> list[str]:
         """The shards that are not answered yet."""
@@ -121,7 +121,7 @@ class ShardJob:
         if self.source.resolve() in (self.out.resolve(), *self.out.resolve().parents):
             raise ValueError(f"{self.out} lies in {self.source}, whose files are answered; name a folder outside of it")
         mine = {"model": self.model, "form": self.form.name, "source": str(self.source.resolve())}
-        path = self.out / JOB
+        path = self.out / JOB_FILE
         if not path.exists():
             if self.out.exists() and any(self.out.iterdir()):
                 raise ValueError(f"{self.out} is not empty and holds no job; name a new folder")
@@ -188,9 +188,9 @@ class ShardJob:
                 with errors.open(encoding="utf-8", newline="\n") as file:
                     problems += file
         if problems:
-            write_file(self.out / ERRORS, "".join(problems))
+            write_file(self.out / ERRORS_FILE, "".join(problems))
         else:
-            (self.out / ERRORS).unlink(missing_ok=True)  # of answers that were removed
+            (self.out / ERRORS_FILE).unlink(missing_ok=True)  # of answers that were removed
         return len(problems)
 
 
@@ -269,8 +269,8 @@ def predict_folder(
                 foreign.merge(done.languages)
                 bar.update()
         problems, left = job.end(), len(job.missing())
-        without = {f"rows without an answer, in {out / ERRORS}": problems - left}
-        unread = {f"files that are no text, or damaged, left out, see {out / ERRORS}": left}
+        without = {f"rows without an answer, in {out / ERRORS_FILE}": problems - left}
+        unread = {f"files that are no text, or damaged, left out, see {out / ERRORS_FILE}": left}
         print_notices({**notes, **foreign.notices, **without, **unread})
         done = len(missing) - left
         print(f"{out}: {done:,} of {len(shards):,} files answered now, {rows:,} rows", file=sys.stderr)

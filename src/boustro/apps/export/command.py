@@ -38,8 +38,7 @@ class ExportOptions:
     """The least share of answers that must be the same, else nothing is written. By default 0.999 for float32 and
     float16, 0.97 for int8."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
     @property
     def least(self) -> float:
@@ -47,7 +46,7 @@ class ExportOptions:
         return self.agreement if self.agreement is not None else LEAST_AGREEMENT[self.precision]
 
 
-PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+ONNX_PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 RUNTIME = ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm")
 """The files of the npm package that a page holds."""
 PAGE_HEADS = ("linear", "mlp", "ridge")
@@ -107,8 +106,8 @@ def export(
 def _require(options: ExportOptions, runtime: Path) -> None:
     """`ImportError`, with all that must be installed, where an export cannot be made."""
     lacks = []
-    if not all(map(find_spec, PACKAGES)):
-        lacks.append(f"{', '.join(PACKAGES)} (pip install 'boustro[export]')")
+    if not all(map(find_spec, ONNX_PACKAGES)):
+        lacks.append(f"{', '.join(ONNX_PACKAGES)} (pip install 'boustro[export]')")
     if options.format == "html" and not all((runtime / "dist" / name).is_file() for name in RUNTIME):
         lacks.append(f"onnxruntime-web at {runtime} (npm install onnxruntime-web; --onnxruntime-web names its folder)")
     if lacks:

@@ -30,15 +30,15 @@ from boustro.apps.runtime.parts import (
     LENGTHS,
     QUESTION,
     SIDE,
-    THRESHOLD,
+    THRESHOLD_ARRAY,
     inputs_of,
     tokenizer_facts,
 )
 from boustro.encoders.base import ConcatEncoder, Encoder
 from boustro.encoders.extended import (
-    COPIES,
-    LOWEST,
+    LOWEST_LOG,
     NUM_PLACES,
+    REPEATS,
     FoundNames,
     NamesNetwork,
     PooledMentions,
@@ -61,7 +61,7 @@ from boustro.tasks.plan import Fitted, save_companions
 from boustro.version import __version__
 
 BOTH_SIDES = (MaskedEncoder, UnmaskedEncoder)
-TRACED_ROWS, PIECES = 3, 11
+TRACED_ROWS, TRACED_PIECES = 3, 11
 """Of the example that a graph is traced with; 1 would be taken for a constant."""
 PAGE = """# {name}
 
@@ -297,9 +297,9 @@ class NamesGraph(nn.Module):
         outputs = nn.functional.linear(hidden, self.leave, self.leave_bias)
         width = outputs.shape[1] - NUM_PLACES - self._num_kinds
         place, vector, kinds = torch.split(outputs, [NUM_PLACES, width, self._num_kinds], 1)
-        place, kinds = (part.log_softmax(1).clamp_min(LOWEST) for part in (place, kinds))
+        place, kinds = (part.log_softmax(1).clamp_min(LOWEST_LOG) for part in (place, kinds))
         inside = 1 - place[:, :1].exp()
-        return torch.cat([*[vector * inside, place.exp(), kinds.exp() * inside] * COPIES, place, kinds], 1)[:, None]
+        return torch.cat([*[vector * inside, place.exp(), kinds.exp() * inside] * REPEATS, place, kinds], 1)[:, None]
 
 
 class HeadScores(nn.Module):
@@ -348,8 +348,8 @@ def write_export(fitted: Fitted, parts: ExportParts, folder: Path, precision: st
     if isinstance(decoder, TagDecoder) and decoder.chain:
         arrays |= dict(zip(CHAIN, decoder.chain, strict=True))
     buffers = {name.rpartition(".")[2]: buffer for name, buffer in head.named_buffers()}
-    if THRESHOLD in buffers:
-        arrays[THRESHOLD] = buffers[THRESHOLD].numpy()
+    if THRESHOLD_ARRAY in buffers:
+        arrays[THRESHOLD_ARRAY] = buffers[THRESHOLD_ARRAY].numpy()
     save_file(arrays, folder / ARRAYS)
     if parts.known is not None:
         (folder / ENCODER).mkdir()
@@ -400,8 +400,8 @@ def _facts(lm: TransformerEncoder, module: PickedStates, graph: str, tokenizer: 
 
 def _write_lm(module: PickedStates, path: Path, precision: str) -> None:
     places = [torch.arange(k + 2, k + 9) for k in range(module.num_places)]
-    ids = torch.full((TRACED_ROWS, PIECES), 5)
-    lengths = [torch.tensor([PIECES, 7, 9])] if module.takes_lengths else []
+    ids = torch.full((TRACED_ROWS, TRACED_PIECES), 5)
+    lengths = [torch.tensor([TRACED_PIECES, 7, 9])] if module.takes_lengths else []
     dims = [{0: "rows", 1: "pieces"}, *([{0: "rows"}] if lengths else [])]
     dims += [{0: f"words_{k}"} for k in range(module.num_places)]
     names = inputs_of(module.num_places, module.takes_lengths)

@@ -21,7 +21,7 @@ from torch import nn
 OPSET = 20  # the first with Gelu as one operator
 LARGE_WEIGHTS = 1 << 30
 """Bytes of weights from which on they stand in a file beside the graph; a message of protocol buffers has 2 GiB."""
-SMALL = 1 << 10
+SMALL_ARRAY = 1 << 10
 """Values of an array that is left as it is."""
 LEAST_DIVISOR = 1e-8
 """Instead of 0, so that there is no 0 / 0."""
@@ -89,7 +89,7 @@ def _halve(model: Any) -> None:
     casts = []
     for tensor in list(model.graph.initializer):
         array = numpy_helper.to_array(tensor)
-        if array.dtype != np.float32 or array.size < SMALL:
+        if array.dtype != np.float32 or array.size < SMALL_ARRAY:
             continue
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}.half"))
@@ -108,11 +108,11 @@ def _quantise(model: Any) -> None:
     for node in list(model.graph.node):
         if node.op_type == "MatMul" and node.input[1] in arrays:
             weight = numpy_helper.to_array(arrays[node.input[1]])
-            if weight.ndim == 2 and weight.size >= SMALL:
+            if weight.ndim == 2 and weight.size >= SMALL_ARRAY:
                 made.append((node, _integer_product(model, node, weight, given)))
         elif node.op_type == "Gather" and node.input[0] in arrays:
             table = numpy_helper.to_array(arrays[node.input[0]])
-            if table.ndim == 2 and table.dtype == np.float32 and table.size >= SMALL:
+            if table.ndim == 2 and table.dtype == np.float32 and table.size >= SMALL_ARRAY:
                 made.append((node, _integer_rows(model, node, table)))
     for node, nodes in made:
         place = list(model.graph.node).index(node)

@@ -40,7 +40,7 @@ from boustro.tasks.tagger.tags import TagLabelling
 from boustro.text.words import ABBREVIATIONS, CLOSERS, ENDERS, EXTENDERS, FULL_WIDTH, LINE_BREAKS, UNSPACED
 from boustro.version import __version__
 
-MAGIC, FORMAT = b"BOUSTRO1", 1  # the page refuses other bytes and other formats, in place of reading nonsense
+MAGIC, PAGE_FORMAT = b"BOUSTRO1", 1  # the page refuses other bytes and other formats, in place of reading nonsense
 SOURCES = ("words.js", "pieces.js", "reading.js", "memory.js", "decode.js", "tagger.js")
 GPT2_SPLIT = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 PORTABLE = re.compile(r"(?:[^\\(]|\\[sSrnt\d/.]|\\[pP]\{[A-Z][a-z]?\}|\((?:\?[:!=])?)*")
@@ -141,7 +141,7 @@ def model_file(export: Path, title: str) -> bytes:
     for name, part in zip(Chain._fields, chain or (), strict=False):
         blobs.add(f"chain.{name}", np.asarray(part, np.float64))
     facts = {
-        "format": FORMAT,
+        "format": PAGE_FORMAT,
         "labels": head.labels,
         "types": labelling.types,
         "bare": labelling.scheme in BARE,

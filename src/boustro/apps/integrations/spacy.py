@@ -49,7 +49,7 @@ from boustro.tasks.labellings.texts import LabelSetLabelling
 from boustro.tasks.tagger import Tagger
 from boustro.types import Entity, Sentence
 
-FOLDER, SETTINGS = "tagger", "settings.json"  # of a saved component
+TAGGER_FOLDER, SETTINGS = "tagger", "settings.json"  # of a saved component
 SCORE = "boustro_score"
 
 
@@ -137,7 +137,7 @@ class Component(ABC):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the task's folder, and the `encoder` setting that this folder already contains."""
-        self.task.save_pretrained(Path(path) / FOLDER)
+        self.task.save_pretrained(Path(path) / TAGGER_FOLDER)
         write_file(Path(path) / SETTINGS, json.dumps({"encoder": self.encoder}))
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
@@ -146,7 +146,7 @@ class Component(ABC):
         if path.exists():  # else the pipeline was saved without it: the settings name the folder
             with reading(path, "save the pipeline again"):
                 known = read_json(path / SETTINGS)["encoder"]
-            self._open(path / FOLDER, self.encoder if self.encoder != known else None)
+            self._open(path / TAGGER_FOLDER, self.encoder if self.encoder != known else None)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

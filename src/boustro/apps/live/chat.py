@@ -64,7 +64,7 @@ CONTENT_PARTS = listed(
 CALLED = record({"name": plain, "arguments": json_text})
 CALL: dict[str, Rule] = {"id": plain, "index": plain, "type": plain, "function": CALLED}
 CALLS = listed(record(CALL | {"custom": record({"name": plain, "input": content})}))
-SPOKEN: dict[str, Rule] = {
+SPOKEN_FIELDS: dict[str, Rule] = {
     "role": plain,
     "content": content,
     "refusal": text_or_null,
@@ -74,10 +74,10 @@ SPOKEN: dict[str, Rule] = {
     "audio": nothing,
     "images": nothing,
 }
-MESSAGE = record(SPOKEN | {"name": text_or_null, "tool_call_id": plain, "cache_control": plain})
+MESSAGE = record(SPOKEN_FIELDS | {"name": text_or_null, "tool_call_id": plain, "cache_control": plain})
 _NAMED: dict[str, Rule] = {"name": plain, "description": text_or_null}
 FUNCTION = record(_NAMED | {"parameters": schema, "strict": plain})
-TOOLS = by_type(
+TOOL = by_type(
     {
         "function": record({"type": plain, "function": FUNCTION, "cache_control": plain}),
         "custom": record({"type": plain, "custom": record(_NAMED | {"format": schema})}),
@@ -95,7 +95,7 @@ ASKED: dict[str, Rule] = {
     **dict.fromkeys(("metadata", "litellm_metadata"), lambda value, reading, place: value),  # LiteLLM's own
     **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), text_or_null),
     "stop": texts,
-    "tools": listed(TOOLS),
+    "tools": listed(TOOL),
     "functions": listed(FUNCTION),
     "response_format": record({"type": plain, "json_schema": record(_NAMED | {"schema": schema, "strict": plain})}),
     "prediction": record({"type": plain, "content": content}),
@@ -106,9 +106,9 @@ ENVELOPE: dict[str, Rule] = {
     **dict.fromkeys(("id", "object", "created", "model", "system_fingerprint", "service_tier"), plain),
     "usage": numbers,
 }
-CHOICE: dict[str, Rule] = {"index": plain, "finish_reason": plain, "logprobs": nothing}
-ANSWER = record(ENVELOPE | {"choices": listed(record(CHOICE | {"message": record(SPOKEN)}))})
-CHUNK, DELTA = record(ENVELOPE), record(CHOICE | SPOKEN)
+CHOICE_FIELDS: dict[str, Rule] = {"index": plain, "finish_reason": plain, "logprobs": nothing}
+COMPLETION = record(ENVELOPE | {"choices": listed(record(CHOICE_FIELDS | {"message": record(SPOKEN_FIELDS)}))})
+CHUNK, CHUNK_DELTA = record(ENVELOPE), record(CHOICE_FIELDS | SPOKEN_FIELDS)
 
 
 class Conversation:
@@ -156,7 +156,7 @@ class Conversation:
         yield slots[:begun]
         yield from ([slot] for slot in slots[begun:])
 
-    def answer(self, body: Any, rule: Rule = ANSWER, place: str = "") -> Any:
+    def answer(self, body: Any, rule: Rule = COMPLETION, place: str = "") -> Any:
         """An answer, or a part of one, as the client may have it. Raises `Unchecked`."""
         reading = BodyTexts(keep=False, wants_json=self.wants_json)
         tree = rule(body, reading, place)
@@ -237,7 +237,7 @@ class ChatStream:
         for name, value in said.items():
             if not isinstance(value, str):
                 raise Unchecked(f"{place}.{name}", "is not a text")
-        rest = self.conversation.answer(delta | {n: v for n, v in given.items() if n != "delta"}, DELTA, place)
+        rest = self.conversation.answer(delta | {n: v for n, v in given.items() if n != "delta"}, CHUNK_DELTA, place)
         for call in calls:
             _merge(_call_of(choice.calls, call), call)
         _merge(choice.function, function)
@@ -265,7 +265,7 @@ class ChatStream:
                 whole["tool_calls"] = [_joined(call) | {"index": n} for n, call in enumerate(choice.calls)]
             if choice.function:
                 whole["function_call"] = _joined(choice.function)
-            delta |= self.conversation.answer(whole, DELTA, f"choices[{index}]")
+            delta |= self.conversation.answer(whole, CHUNK_DELTA, f"choices[{index}]")
             choice.calls, choice.function, choice.json, choice.is_closed = [], {}, "", True
         if delta or reason:
             yield self._envelope | {"choices": [{"index": index, "delta": delta, "finish_reason": reason}]}

@@ -31,7 +31,7 @@ from torch import Tensor
 from boustro.encoders.arriving import RowVectors, States, Word, WordBuffer, WordRange
 from boustro.heads.bodies import PerWord
 from boustro.heads.crf import LOWEST, Chain, best_path, log_sum_exp, make_chain, posteriors, softmax, valid_transitions
-from boustro.heads.inputs import ALL, encode_distances
+from boustro.heads.inputs import TO_THE_END, encode_distances
 from boustro.heads.tagging import TaggingHead
 from boustro.types import Entity, Sentence
 
@@ -402,7 +402,7 @@ class Engine:
     def _finish(self, track: Track) -> list[StreamEntity]:
         """All words of a sentence are final, with the vectors that they have."""
         if self._tells_distance:
-            known = torch.from_numpy(encode_distances([ALL])).to(self._device)[0]
+            known = torch.from_numpy(encode_distances([TO_THE_END])).to(self._device)[0]
             for number in range(track.final, track.stop):
                 vector = track.vectors[number - track.first]
                 track.vectors[number - track.first] = torch.cat([vector[: -self.head.side], known])

@@ -42,7 +42,7 @@ FIELD_KEY = r"[?&](?:amp;)?(?:(?-i:[a-z_$])[\w.$-]{0,79}=|(?=[\w.$-]{1,80}=))"
 _PLACEHOLDERS = {*OF_NAMES, *NAME_KINDS, *" ".join(OTHER_KINDS.values()).split(), "REDACTED"}
 PLACEHOLDER = rf"(?-i:[<\[](?:{'|'.join(sorted(_PLACEHOLDERS))}|[A-Z]{{2}}_[A-Z_]+)(?:_\d+)?[>\]])"
 """The mark of a name that another program has left out, such as `<PERSON>` or `<US_SSN>`."""
-MARKUP = re.compile(
+BETWEEN_NAMES = re.compile(
     rf"<(?:/[a-z][\w:.-]*|(?:{HTML_TAGS})(?=[\s/>]))\s*/?>?|{PLACEHOLDER}|{FIELD_KEY}|"
     r"&#?\w{2,8};|%(?:0[ad]|2[\da-f]|3[a-f]|40)|"
     r"[|*`~^=<>{}\[\]]+",
@@ -52,7 +52,7 @@ MARKUP = re.compile(
 them. The attributes of a tag are text: they may have names."""
 MOST_MARKUP = 20
 """Characters beside a region that may belong to markup in it."""
-SPELLINGS = str.maketrans("‘’ʼ´`‐‑‒–—", "'" * 5 + "-" * 5)
+EQUAL_MARKS = str.maketrans("‘’ʼ´`‐‑‒–—", "'" * 5 + "-" * 5)
 """Apostrophes and hyphens that stand for one another in a name."""
 ROUND = str.maketrans("[]", "()")
 PERSONAL_TITLES = frozenset(word for words in TITLES.values() for word in words.split())
@@ -146,7 +146,7 @@ def name_key(text: str, label: str = "") -> str:
     may not be the Brandt who is Mr
     """
     start, end = _inside(text, 0, len(text))
-    plain = unicodedata.normalize("NFKC", text[start:end].translate(SPELLINGS))
+    plain = unicodedata.normalize("NFKC", text[start:end].translate(EQUAL_MARKS))
     words = "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").casefold().split()
     first = 0
     if label.upper() in PERSONS:
@@ -167,7 +167,7 @@ def name_parts(text: str, regions: Iterable[Region], begin: int = 0) -> list[Reg
     found = []
     for region in regions:
         first, last = region.start - begin, region.end - begin
-        around = MARKUP.finditer(text, max(0, first - MOST_MARKUP), last + MOST_MARKUP)
+        around = BETWEEN_NAMES.finditer(text, max(0, first - MOST_MARKUP), last + MOST_MARKUP)
         spans = (m.span() for m in around if m[0][-1] != ";" or not _is_letter(m[0]))
         edges = [first, *(min(max(place, first), last) for span in spans for place in span), last]
         letter = str.isalpha if region.label.upper() in OF_NAMES else str.isalnum

@@ -34,9 +34,9 @@ from boustro.text.tokenizers import num_ids
 
 IDS, STACKED, LAYER = "token_ids", "hidden_states", "layer."
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-UNLIKE, LEAST_WORDS = 4.0, 3
+UNLIKE, LEAST_JUDGED_WORDS = 4.0, 3
 """A median of squared standardised states above which they are another LM's, and the words that it takes."""
-ALONE = "sentences whose states know the sentences before them, of a tagger that was trained on single ones"
+READ_AFTER_OTHERS = "sentences whose states know the sentences before them, of a tagger that was trained on single ones"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def word_vectors(tagger: Any, states: PieceStates, text: str) -> np.ndarray:
     parts = list(tagger.inputs.split(text, "the text"))
     lm = forward_lm(tagger.encoder())
     if lm.context == "sentence" and len(parts) > 1:
-        lm.counts[ALONE] += len(parts) - 1
+        lm.counts[READ_AFTER_OTHERS] += len(parts) - 1
     return states.vectors([place for part in parts for place in part.places])
 
 
@@ -212,7 +212,7 @@ def _refuse_unlike(tagger: Any, lm: LMEncoder, vectors: np.ndarray, name: str) -
     """`ValueError` where states are far from those of training: those of another LM, or of other layers."""
     stream = next(n for n, s in enumerate(tagger.encoder().streams) if s == lm.streams[0])
     mix = next(mix for n, mix in enumerate(tagger.fitted.head.mixes) if n == stream)
-    if not mix.standardise or len(vectors) < LEAST_WORDS:
+    if not mix.standardise or len(vectors) < LEAST_JUDGED_WORDS:
         return
     far = mix.standardised(torch.from_numpy(vectors).to(mix.mean.device)).square().transpose(0, 1).flatten(1)
     for layer, median in zip(lm.layers, far.median(1).values.tolist(), strict=True):

@@ -40,9 +40,9 @@ from boustro.types import Entity, compose
 
 MOST_WORD = 1_000_000  # characters without a break: no text; it would be kept and read again with each chunk
 _MARKS = f"{MARKS_INSIDE}+="  # a class of characters, which begins with the hyphen
-RUN = re.compile(rf"{ADDRESS}{IN_ADDRESS}*|[{_MARKS}\w{EXTENDERS}]*")  # what a rule for a word of letters may read
+RULE_RUN = re.compile(rf"{ADDRESS}{IN_ADDRESS}*|[{_MARKS}\w{EXTENDERS}]*")  # what a rule for a word of letters may read
 BREAK = re.compile(rf"[\s{UNSPACED}]|[^{_MARKS}\w{EXTENDERS}]")  # without one of these no word becomes certain
-SPACE = re.compile(r"\s")
+WHITE_SPACE = re.compile(r"\s")
 SINGLE = re.compile(rf"[{UNSPACED}]")
 WORDLIKE = re.compile(rf"[\w{EXTENDERS}]")
 DELAY, MOST_DELAY = 8, 256
@@ -357,7 +357,7 @@ class Segmenter:
                     self._open = False
                 at += 1
                 continue
-            space = SPACE.search(text, at)
+            space = WHITE_SPACE.search(text, at)
             stop = word_end(text, at, space.start() if space else len(text), self._rule)
             if not (final or space or _is_certain(text, at, stop)):
                 break
@@ -386,7 +386,7 @@ def _is_certain(text: str, start: int, stop: int) -> bool:
     if SINGLE.match(text, start):
         return True
     if WORDLIKE.match(text, start):
-        run = RUN.match(text, start)
+        run = RULE_RUN.match(text, start)
         return run is not None and run.end() < len(text)
     return text[start] not in "'’" or start + 3 < len(text)
 

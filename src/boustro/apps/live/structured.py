@@ -40,7 +40,7 @@ from boustro.text.rows import STRICT
 
 PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9_.:/+=$-]|@(?=[0-9])){0,4096}", re.ASCII)
 """What ids and names of models, roles and functions look like: no white space, and no address of a person."""
-KEY = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
+FIELD_NAME = re.compile(r"[a-z_$][A-Za-z0-9_-]{0,79}", re.ASCII)
 """What fields are called; a key of another form may be a name."""
 SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*', re.ASCII)
 """A text or a number of JSON."""
@@ -252,7 +252,7 @@ def checked(value: Any, reading: BodyTexts, place: str, key: str = "") -> Any:
         case list():
             return [checked(one, reading, place, key) for one in value]
         case dict():
-            names = {name: name if KEY.fullmatch(name) else reading.text(name, place) for name in value}
+            names = {name: name if FIELD_NAME.fullmatch(name) else reading.text(name, place) for name in value}
             return {names[name]: checked(one, reading, place, name) for name, one in value.items()}
     return value
 
@@ -264,7 +264,7 @@ def schema(value: Any, reading: BodyTexts, place: str) -> Any:
             copy = {}
             for name, one in value.items():
                 is_form = name in STRUCTURE and not isinstance(one, dict)
-                key = name if KEY.fullmatch(name) else reading.text(name, place)
+                key = name if FIELD_NAME.fullmatch(name) else reading.text(name, place)
                 copy[key] = (form if is_form else schema)(one, reading, place)
             return copy
         case list():
@@ -278,7 +278,7 @@ def form(value: Any, reading: BodyTexts, place: str) -> Any:
     """Return the form that a schema names; a word that is no plain name is a text to check."""
     if isinstance(value, list):
         return [form(one, reading, place) for one in value]
-    return value if not isinstance(value, str) or KEY.fullmatch(value) else reading.text(value, place)
+    return value if not isinstance(value, str) or FIELD_NAME.fullmatch(value) else reading.text(value, place)
 
 
 def nothing(value: Any, reading: BodyTexts, place: str) -> Any:
@@ -316,7 +316,7 @@ def record(fields: Mapping[str, Rule]) -> Rule:
             elif name in reading.passed or not one or isinstance(one, (bool, int, float)):
                 copy[name] = one
             else:
-                shown = f"the field {name}" if KEY.fullmatch(name) else "a field"
+                shown = f"the field {name}" if FIELD_NAME.fullmatch(name) else "a field"
                 raise Unchecked(place, f"has {shown}, which is not known here, so it cannot be checked")
         return copy
 
@@ -329,7 +329,7 @@ def by_type(rules: Mapping[str, Rule], what: str) -> Rule:
     def read(value: Any, reading: BodyTexts, place: str) -> Any:
         kind = value.get("type") if isinstance(value, dict) else None
         if not isinstance(kind, str) or kind not in rules:
-            shown = f" of the type {kind}" if isinstance(kind, str) and KEY.fullmatch(kind) else ""
+            shown = f" of the type {kind}" if isinstance(kind, str) and FIELD_NAME.fullmatch(kind) else ""
             raise Unchecked(place, f"is {what}{shown}, which cannot be checked")
         return rules[kind](value, reading, place)
 

@@ -31,7 +31,7 @@ from boustro.heads.options import SequenceOptions
 from boustro.heads.span import FLOOR, decode_spans
 
 CHAIN = ("crf.starts", "crf.transitions", "crf.ends")
-THRESHOLD = "threshold"
+THRESHOLD_ARRAY = "threshold"
 SIDE, LENGTHS, QUESTION, CONTEXT = "side", "lengths", "question", "context"
 """Inputs of graphs besides streams: side features, the lengths of sentences, the rows of the words of two parts."""
 
@@ -106,11 +106,11 @@ class GraphHead:
     @property
     def threshold(self) -> float:
         """Of a head that has its own; `ValueError` where the folder has none."""
-        if THRESHOLD not in self._arrays:
+        if THRESHOLD_ARRAY not in self._arrays:
             raise ValueError(
-                f"a {self.kind} head needs the array {THRESHOLD!r}, which the export lacks; export it again"
+                f"a {self.kind} head needs the array {THRESHOLD_ARRAY!r}, which the export lacks; export it again"
             )
-        return float(self._arrays[THRESHOLD])
+        return float(self._arrays[THRESHOLD_ARRAY])
 
     @property
     def decoder(self) -> TagDecoder:
@@ -228,7 +228,7 @@ class GraphEncoder(PieceEncoder):
         return np.repeat(np.moveaxis(self._empty, 0, 1)[None], num_words, 0)
 
 
-ROLES = ("unk_token", "eos_token", "sep_token")
+KEPT_ROLES = ("unk_token", "eos_token", "sep_token")
 
 
 class PieceTokenizer:
@@ -237,7 +237,7 @@ class PieceTokenizer:
     Args:
         path: tokenizer.json.
         special: Special pieces and their ids.
-        roles: The piece of each of `ROLES`, or `None`.
+        roles: The piece of each of `KEPT_ROLES`, or `None`.
     """
 
     is_fast = True
@@ -249,7 +249,7 @@ class PieceTokenizer:
         self.backend_tokenizer.encode_special_tokens = True  # "<s>" in a text is three characters
         self.all_special_tokens, self.all_special_ids = list(special), list(special.values())
         self.unk_token = roles["unk_token"]
-        self.unk_token_id, self.eos_token_id, self.sep_token_id = (self._id(roles[role]) for role in ROLES)
+        self.unk_token_id, self.eos_token_id, self.sep_token_id = (self._id(roles[role]) for role in KEPT_ROLES)
 
     def _id(self, piece: str | None) -> int | None:
         return None if piece is None else self.backend_tokenizer.token_to_id(piece)
@@ -271,4 +271,4 @@ class PieceTokenizer:
 def tokenizer_facts(tokenizer: Any) -> dict[str, Any]:
     """Return the facts that `PieceTokenizer` needs besides the file, of a tokenizer of transformers."""
     special = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
-    return {"special": special, "roles": {role: getattr(tokenizer, role) for role in ROLES}}
+    return {"special": special, "roles": {role: getattr(tokenizer, role) for role in KEPT_ROLES}}

@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from boustro.apps.serve.http import PAGE_HEADERS, HttpOptions, Refused, ServeLimits, make_app, start_beside
 from boustro.apps.serve.live import LiveStreams, read_delays
-from boustro.apps.serve.middleware import PLAIN_TEXT, Bounds, RequestMonitor, ServiceMetrics, other_media
+from boustro.apps.serve.middleware import TEXT_TYPE, Bounds, RequestMonitor, ServiceMetrics, other_media
 from boustro.apps.serve.models import Batcher, Full, Served, find_model
 from boustro.tasks import TASKS
 from boustro.version import __version__
@@ -318,7 +318,7 @@ def _add_predictions(app: FastAPI, service: Service) -> None:
 
 
 def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
-    body = {"required": True, "content": {PLAIN_TEXT: {"schema": {"type": "string"}}}}
+    body = {"required": True, "content": {TEXT_TYPE: {"schema": {"type": "string"}}}}
     events = {"description": "The events.", "content": {EVENTS: {"schema": {"type": "string"}}}}
 
     @app.post(
@@ -334,7 +334,7 @@ def _add_streams(app: FastAPI, streams: LiveStreams) -> None:
         words follow it, by default 2. With a WebSocket at the same address every text
         message is a part of the text, an empty one its end, and each is answered by the events.
         """
-        if other := other_media(dict(request.scope["headers"]), PLAIN_TEXT, "not_text"):
+        if other := other_media(dict(request.scope["headers"]), TEXT_TYPE, "not_text"):
             raise other
         streams.find(model)
         read_delays(request.query_params)

@@ -51,7 +51,7 @@ PAGE_HEADERS = {
 }
 """Of a page that is whole in itself: the browser may load nothing else and may talk only to this server."""
 CODES = {400: "not_json", 404: "not_found", 405: "method_not_allowed"}
-TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +71,7 @@ class HttpOptions:
     grace_seconds: PositiveOrZero = 30.0
     """How long a stopping server waits for the requests that it has taken."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +100,7 @@ class ServeLimits:
     idle: Positive = 60.0
     """Seconds in which nothing of such a text comes, until it is given up (408)."""
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    __post_init__ = check_options
 
 
 class Refused(Exception):
@@ -121,7 +119,7 @@ class Refused(Exception):
 
     def body(self) -> dict[str, Any]:
         """The whole body of an answer."""
-        kind = TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        kind = ERROR_TYPES.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         return {"error": self.to_dict()["error"] | {"type": kind, "param": self.param}}
 
     def response(self) -> "Response":

@@ -27,8 +27,8 @@ UNLOGGED = ("/livez", "/readyz", "/health", "/metrics")
 REQUEST_ID = re.compile(rb"[\w.:-]{1,64}")
 # from one text on a GPU to many long ones on a CPU
 SECOND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-PLAIN_TEXT, JSON_TYPE = "text/plain", "application/json"
-INPUTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
+TEXT_TYPE, JSON_TYPE = "text/plain", "application/json"
+INPUT_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # batches double in cost, so buckets double
 
 
 class ServiceMetrics:
@@ -45,7 +45,7 @@ class ServiceMetrics:
         self.waiting = Gauge("boustro_waiting_characters", "Characters that wait for a model", **shared)
         self.inputs = Counter("boustro_inputs", "Inputs that a model has answered", ["model"], **shared)
         self.words = Counter("boustro_words", "Words that a model has read", ["model"], **shared)
-        self.batch = Histogram("boustro_batch_inputs", "Inputs of a batch", ["model"], buckets=INPUTS, **shared)
+        self.batch = Histogram("boustro_batch_inputs", "Inputs of a batch", ["model"], buckets=INPUT_BUCKETS, **shared)
         self.busy = Counter("boustro_model_seconds", "Seconds that a model has computed", ["model"], **shared)
 
     def batch_done(self, model: Served, inputs: int, words: int, seconds: float) -> None:

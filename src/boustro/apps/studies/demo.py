@@ -17,7 +17,7 @@ from boustro.tasks.data import read_data
 from boustro.tasks.render import as_terminal, in_brackets
 
 ENCODERS = ("starter-forward", "starter-backward", "starter")
-TEXTS = (
+DEMO_TEXTS = (
     "Jordan said on Tuesday that he would not appeal.",
     "Jordan closed its border with Syria on Tuesday.",
     "Lindqvist and Okafor scored twice as Everton beat Leeds.",
@@ -70,7 +70,7 @@ def demo(
     print_table(grid, results)
     print(f"\n{grid.report.summary(results)}\n{grid.report.verdict(results)}\n")
     tagger = Tagger.from_pretrained(next((out / "cells").glob("starter-mlp-1-*")) / "trained")
-    tagged = list(zip(TEXTS, tagger.predict(TEXTS), strict=True))
+    tagged = list(zip(DEMO_TEXTS, tagger.predict(DEMO_TEXTS), strict=True))
     terminal = console(wrap=False)
     for text, entities in tagged:
         terminal.print(as_terminal(text, entities) if terminal.is_terminal else in_brackets(text, entities))

@@ -249,7 +249,7 @@ class _MlpPass(_Pass):
         self.first_gradients(words, back.mul_(inner.sign_()), batch)  # 0 where ReLU or dropout was
 
 
-PASSES: dict[int, type[_Pass]] = {1: _LinearPass, 2: _MlpPass}
+PASS_CLASSES: dict[int, type[_Pass]] = {1: _LinearPass, 2: _MlpPass}
 """By the number of affine maps from the vectors to the scores."""
 
 CACHE_BYTES = 16 << 20
@@ -261,7 +261,7 @@ Result = TypeVar("Result")
 def takes_steps_with_others(head: Head, options: TrainedOptions, num_examples: int) -> bool:
     """Whether it is a head whose passes are written out (`passes`), and whose mixes of layers are fixed."""
     fixed = options.mix_passes(num_examples) == 0 or not any(mix.learned for mix in head.mixes)
-    written = type(head) is TaggingHead and isinstance(head.body, PerWord) and len(head.body.maps()) in PASSES
+    written = type(head) is TaggingHead and isinstance(head.body, PerWord) and len(head.body.maps()) in PASS_CLASSES
     return written and fixed
 
 
@@ -303,7 +303,7 @@ def _train_in_lockstep(groups: Sequence[BatchGroup], words: TrainingWords, advan
         (stacks[: 2 * len(maps)], stacks[2 * len(maps) :]) for stacks in (optimizer.parameters, optimizer.gradients)
     )
     score_gradient = CRFGradient(labels, of_chain, by_chain) if head.crf else SoftmaxGradient(labels)
-    write_gradients = PASSES[len(maps)](groups, words, of_body, by_body, score_gradient)
+    write_gradients = PASS_CLASSES[len(maps)](groups, words, of_body, by_body, score_gradient)
     feeds = [group.batches(words.starts) for group in groups]
     num_heads = [*map(len, groups)]
     for step in range(groups[0].steps):

@@ -98,11 +98,11 @@ def measure(config: PretrainConfig) -> Measured | None:
     return None
 
 
-HELD_OUT, MADE_BY = "held-out", "backward"
+HELD_TEXT, MADE_BY = "held-out", "backward"
 HELD_OUT_CHARACTERS, ONE_IN = 400_000, 20
 """Every 20th document is held out, until there are this many characters."""
-MEASURED = 40_000  # pieces of the held-out text for each validation loss, which is exact and so costs more than a step
-SPARE = 0.1  # share of the time for what is not planned: validation, writing, a slower machine
+LOSS_PIECES = 40_000  # of the held-out text for each validation loss, which is exact and so costs more than a step
+SPARE_SHARE = 0.1  # share of the time for what is not planned: validation, writing, a slower machine
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _clear(work: Path) -> None:
     """Remove what runs have written there, and the folder if it is then empty."""
     if not work.is_dir():
         return
-    for name in (HELD_OUT, "shards"):
+    for name in (HELD_TEXT, "shards"):
         remove_folder(work / name)
     (work / PLAN_FILE).unlink(missing_ok=True)
     sweep(work / PLAN_FILE)
@@ -179,17 +179,17 @@ def _plan(config: BackwardConfig, work: Path, key: str) -> BackwardPlan:
         return plan
     began = time.monotonic()
     work.mkdir(parents=True, exist_ok=True)
-    characters = _write(config, work / HELD_OUT, held_out=True)
-    pieces, step = Shards.open(work / HELD_OUT).config["num_pieces"], config.segment_length * config.batch_segments
-    measured = measure(_options(config, work / HELD_OUT, work / "probe", step)) if pieces >= step else None
+    characters = _write(config, work / HELD_TEXT, held_out=True)
+    pieces, step = Shards.open(work / HELD_TEXT).config["num_pieces"], config.segment_length * config.batch_segments
+    measured = measure(_options(config, work / HELD_TEXT, work / "probe", step)) if pieces >= step else None
     steps = sys.maxsize // step
     if measured is not None:
-        left = (1 - SPARE) * 60 * config.minutes - (time.monotonic() - began) - measured.start
+        left = (1 - SPARE_SHARE) * 60 * config.minutes - (time.monotonic() - began) - measured.start
         steps = int(left / measured.step)
         if steps < LEAST_STEPS:
             raise ValueError(
                 f"--minutes {config.minutes:g} is too short: a step takes {measured.step:.1f} s; give at least "
-                f"{math.ceil(config.minutes + (LEAST_STEPS * measured.step - left) / 60 / (1 - SPARE))}"
+                f"{math.ceil(config.minutes + (LEAST_STEPS * measured.step - left) / 60 / (1 - SPARE_SHARE))}"
             )
     plan = BackwardPlan(key, steps, int(steps * step * characters / pieces), measured and measured.step)
     kept = keep_plan(work, plan)
@@ -203,7 +203,7 @@ def _plan(config: BackwardConfig, work: Path, key: str) -> BackwardPlan:
 
 def _options(config: BackwardConfig, shards: Path, out: Path, tokens: int, **how: Any) -> PretrainConfig:
     same = ("preset", "sampled_pieces", "segment_length", "batch_segments", "lr", "seed", "compile", "save_minutes")
-    how |= {"embeddings_of": config.model, "save_dtype": "bfloat16", "evaluations": 4, "validation_pieces": MEASURED}
+    how |= {"embeddings_of": config.model, "save_dtype": "bfloat16", "evaluations": 4, "validation_pieces": LOSS_PIECES}
     return PretrainConfig(shards=(shards,), out=out, tokens=tokens, **{n: getattr(config, n) for n in same}, **how)
 
 
@@ -215,7 +215,7 @@ def _train(config: BackwardConfig, plan: BackwardPlan, work: Path) -> dict[str, 
         _write(config, shards, held_out=False, most=plan.characters)
     steps = min(plan.steps, config.passes * Shards.open(shards).config["num_pieces"] // step)
     how = {"overwrite": True} if config.overwrite else {"resume": True}
-    options = _options(config, shards, config.out, steps * step, validation=work / HELD_OUT, **how)
+    options = _options(config, shards, config.out, steps * step, validation=work / HELD_TEXT, **how)
     return run_pretraining(options, lambda result: _card(config, result), {MADE_BY: plan.key})
 
 

@@ -25,7 +25,7 @@ from boustro.types import Sentence
 
 NUM_TARGETS = 10_000
 """Words that can be predicted; all others count as unknown."""
-MAX_WORDS = 100
+PART_WORDS = 100
 """Longer sentences are cut into parts of so many words."""
 ELMO_FACTS = ("width", "cells", "letter_window", "words", "batch_words")
 """Options that decide the weights, besides those of every run."""
@@ -37,7 +37,7 @@ def train_elmo(
 ) -> dict[str, Any]:
     """Train on sentences, measure on `held_out` (may be empty); returns `training.json`. `ValueError` without words."""
     parts, measured = (
-        [s[i : i + MAX_WORDS] for s in given for i in range(0, len(s), MAX_WORDS)] for given in (sentences, held_out)
+        [s[i : i + PART_WORDS] for s in given for i in range(0, len(s), PART_WORDS)] for given in (sentences, held_out)
     )
     counts = Counter(word for part in parts for word in part)
     if not counts:

@@ -49,8 +49,8 @@ from boustro.text.words import RULE
 from boustro.types import Sentence
 
 # labels of what may be no name, and of a name without a type; -1 carries no loss
-UNSURE, UNTYPED, UNKNOWN = "?", "*", -1
-CHECKED_WORDS, BATCH_WORDS = 20_000, 4096  # a sample that settles mean and deviation; words of a step
+MAYBE_NAME, UNTYPED_NAME, UNKNOWN = "?", "*", -1
+CHECKED_WORDS, STEP_WORDS = 20_000, 4096  # a sample that settles mean and deviation; words of a step
 FEWEST_STEPS = 12
 """Of a pass over few words, whose batches are smaller."""
 LOSS_WEIGHTS = {"type": 0.5, "kind": 0.5}  # beside the loss of places, which every word has
@@ -71,18 +71,18 @@ def read_file(name: str, kinds: dict[str, str | None], known: Sequence[str]) -> 
     """Read a file's names; `kinds` has the kind of each type, and `None` for those of what is no name."""
     sentences = read_data(name)
     marked = [extract_spans(sentence.tags or ()) for sentence in sentences]
-    types = tuple(sorted({e.label for group in marked for e in group} - {UNSURE, UNTYPED, *known}))
+    types = tuple(sorted({e.label for group in marked for e in group} - {MAYBE_NAME, UNTYPED_NAME, *known}))
     numbers = {label: number for number, label in enumerate(types)}
     places, names = [], []
     for sentence, entities in zip(sentences, marked, strict=True):
         place = np.zeros(len(sentence), np.int64)
         for e in entities:
-            no_name = e.label == UNSURE or kinds.get(e.label, "") is None
+            no_name = e.label == MAYBE_NAME or kinds.get(e.label, "") is None
             place[e.start : e.end] = UNKNOWN if no_name else 2
             if not no_name:
                 place[e.start] = 1
         places.append(place)
-        entities = [e for e in entities if e.label != UNSURE]
+        entities = [e for e in entities if e.label != MAYBE_NAME]
         kind = [k if (k := kinds.get(e.label)) in known else e.label for e in entities]
         kind = [known.index(k) if k in known else UNKNOWN for k in kind]
         names.append([(e.start, e.end, numbers.get(e.label, UNKNOWN), k) for e, k in zip(entities, kind, strict=True)])
@@ -161,7 +161,7 @@ def write_names(config: NamesConfig) -> dict[str, Any]:
     kinds, known = read_kinds(config)
     with run_output(config, NAMES):
         files = [read_file(name, kinds, known) for name in config.data]
-        counts = Counter((*f.types, UNTYPED)[n] for f in files for group in f.names for _, _, n, _ in group)
+        counts = Counter((*f.types, UNTYPED_NAME)[n] for f in files for group in f.names for _, _, n, _ in group)
         if not counts:
             raise ValueError("the files have no names; give labelled ones")
         encoder = open_encoder(config.encoder, config.reading(), cache=True)
@@ -208,7 +208,7 @@ def train_names(vectors: np.ndarray, files: Sequence[NameExamples], num_kinds: i
     random = np.random.default_rng(config.seed)
     network = Network(vectors, config, [len(file.types) for file in files], num_kinds)
     optimizer = torch.optim.AdamW(network.parameters(), lr=config.lr, weight_decay=0.01)
-    batch_words = min(BATCH_WORDS, max(1, len(vectors) // FEWEST_STEPS))
+    batch_words = min(STEP_WORDS, max(1, len(vectors) // FEWEST_STEPS))
     num_steps = max(1, config.epochs * len(vectors) // batch_words)
     with Progress("learning names", "steps", total=num_steps) as bar:
         for step, some in zip(range(num_steps), _batches(starts, batch_words, random), strict=False):

@@ -41,7 +41,7 @@ from boustro.lab.adapt.training import train, write_run
 from boustro.lab.generation.models import CausalLM, LengthHead, MaskedLM, OpenedLM, open_lm
 from boustro.lab.generation.templates import TEMPLATE_FILE, PromptPieces, Template, open_template
 from boustro.lab.masked import at, encode, prediction_head
-from boustro.lab.objectives.examples import IGNORED, PADDING, keyed_generator
+from boustro.lab.objectives.examples import IGNORED, PADDING_DOCUMENT, keyed_generator
 from boustro.lab.pretrain.batches import Batches
 from boustro.lab.pretrain.checkpoints import finished_run
 from boustro.lab.pretrain.config import run_facts
@@ -390,7 +390,7 @@ def make_batch(
         documents.append([0] * len(rows[-1]))
         suffix.append([0] * len(pair.prompt) + [1] * (size + len(after)))
     ids = _padded(rows, model.mask_id)
-    layout = {"documents": _padded(documents, PADDING), "suffix": _padded(suffix, 0).bool()}
+    layout = {"documents": _padded(documents, PADDING_DOCUMENT), "suffix": _padded(suffix, 0).bool()}
     lengths = torch.tensor([len(pair.target) for pair, _ in pairs])
     return {"input_ids": ids, "wanted": _padded(wanted, IGNORED, ids.shape[1]), "lengths": lengths, **layout}
 
@@ -407,7 +407,7 @@ def pair_loss(model: MaskedLM | CausalLM, length: LengthHead | None, batch: dict
     loss = lm_loss(at(states, places), prediction_head(model.lm), wanted)
     if length is None:
         return loss
-    prompts = (batch["documents"] != PADDING) & ~batch["suffix"]
+    prompts = (batch["documents"] != PADDING_DOCUMENT) & ~batch["suffix"]
     return loss + LENGTH_WEIGHT * length.loss(states, prompts, batch["lengths"])
 
 

@@ -24,8 +24,8 @@ from boustro.arrays import unit
 from boustro.encoders.base import Encoder
 from boustro.encoders.extended import reading_facts
 from boustro.encoders.spec import Spec, open_encoder
-from boustro.encoders.word_means import encode_vectors
-from boustro.encoders.word_table import ARRAYS, CONFIG_FILE, PART, WORDS_FILE, WordTable, load_table
+from boustro.encoders.word_means import WORDS_FILE, encode_vectors
+from boustro.encoders.word_table import ARRAYS, CONFIG_FILE, PART, WordTable, load_table
 from boustro.heads.inputs import sentence_starts
 from boustro.lab.adapt.memory import is_finished, read_sentences, saver
 from boustro.lab.adapt.options import TableConfig
@@ -39,10 +39,10 @@ from boustro.progress import Progress
 from boustro.store import fingerprint, read_json, reading, remove_folder, write_file, write_folder
 from boustro.types import Sentence
 
-VECTORS, VECTOR_FILES, VECTOR_FILE = "vectors", ("vectors.npy",), "vectors.npy"
-FEWEST_WORDS, MOST_WORDS = 2, 60
+READ_VECTORS, VECTOR_FILES, VECTOR_FILE = "vectors", ("vectors.npy",), "vectors.npy"
+FEWEST_TEXT_WORDS, MOST_TEXT_WORDS = 2, 60
 """Of a text that is learned from."""
-LONGEST_PART, RARE = 6, 2
+LONGEST_NEW_PART, RARE = 6, 2
 """Letters of a part of a word; how often a word without a row of its own stands in the texts, to be parted."""
 CHUNK_TEXTS = 2048
 BATCH_TEXTS = 256
@@ -78,7 +78,7 @@ def write_table(config: TableConfig) -> dict[str, Any]:
             learned, record["cosines"] = learn(table, texts, vectors[len(words) :], config.epochs, config.seed)
             kept = encode_vectors(learned, code_bytes) if code_bytes else learned.astype(np.float16)
             _write(config.out, WordTable(table.rows, counts, kept), facts | {"record": record})
-        remove_folder(config.checkpoints / VECTORS)
+        remove_folder(config.checkpoints / READ_VECTORS)
         return record
 
 
@@ -95,18 +95,18 @@ def _read_corpus(config: TableConfig) -> tuple[list[str], np.ndarray, list[Sente
     for document in read_sentences(config, config.corpus, config.max_documents):
         for sentence in document:
             frequencies.update(word.lower() for word in sentence.words)
-            if not FEWEST_WORDS <= len(sentence) <= MOST_WORDS:
+            if not FEWEST_TEXT_WORDS <= len(sentence) <= MOST_TEXT_WORDS:
                 continue
             seen += 1
             place = len(sample) if seen <= config.texts else int(draw.integers(seen))
             sample[place : place + 1] = [sentence] if place < config.texts else sample[place : place + 1]
     if not sample:
-        raise ValueError(f"the corpus has no sentence of {FEWEST_WORDS} to {MOST_WORDS} words")
+        raise ValueError(f"the corpus has no sentence of {FEWEST_TEXT_WORDS} to {MOST_TEXT_WORDS} words")
     words = [word for word, _ in frequencies.most_common(config.words)]
     parts = Counter[str]()
     for word in frequencies.keys() - {*words}:
         if frequencies[word] >= RARE and word.isalpha():
-            parts.update(word[-length:] for length in range(1, min(LONGEST_PART, len(word) - 1) + 1))
+            parts.update(word[-length:] for length in range(1, min(LONGEST_NEW_PART, len(word) - 1) + 1))
             parts.update(word[place : place + 3] for place in range(1, len(word) - 2))
     order = sorted(parts, key=lambda part: (-parts[part], part))[: config.parts]
     counts = np.array([frequencies[word] for word in words] + [1] * len(order), np.float32)
@@ -125,10 +125,10 @@ def _read(
     config: TableConfig, encoder: Encoder, asked: Sequence[Sentence], width: int, facts: dict[str, Any]
 ) -> np.ndarray:
     """(n, D) float32: the vectors of words and texts, with checkpoints. `SystemExit` when a signal stopped it."""
-    checkpoint, signals, vectors = config.checkpoints / VECTORS, Signals(), np.zeros((0, width), np.float16)
+    checkpoint, signals, vectors = config.checkpoints / READ_VECTORS, Signals(), np.zeros((0, width), np.float16)
     if not config.resume:
         remove_folder(checkpoint, VECTOR_FILES)
-    elif checkpoint.is_dir() and is_usable(checkpoint, VECTORS, facts, VECTOR_FILES):
+    elif checkpoint.is_dir() and is_usable(checkpoint, READ_VECTORS, facts, VECTOR_FILES):
         with reading(checkpoint, START_AGAIN):
             vectors = np.load(checkpoint / VECTOR_FILE, allow_pickle=False)
         say(f"resuming from {checkpoint} after {len(vectors):,} of {len(asked):,} words and texts")
@@ -142,7 +142,7 @@ def _read(
         return f"{len(vectors):,} of {len(asked):,} words and texts"
 
     with signals, Progress("reading", "texts", total=len(asked), done=begun) as bar:
-        save_if_due = saver(config, signals, VECTORS, facts, save, so_far)
+        save_if_due = saver(config, signals, READ_VECTORS, facts, save, so_far)
         while len(vectors) < len(asked):
             vectors = np.concatenate([vectors, _vectors(encoder, asked[len(vectors) : len(vectors) + CHUNK_TEXTS])])
             bar.update(min(CHUNK_TEXTS, len(vectors) - begun))

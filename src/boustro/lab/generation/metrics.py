@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-WORD = re.compile(r"\w+|[^\w\s]")
+WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
 ROUGE = ["rouge1", "rouge2", "rougeL"]
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
@@ -77,7 +77,7 @@ def score_texts(predicted: Sequence[str], references: Sequence[str | Sequence[st
 
 def split_words(text: str) -> list[str]:
     """Lower-case words and marks: "It's 3." → ["it", "'", "s", "3", "."]."""
-    return WORD.findall(text.lower())
+    return WORD_OR_MARK.findall(text.lower())
 
 
 def distinct_runs(texts: Sequence[Sequence[Any]], size: int) -> float:

@@ -27,11 +27,15 @@ from typing import Any
 from boustro.choose import choose, suggestion
 from boustro.text.patterns import FIELD, fill
 
-GAP = re.compile("_{3,}")
 NEUTRAL = ("", "N/A", "...")
 TEMPLATE_KEYS = ("about", "text", "labels", "aliases", "neutral")
 TEMPLATE_FILE = "template.json"
 """In a folder of a fine-tuned LM."""
+
+
+def split_gaps(text: str) -> list[str]:
+    """The parts of a text between its gaps: `"a ___ b"` → `["a ", " b"]`."""
+    return re.split("_{3,}", text)
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def read_template(name: str, value: Any, place: str) -> Template:
     for key in value:
         if key not in TEMPLATE_KEYS:
             raise ValueError(f"{place}: {key!r} is no part of a template{suggestion(key, TEMPLATE_KEYS)}")
-    sides = GAP.split(value["text"])
+    sides = split_gaps(value["text"])
     if len(sides) != 2:
         raise ValueError(f"{place}: the text has {len(sides) - 1} gaps; mark the one for the label's word with ___")
     if not sides[0].strip():

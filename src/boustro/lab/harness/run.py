@@ -40,7 +40,7 @@ from boustro.text.start import AUTO
 from boustro.text.tokenizers import end_of_text_id
 
 TEMPLATES = ("doc_to_text", "doc_to_choice", "doc_to_target")
-SPLIT = "test"
+TEST_SPLIT = "test"
 logging.getLogger("lm_eval").setLevel(logging.ERROR)  # what matters is raised
 
 
@@ -64,14 +64,14 @@ def open_task(name: str, data: Path, limit: int | None = None) -> ConfigurableTa
     if config.get("output_type") != "multiple_choice":
         raise ValueError(f"{name}: expected output_type: multiple_choice, not {config.get('output_type')}")
     try:
-        path = data / config["dataset_kwargs"]["data_files"][SPLIT]
+        path = data / config["dataset_kwargs"]["data_files"][TEST_SPLIT]
     except (KeyError, TypeError):
-        raise ValueError(f"{name}: no file of JSON lines under dataset_kwargs, data_files, {SPLIT}") from None
+        raise ValueError(f"{name}: no file of JSON lines under dataset_kwargs, data_files, {TEST_SPLIT}") from None
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file, which the task {name} reads; name its folder with --data")
     rows = usable_rows(path, config, limit)
-    config |= {"dataset_kwargs": None, "test_split": SPLIT, "metadata": {"version": 1.0}}
-    config["custom_dataset"] = lambda **_: datasets.DatasetDict({SPLIT: datasets.Dataset.from_list(rows)})
+    config |= {"dataset_kwargs": None, "test_split": TEST_SPLIT, "metadata": {"version": 1.0}}
+    config["custom_dataset"] = lambda **_: datasets.DatasetDict({TEST_SPLIT: datasets.Dataset.from_list(rows)})
     try:
         return ConfigurableTask(config=config)
     except IndexError:  # it looks at the first row

@@ -20,7 +20,7 @@ from torch import Tensor
 
 IGNORED = -100
 """The target that carries no loss, as in `torch.nn.functional.cross_entropy`."""
-PADDING = -1
+PADDING_DOCUMENT = -1
 """The document number of padding."""
 
 

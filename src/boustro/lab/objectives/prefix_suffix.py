@@ -22,7 +22,7 @@ from jaxtyping import Bool, Int
 
 from boustro.lab.objectives.examples import IGNORED, document_ids, pad_right
 from boustro.lab.objectives.masking import Masking
-from boustro.lab.objectives.split import LONGEST_SPAN, PREFIX_RATE, PREFIX_RATE_DROP, SPLIT_MARGIN, PrefixSuffixOptions
+from boustro.lab.objectives.split import HIDDEN_RUN, PREFIX_RATE, PREFIX_RATE_DROP, SPLIT_MARGIN, PrefixSuffixOptions
 
 
 class PrefixSuffix(NamedTuple):
@@ -50,7 +50,7 @@ def prefix_suffix(
             parts, share = (content[:first], content[first:]), float(rng.random())
             shares = (PREFIX_RATE - PREFIX_RATE_DROP * share, share)
             for part, rate in zip(parts, shares, strict=True):
-                chosen.append(part[choose_runs(len(part), rate, rng, LONGEST_SPAN)])
+                chosen.append(part[choose_runs(len(part), rate, rng, HIDDEN_RUN)])
     positions, hidden = np.sort(np.concatenate(chosen)), pieces.copy()
     hidden[positions] = masking.mask_id
     return PrefixSuffix(

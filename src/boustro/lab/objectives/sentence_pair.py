@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from boustro.lab.objectives.examples import PADDING, pad_right
+from boustro.lab.objectives.examples import PADDING_DOCUMENT, pad_right
 from boustro.lab.objectives.masked import masked
 from boustro.lab.objectives.masking import Masking
 from boustro.lab.objectives.words import word_bounds
@@ -89,7 +89,7 @@ def sentence_pair(
         segment_ids=pad_right(segment_ids, frame.length, 0),
         positions=hidden.positions,
         targets=hidden.targets,
-        documents=pad_right(np.zeros(len(framed), np.int64), frame.length, PADDING),
+        documents=pad_right(np.zeros(len(framed), np.int64), frame.length, PADDING_DOCUMENT),
         is_random=np.array(is_random, np.int64),
     )
 

@@ -15,7 +15,7 @@ SPLIT_MARGIN = 0.2
 PREFIX_RATE, PREFIX_RATE_DROP = 0.3, 0.2
 """λ1 and λ2: the share of hidden pieces in the prefix if none of the suffix is hidden, and how much lower it is if all
 of the suffix is."""
-LONGEST_SPAN = 3
+HIDDEN_RUN = 3
 """The longest run of pieces hidden together; a run of n has a probability ∝ 1/n."""
 
 

@@ -22,7 +22,7 @@ from tokenizers import decoders
 
 from boustro.text.tokenizers import num_ids
 
-UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 SENTENCE_ENDS = frozenset(". ! ? … 。 ！ ？ । ؟".split())
 
 
@@ -81,7 +81,7 @@ def _begins(text: str) -> bool:
     first = text[:1]
     if first == "\ufffd" or not first:
         return False
-    return unicodedata.category(first)[0] not in "LMN" or unicodedata.name(first, "").startswith(UNSPACED)
+    return unicodedata.category(first)[0] not in "LMN" or unicodedata.name(first, "").startswith(UNSPACED_SCRIPTS)
 
 
 _BYTE_LEVEL = decoders.ByteLevel()

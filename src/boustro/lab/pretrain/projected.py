@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 TABLE_ROWS = 8192  # of the table at a time, where all of it is read
-NAME, FOLDED = "projection", "weight"
+PROJECTION, FOLDED = "projection", "weight"
 
 
 class ProjectedEmbedding(nn.Module):
@@ -89,9 +89,9 @@ def standardised(table: Float[Tensor, "V D"], counts: Int[Tensor, " V"], power: 
 
 def fold(lm: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights of the trained `lm` as those of an ordinary one: E · P in place of each projection."""
-    projected = [name for name in weights if name.endswith(f".{NAME}")]
+    projected = [name for name in weights if name.endswith(f".{PROJECTION}")]
     if not projected:
         return weights
     vectors = lm.get_input_embeddings().vectors()  # those of the head too
     others = {name: tensor for name, tensor in weights.items() if name not in projected}
-    return others | {name.removesuffix(NAME) + FOLDED: vectors for name in projected}
+    return others | {name.removesuffix(PROJECTION) + FOLDED: vectors for name in projected}

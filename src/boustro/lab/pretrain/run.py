@@ -206,7 +206,7 @@ def _architecture(preset: str) -> str:
     return fingerprint(read_json(path / "config.json" if path.is_dir() else path))
 
 
-ADVICE = "name another model"
+OTHER_MODEL = "name another model"
 
 
 def refuse_other_pieces(model: str, tokenizer: Path) -> None:
@@ -260,7 +260,7 @@ def start_embeddings_from(lm: PreTrainedModel, folder: str) -> None:
     beyond our vocabulary are padding and are not copied. Raises `ValueError` for narrower ones.
     """
     ours: Any = lm.get_input_embeddings().weight
-    with reading(folder, ADVICE):
+    with reading(folder, OTHER_MODEL):
         width = AutoConfig.from_pretrained(str(locate_model(folder))).get_text_config().hidden_size
     if width >= ours.shape[1]:  # otherwise nothing more is read
         theirs = read_embeddings(folder, lm).float()
@@ -285,7 +285,7 @@ def read_embeddings(model: str, like: PreTrainedModel | None = None) -> Tensor:
     """
     folder = str(locate_model(model))
     config, make = _architecture_of(folder, like)
-    with reading(model, ADVICE):
+    with reading(model, OTHER_MODEL):
         with torch.device("meta"):
             bare = getattr(make, "from_config", make)(config)
         (name,) = (n for n, p in bare.named_parameters() if p is bare.get_input_embeddings().weight)
@@ -308,7 +308,7 @@ def _load(folder: str, lm: PreTrainedModel) -> Any:
 
 def _architecture_of(folder: str, like: PreTrainedModel | None) -> tuple[Any, Any]:
     """The config of an LM, and the class of transformers for it with its head; see `read_embeddings`."""
-    with reading(folder, ADVICE):
+    with reading(folder, OTHER_MODEL):
         config = AutoConfig.from_pretrained(folder)
     if like is None or architecture_kind(config) == "causal":
         return config, AutoModelForCausalLM

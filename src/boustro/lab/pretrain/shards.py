@@ -253,8 +253,8 @@ def _narrow(ids: Any) -> np.ndarray:
 GPT2_PATTERN = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 LONG_TEXT, LONG_RUNS = 100_000, tuple(500 * space for space in " \n\t")
 """Texts where tiktoken's regex might fail: it panics at some hundred thousand spaces in a row."""
-UNTRIED, ALIKE, UNLIKE = 0, 1, 2
-NEIGHBOURS = "a1. '\n"
+UNTRIED, SPLIT_ALIKE, SPLIT_UNLIKE = 0, 1, 2
+TRIED_BESIDE = "a1. '\n"
 
 
 class ByteBPE:
@@ -293,7 +293,7 @@ class ByteBPE:
 
     def _encode(self, text: str, characters: np.ndarray, given: str) -> np.ndarray:
         long = len(text) > LONG_TEXT and any(run in text for run in LONG_RUNS)
-        if not long and not (self._any_unlike and (self._characters[characters] == UNLIKE).any()):
+        if not long and not (self._any_unlike and (self._characters[characters] == SPLIT_UNLIKE).any()):
             places = self._fast.encode_ordinary(text)
             if self._num_bytes[places].sum() == len(text.encode()):
                 return self._ids[places]
@@ -301,7 +301,7 @@ class ByteBPE:
 
     def _try(self, characters: np.ndarray) -> None:
         """Find out whether both engines split these characters from the same neighbours."""
-        pairs = {c: {p for o in (chr(c), *NEIGHBOURS) for p in (o + chr(c), chr(c) + o)} for c in characters.tolist()}
+        pairs = {c: {p for o in (chr(c), *TRIED_BESIDE) for p in (o + chr(c), chr(c) + o)} for c in characters.tolist()}
         whole = {text.encode(): number for number, text in enumerate(itertools.chain(*pairs.values()), 256)}
         ranks = {bytes([byte]): byte for byte in range(256)} | whole  # a word that is a piece needs no merges
         probe = tiktoken.Encoding("probe", pat_str=self._pattern, mergeable_ranks=ranks, special_tokens={})
@@ -309,7 +309,7 @@ class ByteBPE:
         for character, texts in pairs.items():
             theirs = [probe.encode_ordinary(text) == [whole[text.encode()]] for text in texts]
             splits_alike = [len(split.pre_tokenize_str(text)) == 1 for text in texts]
-            self._characters[character] = ALIKE if theirs == splits_alike else UNLIKE
+            self._characters[character] = SPLIT_ALIKE if theirs == splits_alike else SPLIT_UNLIKE
             self._any_unlike |= theirs != splits_alike
 
 

@@ -25,9 +25,7 @@ class DistillOptions(StepOptions):
     hidden: Width | None = 512
     """Width inside the student's head; None for the width of its input."""
 
-    def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range."""
-        check_options(self)
+    __post_init__ = check_options
 
 
 DEFAULT_DISTILL = DistillOptions()

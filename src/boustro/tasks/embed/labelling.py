@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from boustro.arrays import unit
+from boustro.encoders.word_table import SMOOTHING
 from boustro.heads.inputs import Targets
 from boustro.heads.options import HeadOptions, PoolingOptions
 from boustro.metrics.score import CorrelationScore, score_correlation
@@ -38,10 +39,6 @@ class VectorAnswer(Answer):
     """`vector` (width,) is that of the first text; `value` is the cosine of both, where there are two."""
 
     vector: np.ndarray | None = None
-
-
-SMOOTHING = 1e-3
-"""The a of sif."""
 
 
 class WordFrequencies:

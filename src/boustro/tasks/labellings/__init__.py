@@ -17,10 +17,9 @@ of a word or of a text is an entity that covers it.
 import re
 import unicodedata
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
-from boustro.choose import choose
+from boustro.choose import choose, named
 from boustro.given import refuse_no_texts
 from boustro.heads.options import HeadOptions
 from boustro.heads.registry import head_kind
@@ -61,7 +60,7 @@ SPOKEN = "+#%&@<>=$€£¥"
 
 def labelling_class(learned: str, examples: Sequence[Any] = ()) -> type[Labelling]:
     """The labelling of heads that learn this, a key of `LEARNED`, from these examples."""
-    return _class(LEARNED[learned]).suiting(examples)
+    return named(f"boustro.tasks.{LEARNED[learned]}").suiting(examples)
 
 
 def make_labelling(kind: str, examples: Sequence[Any], options: HeadOptions, types: Sequence[str] = ()) -> Labelling:
@@ -83,7 +82,7 @@ def open_labelling(scheme: Any, labels: Sequence[str], **own: Any) -> Labelling:
     if values:  # folders of earlier versions have labels such as "1.0", under which no whole number is read any more
         given = zip(labels, values, strict=True)
         labels = [str(int(v)) if isinstance(v, float) and v.is_integer() else label for label, v in given]
-    labelling = _class(name)(scheme, labels, **own)
+    labelling = named(f"boustro.tasks.{name}")(scheme, labels, **own)
     labelling.values = dict(zip(labels, values, strict=bool(values)))
     return labelling
 
@@ -119,8 +118,3 @@ def says_nothing(text: str) -> bool:
     """Whether no word of a name has a meaning: all are numbers, marks, single letters of an alphabet, or `VAGUE`."""
     words = [word for word in readable(text).lower().split() if word.strip(SPOKEN)]
     return all(word.strip(SPOKEN).isdigit() or (len(word) == 1 and word.isascii()) or word in VAGUE for word in words)
-
-
-def _class(place: str) -> type[Labelling]:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"boustro.tasks.{module}"), name)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from boustro.heads.inputs import ALL, Targets, encode_distances
+from boustro.heads.inputs import TO_THE_END, Targets, encode_distances
 from boustro.heads.options import HeadOptions
 from boustro.heads.span import FoundSpan, GoldSpans, count_unreachable, propose_max_span
 from boustro.metrics.spans import REPAIR_RULE, extract_spans, is_span_tag, score_entities
@@ -75,7 +75,7 @@ class EntityLabelling(Labelling):
         return super().to_dict() | ({"live": True} if self.live else {})
 
     def side(self, examples: Sequence[Sentence]) -> np.ndarray | None:
-        return encode_distances(np.full(sum(map(len, examples)), ALL)) if self.live else None
+        return encode_distances(np.full(sum(map(len, examples)), TO_THE_END)) if self.live else None
 
     @property
     def rules(self) -> dict[str, str]:

@@ -22,7 +22,7 @@ from boustro.text.words import apart
 from boustro.types import Entity, Sentence
 
 JOINERS = frozenset({"and", "And", "AND", "&"})
-LONG_WORDS = 3
+LONG_ENTITY_WORDS = 3
 MAX_FIXED, MAX_BROKEN, MAX_WORDS, MOST_MISTAKES = 5, 3, 40, 8  # a page has room for as many
 Members = list[tuple[int, Entity]]
 
@@ -56,10 +56,10 @@ ENTITY_GROUPS: dict[str, Callable[[GoldInContext], bool]] = {
     "before “and” and another entity": lambda p: any(_joined(p.entity, e, p.words) for e in p.gold),
     "after another entity and “and”": lambda p: any(_joined(e, p.entity, p.words) for e in p.gold),
     "never seen in the training data": lambda p: p.training.seen(p.entity, p.words) == 2,
-    f"long: {LONG_WORDS} words or more": lambda p: p.entity.end - p.entity.start >= LONG_WORDS,
+    f"long: {LONG_ENTITY_WORDS} words or more": lambda p: p.entity.end - p.entity.start >= LONG_ENTITY_WORDS,
 }
 WORD_GROUPS = {title: ENTITY_GROUPS[title] for title in ("starts the sentence", "never seen in the training data")}
-OTHERS = "all others"
+OTHER_ENTITIES = "all others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,11 @@ def _members(
     answers: Answers, training: Training, groups: Mapping[str, Callable[[GoldInContext], bool]]
 ) -> dict[str, Members]:
     """(sentence, entity) of every group, in order."""
-    members: dict[str, Members] = {title: [] for title in (*groups, OTHERS)}
+    members: dict[str, Members] = {title: [] for title in (*groups, OTHER_ENTITIES)}
     for index, gold in enumerate(answers.gold):
         for entity in gold:
             in_context = GoldInContext(entity, answers.words[index], gold, training)
-            for title in [t for t, belongs in groups.items() if belongs(in_context)] or [OTHERS]:
+            for title in [t for t, belongs in groups.items() if belongs(in_context)] or [OTHER_ENTITIES]:
                 members[title].append((index, entity))
     return members
 

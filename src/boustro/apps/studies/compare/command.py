@@ -19,7 +19,7 @@ from boustro.tasks.data.reading import DEFAULT_OPTIONS, DataOptions
 from boustro.text.places import LM
 
 # by default ten draws of few examples, 30 trials of a search, three seeds of its best
-MOST_SEEDS, NUM_DRAWS, BUDGET, BEST = 1000, 10, 30, 3
+MOST_SEEDS, NUM_DRAWS, BUDGET, BEST_RUNS = 1000, 10, 30, 3
 SEARCHED = ("lr", "dropout", "batch_sentences")
 """What the search of the preset paper sets."""
 
@@ -105,7 +105,7 @@ def fewshot(
         raise OptionError(f"{', '.join(unread)} is not read with --preset {preset}; remove it")
     how: dict[str, Any] = {"seeds": seeds or NUM_DRAWS, "budget": None}
     if paper:
-        heads, how = ("mlp",), {"seeds": BEST, "budget": budget or BUDGET}
+        heads, how = ("mlp",), {"seeds": BEST_RUNS, "budget": budget or BUDGET}
     how |= {"shots": shots, "title": "Few labelled examples", "preset": preset}
     _run(data, run, task, reading, encoders, heads, vary, training, of_heads, **how)
 

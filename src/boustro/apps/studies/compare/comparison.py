@@ -47,7 +47,7 @@ from boustro.types import Entity
 
 SPEED_WORDS = 1000
 RATES = tuple(n * unit for unit in (1e-3, 1e-4) for n in range(9, 0, -1))
-SEEDS, DROPOUTS, BATCH = range(10, 20), (0.0, 0.1, 0.2, 0.3), 4
+SEEDS, DROPOUTS, PAPER_BATCH = range(10, 20), (0.0, 0.1, 0.2, 0.3), 4
 """The grid of the paper's search, its batch size."""
 
 
@@ -183,7 +183,7 @@ class Comparison(Grid):
     def _search(self, plan: Plan[Any], given: Examples, budget: int) -> list[Fitted]:
         grid = list(itertools.product(RATES, SEEDS, DROPOUTS))
         picked = [grid[n] for n in np.random.default_rng(0).permutation(len(grid))[:budget]]
-        batch = {"batch_sentences": BATCH}
+        batch = {"batch_sentences": PAPER_BATCH}
         options = [replace(plan.head_options, lr=rate, dropout=dropout, **batch) for rate, _, dropout in picked]
         fitted = fit_many(plan, [given] * len(picked), [seed for _, seed, _ in picked], options)
         scores = [self.units.score(self.dev, f.answers(f.outputs(self.dev, cached=True), self.dev)) for f in fitted]

@@ -13,7 +13,7 @@ from boustro.apps.studies.report import StudyResults, charts, numbers
 from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlock, Section, Table, TableCell
 from boustro.apps.studies.report.charts import Colours, colour_names, colour_systems, layer_names
 
-MANY = 6  # more curves in one picture hide each other
+MANY_CURVES = 6  # more curves in one picture hide each other
 Systems = list[dict[str, Any]]
 
 
@@ -95,7 +95,7 @@ def _temperatures(system: dict[str, Any]) -> Prose:
 
 def _figures(results: StudyResults, systems: Systems, draw: Any, colours: Colours, caption: str) -> list[ReportBlock]:
     """All systems in one figure; of many, the pair first and the rest folded."""
-    if len(systems) <= MANY:
+    if len(systems) <= MANY_CURVES:
         return [Figure(draw(systems, colours), caption)]
     pair = [s for s in systems if s["name"] in results["pair"]] or systems[:2]
     rest = [s for s in systems if s not in pair]
@@ -118,7 +118,7 @@ def _layer_table(systems: Systems) -> Details:
 
 
 Points = list[dict[str, Any]]
-EXPLAINED = {
+DRAWS_EXPLAINED = {
     "sound": (
         "K examples per type or label are drawn at random, anew for each seed; the examples of a smaller K are among "
         "those of a larger one, and all systems get the same draws. No development set is used: settings were fixed "
@@ -146,7 +146,7 @@ def by_examples(results: StudyResults, points: Points) -> Section:
     rules = " at entity level by conlleval's rules" if results["task"]["has_spans"] else ""
     caption = f"{measure}{rules}, mean and standard deviation; bold: best at some K"
     table = Table(caption, ["", *columns.values()], rows, frozenset(best))
-    protocol = Details("How examples were drawn", [Prose(EXPLAINED[results["drawing"]])])
+    protocol = Details("How examples were drawn", [Prose(DRAWS_EXPLAINED[results["drawing"]])])
     return Section("shots", "Scores by the number of examples", [*figures, table, protocol])
 
 

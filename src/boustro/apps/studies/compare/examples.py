@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from boustro.apps.studies.compare.cases import MAX_BROKEN, MAX_FIXED, Answers
+from boustro.apps.studies.compare.cases import MAX_BROKEN, MAX_FIXED, MOST_MISTAKES, Answers
 from boustro.tasks.labellings.base import Units
 
 CHANGE = 0.25
-SHOWN_WORDS, MOST_MISTAKES, MOST_EFFECTS = 60, 8, 6
+SHOWN_WORDS, MOST_EFFECTS = 60, 6
 LEAST_EFFECT = 0.01  # effects are shown with two digits
 
 

@@ -15,7 +15,7 @@ from boustro.apps.studies.report.blocks import (
     Table,
     TableCell,
 )
-from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, OUTCOMES, START
+from boustro.apps.studies.report.buckets import DIMENSIONS, ELSEWHERE, INITIAL, OUTCOMES
 from boustro.apps.studies.report.charts import colour_systems, context_lines, direction_dots, mistake_bars
 from boustro.metrics.spans import SpanCounts
 from boustro.text.words import join_words
@@ -23,7 +23,7 @@ from boustro.types import Entity
 
 # a square table of more labels does not fit a page: then the most frequent confusions
 MANY_LABELS, MOST_CONFUSIONS = 12, 30
-MOST_LINES, MANY = 4, 8  # more lines hide each other; more systems make a table that is folded
+MOST_LINES, MANY_SYSTEMS = 4, 8  # more lines hide each other; more systems make a table that is folded
 NO_GOLD, NO_PREDICTION = "none (spurious)", "none (missed)"
 EXPLAINED = (
     "Each entity is matched with at most one other. Type: the right words, another type. Boundary: the right type, "
@@ -137,7 +137,7 @@ def where(results: StudyResults) -> Section | None:
             title = _in_units(dimension.title, results)
             caption = f"{title}: F1 with precision / recall; in brackets the number of {results['task']['units']}"
             table = Table(caption, ["system", *_sizes(systems[0], name)], rows)
-            blocks.append(table if len(systems) <= MANY else Details(title, [table]))
+            blocks.append(table if len(systems) <= MANY_SYSTEMS else Details(title, [table]))
     return Section("where", heading, blocks)
 
 
@@ -151,7 +151,7 @@ def _direction_test(results: StudyResults) -> list[ReportBlock]:
     systems = results["systems"]
     rows, testable = [], []
     for s in systems:
-        start, rest = (s["buckets"]["position"][b] for b in (START, ELSEWHERE))
+        start, rest = (s["buckets"]["position"][b] for b in (INITIAL, ELSEWHERE))
         gap = "–"
         if sum(start[:2]) and sum(rest[:2]):
             gap = numbers.signed(SpanCounts(*start).f1 - SpanCounts(*rest).f1)
@@ -162,7 +162,7 @@ def _direction_test(results: StudyResults) -> list[ReportBlock]:
     heads = ["system", *_sizes(systems[0], "position"), "start minus elsewhere"]
     blocks: list[ReportBlock] = [Prose(_direction_sentence(results), "key"), Table(caption, heads, rows)]
     if testable:
-        chart = direction_dots(testable, START, ELSEWHERE)
+        chart = direction_dots(testable, INITIAL, ELSEWHERE)
         text = "Direction test: the larger the distance between the dots, the more the position matters."
         blocks.append(Figure(chart, text))
     return blocks
@@ -176,7 +176,7 @@ def _direction_sentence(results: StudyResults) -> str:
         opening += " (With document context, as here, it has read the sentences before.)"
     if first == second or not results["pair_seeds"]:
         return opening
-    start, rest = (numbers.points(results["direction_test"][b]) for b in (START, ELSEWHERE))
+    start, rest = (numbers.points(results["direction_test"][b]) for b in (INITIAL, ELSEWHERE))
     return (
         f"{opening} There {second} is ahead of {first} by {start}, elsewhere by {rest}. Both p-values are corrected "
         "for two tests."

@@ -19,7 +19,7 @@ from boustro.apps.studies.report.blocks import Details, Figure, Prose, ReportBlo
 from boustro.apps.studies.report.charts import score_dots
 from boustro.output import console
 
-MANY_LABELS = 10  # a table with more columns is wider than a page, and is folded
+MANY_COLUMNS = 10  # a table with more columns is wider than a page, and is folded
 EQUAL_POINTS = 0.05
 """Points, below which the smaller of two systems is taken."""
 DRAWN = (
@@ -249,7 +249,7 @@ def types(results: StudyResults) -> Section | None:
     blocks: list[ReportBlock] = [Table(caption, heads, rows)]
     if len(systems) > len(pair):
         table = _all_types(systems, labels, label_name)
-        blocks.append(Details("Every system", [table], shown=len(labels) <= MANY_LABELS))
+        blocks.append(Details("Every system", [table], shown=len(labels) <= MANY_COLUMNS))
     return Section("types", f"By {label_name}", blocks)
 
 
@@ -261,7 +261,7 @@ def _label_cell(system: Mapping[str, Any], label: str, digits: int) -> TableCell
 def _all_types(systems: Mapping[str, Any], labels: list[str], label_name: str) -> Table:
     """Systems × labels, the longer of the two as rows."""
     caption = "F1 with precision / recall"
-    if len(labels) <= max(MANY_LABELS, len(systems)):
+    if len(labels) <= max(MANY_COLUMNS, len(systems)):
         rows = [[name, *(_label_cell(s, x, 0) for x in labels)] for name, s in systems.items()]
         return Table(caption, ["system", *labels], rows)
     rows = [[x, *(_label_cell(s, x, 0) for s in systems.values())] for x in labels]

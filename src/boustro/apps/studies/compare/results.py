@@ -25,7 +25,7 @@ from boustro.apps.studies.core.systems import SHOTS, System, find_name
 from boustro.apps.studies.report.buckets import (
     DIMENSIONS,
     ELSEWHERE,
-    START,
+    INITIAL,
     Training,
     count_buckets,
     count_confusions,
@@ -46,9 +46,9 @@ from boustro.types import NO_LABEL, Entity
 if TYPE_CHECKING:
     from boustro.apps.studies.compare.comparison import Comparison
 
-RECORDED, SIZES = ("encoder_parameters", "head_parameters"), ("feature_bytes", "head_bytes")
+RECORDED, RECORDED_BYTES = ("encoder_parameters", "head_parameters"), ("feature_bytes", "head_bytes")
 MAX_BESIDE = 2  # further systems that are shown beside the two of the case study
-DRAWS, DRAWS_EACH = 2000, 200  # enough that a p-value multiplied by the number of comparisons can still be small
+LEAST_DRAWS, DRAWS_EACH = 2000, 200  # enough that a p-value multiplied by the number of comparisons can still be small
 NO_SCORES = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "num_entities": 0}
 
 
@@ -102,7 +102,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
         with reading_cells(each.cells):
             facts, costs[each.system.name] = _facts(each, grid), _cost(each.cells)
             configs.append(dict(each.cells[0].scores["config"]))
-            numbers = (*RECORDED, *SIZES, "dev_curves", "best_epochs", "notices")
+            numbers = (*RECORDED, *RECORDED_BYTES, "dev_curves", "best_epochs", "notices")
             refuse_no_numbers([costs[each.system.name], *(facts[name] for name in numbers)])
         systems.append({**facts, **_splits(answers, training, units)})
     names = [s["name"] for s in systems]
@@ -112,7 +112,7 @@ def summarise(grid: "Comparison", cells: Sequence[Cell]) -> dict[str, Any]:
     at = {(s["line"], s["shots"]): i for i, s in enumerate(systems)}
     bases = [at.get((systems[base]["line"], s["shots"]), i) for i, s in enumerate(systems)]
     bases = bests if grid.reference is None else bases
-    draws, alike = DRAWS + DRAWS_EACH * len(systems), drawn_together(data)
+    draws, alike = LEAST_DRAWS + DRAWS_EACH * len(systems), drawn_together(data)
     drawn = bootstrap(units.statistic, counted, [f.seeds for f in finished], draws, groups=alike)
     pairs = {"to_best": list(enumerate(bests)), "to_reference": [(reference, i) for i, reference in enumerate(bases)]}
     for key, sides in pairs.items():
@@ -178,7 +178,7 @@ def _facts(finished: FinishedSystem, grid: "Comparison") -> dict[str, Any]:
             x: {key: statistics.fmean(r[key] for r in rows) for key in NO_SCORES} for x, rows in per_type.items()
         },
         **{name: record[name] for name in RECORDED},
-        **{name: first["cost"][name] for name in SIZES},
+        **{name: first["cost"][name] for name in RECORDED_BYTES},
         "temperatures": [calibration for s in scores if (calibration := s["record"].get("calibration"))],
         "dev_curves": [s["record"].get("dev_curve", []) for s in scores],
         "best_epochs": [s["record"].get("best_epoch", 0) for s in scores],
@@ -256,7 +256,7 @@ def _compare_pair(
     names = first.system.name, second.system.name
     parts = list(zip(first.system.parts, second.system.parts, strict=True))
     labels = {label for cell in second.cells for label in cell.scores[grid.judged_on]["per_type"]}
-    positions: dict[str, Callable[[Entity], bool]] = {START: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}
+    positions: dict[str, Callable[[Entity], bool]] = {INITIAL: lambda e: e.start == 0, ELSEWHERE: lambda e: e.start > 0}
     by_label: dict[str, Callable[[Entity], bool]] = {x: lambda e, x=x: e.label == x for x in sorted(labels)}
     groups, mistakes = [], []
     if shared and units.has_positions:
@@ -306,7 +306,7 @@ def _gaps(
     if not pair[0] or not keeps:
         return dict.fromkeys(keeps)
     counted = [counts(answers, keep) for answers in pair for keep in keeps.values()]
-    drawn = bootstrap(f1, counted, draws=DRAWS + DRAWS_EACH * len(keeps), groups=alike)
+    drawn = bootstrap(f1, counted, draws=LEAST_DRAWS + DRAWS_EACH * len(keeps), groups=alike)
     differences = [difference(drawn[i], drawn[i + len(keeps)]) for i in range(len(keeps))]
     return dict(zip(keeps, correct_gaps(differences), strict=True))
 

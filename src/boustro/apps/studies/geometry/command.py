@@ -30,9 +30,7 @@ class MapOptions:
     overwrite: bool = False
     """map: replace an existing file at --out."""
 
-    def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range."""
-        check_options(self)
+    __post_init__ = check_options
 
 
 DEFAULT_MAP = MapOptions()

@@ -23,7 +23,7 @@ from boustro.tasks.sense.examples import Occurrence
 if TYPE_CHECKING:
     from boustro.encoders.base import Encoder
 
-SIZE, MARGIN, RADIUS = 480, 16, 4
+SIZE, EDGE, RADIUS = 480, 16, 4
 OTHER_SENSES = "other senses"
 
 
@@ -66,7 +66,7 @@ def map_page(title: str, points: np.ndarray, labels: Sequence[str], sentences: S
     shown = [label for label, _ in ranked[: NUM_SERIES if len(ranked) <= NUM_SERIES else NUM_SERIES - 1]]
     style = {label: f"s{min(place, len(shown))}" for place, (label, _) in enumerate(ranked)}
     (left, low), (right, high) = points.min(0), points.max(0)
-    across, up = Scale(left, right, MARGIN, SIZE - MARGIN), Scale(low, high, SIZE - MARGIN, MARGIN)
+    across, up = Scale(left, right, EDGE, SIZE - EDGE), Scale(low, high, SIZE - EDGE, EDGE)
     marks = [
         f'<circle class="{style[label]}" cx="{pixels(across(x))}" cy="{pixels(up(y))}" r="{RADIUS}" fill-opacity=".65">'
         f"<title>{html.escape(f'{label}: {sentence}')}</title></circle>"

@@ -46,7 +46,7 @@ from boustro.tasks.data.reading import data_fingerprint
 from boustro.tasks.tagger import Tagger
 from boustro.types import Direction
 
-RESERVE, MOST = 0.3, 0.75
+RESERVE, MOST_RESERVE = 0.3, 0.75
 """The share of the time for a tagger and a report with one seed; the most with many."""
 REMEMBER, MOST_REMEMBER = 2 / 3, 0.15
 """The time in which both LMs read a text for the memory, as a share of that in which one learns from it; the most that
@@ -74,7 +74,7 @@ class LanguagePlan(KeyedPlan):
 
 def reserve(seeds: int) -> float:
     """The share of the time for what follows LMs and memory: the tagger, and for each seed three in the report."""
-    return min(MOST, RESERVE * (1 + 3 * seeds) / 4)
+    return min(MOST_RESERVE, RESERVE * (1 + 3 * seeds) / 4)
 
 
 def decide(

@@ -42,9 +42,7 @@ class LanguageOptions:
     compile: bool = True
     """Compile the LMs with torch.compile (needs a C++ compiler on a CPU)."""
 
-    def __post_init__(self) -> None:
-        """Raises `OptionError` for a value outside its option's range."""
-        check_options(self)
+    __post_init__ = check_options
 
 
 DEFAULT_LANGUAGE = LanguageOptions()

@@ -16,7 +16,7 @@ from boustro.metrics.spans import entity_keys
 from boustro.tasks.render import as_html, css_class, in_brackets, word_entities
 from boustro.types import Entity
 
-UNKNOWN = "–"
+UNKNOWN_CELL = "–"
 """A cell of which nothing is known, such as a score of no example."""
 
 
@@ -47,7 +47,7 @@ class Table:
 
     def with_figures(self) -> "Table | None":
         """The table without the rows and columns in which nothing is known; `None` where that is all of it."""
-        known = [[bool(cell.text and cell.text != UNKNOWN) for cell in row] for row in self.cells]
+        known = [[bool(cell.text and cell.text != UNKNOWN_CELL) for cell in row] for row in self.cells]
         rows = [n for n, row in enumerate(known) if any(row[1:]) or len(row) == 1]
         columns = [n for n in range(len(self.heads)) if n == 0 or any(known[row][n] for row in rows)]
         kept = [[self.rows[row][n] for n in columns] for row in rows]

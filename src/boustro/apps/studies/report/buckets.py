@@ -39,7 +39,7 @@ from itertools import pairwise
 from boustro.metrics.spans import SpanCounts, entity_keys
 from boustro.types import Entity
 
-START, ELSEWHERE = "starts the sentence", "elsewhere"
+INITIAL, ELSEWHERE = "starts the sentence", "elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _steps(title: str, starts: Sequence[int], value: Callable[[Entity, Sequence[
 
 
 DIMENSIONS: dict[str, Dimension] = {
-    "position": Dimension("Position in the sentence", (START, ELSEWHERE), lambda e, words, _: int(e.start > 0)),
+    "position": Dimension("Position in the sentence", (INITIAL, ELSEWHERE), lambda e, words, _: int(e.start > 0)),
     "before": _steps("Words before the entity", (0, 1, 3, 6, 11), lambda e, words, _: e.start),
     "after": _steps("Words after the entity", (0, 1, 3, 6, 11), lambda e, words, _: len(words) - e.end),
     "length": _steps("Words of the entity", (1, 2, 3, 4), lambda e, words, _: e.end - e.start),

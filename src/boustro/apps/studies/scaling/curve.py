@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LEAST_EACH, LEAST_RUNS = 3, 6  # five constants are fitted: with fewer sizes, budgets or runs many of them fit alike
-DELTA = 1e-3  # of the Huber loss on log L, as Hoffmann et al. 2022 have it, so that one bad run does not rule
+LOSS_DELTA = 1e-3  # of the Huber loss on log L, as Hoffmann et al. 2022 have it, so that one bad run does not rule
 LOW, HIGH = 0.02, 3.0
 """The exponents that are searched."""
-GRID = np.geomspace(LOW, HIGH, 24)
+EXPONENTS = np.geomspace(LOW, HIGH, 24)
 STARTS = 4  # the loss has several minima; the best points of the grid are begun from
 
 
@@ -111,7 +111,7 @@ def _starts(values: np.ndarray) -> list[np.ndarray]:
 
     size, data, loss = values.T
     starts = []
-    for alpha, beta in itertools.product(GRID, GRID):
+    for alpha, beta in itertools.product(EXPONENTS, EXPONENTS):
         columns = np.column_stack([np.ones_like(size), size**-alpha, data**-beta]) / loss[:, None]
         factors, distance = nnls(columns, np.ones_like(loss))
         starts.append((distance, [*np.log(np.maximum(factors, 1e-6)), alpha, beta]))
@@ -131,7 +131,7 @@ def _refined(values: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
     bounds = ([-20, -20, -20, LOW, LOW], [20, 20, 20, HIGH, HIGH])  # e^20 is 5e8: factors of any unit that is in use
     inside = np.clip(start, np.add(bounds[0], 1e-6), np.subtract(bounds[1], 1e-6))
     # the valley is flat along E, so the default tolerances stop early
-    optimum = least_squares(errors, inside, bounds=bounds, loss="huber", f_scale=DELTA, xtol=1e-12, ftol=1e-12)
+    optimum = least_squares(errors, inside, bounds=bounds, loss="huber", f_scale=LOSS_DELTA, xtol=1e-12, ftol=1e-12)
     return optimum.x, float(optimum.cost)
 
 

@@ -17,13 +17,14 @@ from typing import Any, overload
 from boustro.encoders.options import Precision
 from boustro.given import as_text, iterate
 from boustro.lab.generation.both_ends.filling import Filling, Gap, context_room, fill_gaps
-from boustro.lab.generation.both_ends.pair import LMPair, TextPieces, split_gaps
+from boustro.lab.generation.both_ends.pair import LMPair, TextPieces
 from boustro.lab.generation.options import InfillOptions
+from boustro.lab.generation.templates import split_gaps
 from boustro.options import check_options
 from boustro.text.start import AUTO
 
-BATCH_TEXTS = 16  # a text may have several gaps, which are filled together
-BROKEN = "gaps with bytes that are no whole character, shown as \N{REPLACEMENT CHARACTER}"
+TEXTS_AT_ONCE = 16  # a text may have several gaps, which are filled together
+BROKEN_GAPS = "gaps with bytes that are no whole character, shown as \N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ class Infiller:
         return next(self.stream([given])) if isinstance(given, str) else list(self.stream(given))
 
     def stream(self, texts: Iterable[str]) -> Iterator[Filled]:
-        """Yield the results of `fill`, text by text; `BATCH_TEXTS` texts are filled together."""
+        """Yield the results of `fill`, text by text; `TEXTS_AT_ONCE` texts are filled together."""
         rest, number = iterate(texts, "a text or several"), 0
-        while some := list(islice(rest, BATCH_TEXTS)):
+        while some := list(islice(rest, TEXTS_AT_ONCE)):
             places = [f"text {n}" for n in range(number + 1, number + 1 + len(some))]
             given = [(as_text(text, place), place) for text, place in zip(some, places, strict=True)]
             yield from self.fill_batch(given, number)
@@ -148,7 +149,7 @@ class Infiller:
         for filling in fillings:
             texts.setdefault(self.pieces.text(filling.pieces, spaced), filling.joint)
         candidates = [Candidate(text, joint) for text, joint in texts.items()][: self.options.candidates]
-        self.counts[BROKEN] += "\N{REPLACEMENT CHARACTER}" in candidates[0].text
+        self.counts[BROKEN_GAPS] += "\N{REPLACEMENT CHARACTER}" in candidates[0].text
         return candidates
 
 

@@ -17,7 +17,6 @@ before it together; without one, what is written continues the word before it. A
 begins: `able` above continues what was written.
 """
 
-import re
 from collections.abc import Sequence
 from math import log
 from typing import Any
@@ -36,7 +35,7 @@ from boustro.text.alignment import without_mark
 from boustro.text.start import AUTO
 from boustro.text.tokenizers import num_ids
 
-BATCH_ROWS = 64  # logits of as many rows are in memory at once
+ROWS_IN_MEMORY = 64  # logits of as many rows are in memory at once
 
 
 class LMPair:
@@ -91,8 +90,8 @@ class LMPair:
         masked LM drafted are re-ranked so.
         """
         scores = []
-        for start in range(0, len(middles), BATCH_ROWS):
-            part = slice(start, start + BATCH_ROWS)
+        for start in range(0, len(middles), ROWS_IN_MEMORY):
+            part = slice(start, start + ROWS_IN_MEMORY)
             room = self.window - max(map(len, middles[part]))
             contexts = zip(lefts[part], rights[part], strict=True)
             ends = Ends(self, [(nearest_left(left, room), nearest_right(right, room)) for left, right in contexts])
@@ -160,14 +159,8 @@ def nearest_right(context: Ids, room: int) -> Ids:
     return context[:room]
 
 
-GAP = re.compile("_{3,}")
 SPACE_MARKS = ("Ġ", "▁", " ")
 """How a piece that begins with a space begins: GPT-2's bytes, SentencePiece, and plain."""
-
-
-def split_gaps(text: str) -> list[str]:
-    """The parts of a text between its gaps: `"a ___ b"` → `["a ", " b"]`."""
-    return GAP.split(text)
 
 
 def begin_with_space(tokenizer: Any) -> list[bool]:
