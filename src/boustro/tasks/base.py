@@ -27,7 +27,7 @@ from boustro.features.reader import within_memory
 from boustro.given import iterate
 from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.store import ModelPlace
-from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
+from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels, LabelSet
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
 from boustro.tasks.estimator import Estimator
@@ -106,7 +106,8 @@ class Task(Estimator, ABC, Generic[Input, Result]):
     def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
         """Return the answer, without the input, as JSON can hold it."""
         result: Any = self.result(answer)
-        return result.to_dict() if isinstance(result, Label) else {self.columns[0]: result}  # type: ignore[not-subscriptable]
+        is_label = isinstance(result, (Label, LabelSet))
+        return result.to_dict() if is_label else {self.columns[0]: result}  # type: ignore[not-subscriptable]
 
     def empty_answer(self) -> dict[str, Any] | None:
         """Return the record of an input without a text, which the model is not asked for; `None` where it is."""
@@ -349,7 +350,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
         if self.inputs.is_input(given):
             return next(self.stream([given]))
         found: list[Any] = list(self.stream(given))
-        return Labels(found, self.fitted.labelling.values) if found and type(found[0]) is Label else found
+        return Labels(found) if found and isinstance(found[0], Label) else found
 
     def notices(self, cached: bool = False) -> dict[str, int]:
         """Count what happened to the words that this encoder read: cut, not aligned, …; and foreign texts, if many."""

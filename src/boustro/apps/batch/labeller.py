@@ -46,6 +46,7 @@ from boustro.text.workbooks import holds_too_much, refuse_in_sheet
 
 FILE = "file"
 LEFT_OUT = "rows with fields that the first row does not have, left out of the table: {}"
+NO_LABEL_ROWS = "rows that fit no label, which have none"
 EMPTY = "rows without a text, which have an empty answer"
 TOO_LONG = "answers that are too long for a cell of a workbook, left empty; write .csv or .jsonl for them"
 
@@ -118,12 +119,14 @@ class Labeller:
             if not self.keep_going or lacks_memory(error):
                 raise
             answers = iter([error] if len(asked) == 1 else map(self._alone, asked))
+        gives_none = self.model.fitted.labelling.gives_none
         for row, one in zip(rows, given, strict=True):
             answer = one if one is None or isinstance(one, Exception) else next(answers)
             if isinstance(answer, Exception):
                 problems.append(row.to_problem(reason(answer)))
             else:
                 shown.append(self._show(row, answer))
+                self.noted[NO_LABEL_ROWS] += gives_none and answer is not None and answer[0].parts[0][1].tags == ("",)
         self.noted.update(note.what for note in notes)
         return AnsweredRows(shown, problems, self.noted + Counter(self.model.notices()), os.getpid())
 
