@@ -198,6 +198,11 @@ class InputAnswer(Generic[Input]):
     parts: tuple[tuple[InputPart, Answer], ...]
 
     @property
+    def fits_no_label(self) -> bool:
+        """Whether it is a text that has no label because none fits it."""
+        return any(own.tags == ("",) for _, own in self.parts)
+
+    @property
     def entities(self) -> list[Entity]:
         """Entities over the characters of the text, half-open; for inputs that are a text."""
         text, entities = str(self.input), []

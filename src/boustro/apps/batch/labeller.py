@@ -115,18 +115,17 @@ class Labeller:
         try:
             found = self.model.answer_checked(asked)
             answers = iter([*zip(found, self._reasons(found), strict=True)])
+            self.noted[NO_LABEL_ROWS] += sum(answer.fits_no_label for answer in found)
         except Exception as error:
             if not self.keep_going or lacks_memory(error):
                 raise
             answers = iter([error] if len(asked) == 1 else map(self._alone, asked))
-        gives_none = self.model.fitted.labelling.gives_none
         for row, one in zip(rows, given, strict=True):
             answer = one if one is None or isinstance(one, Exception) else next(answers)
             if isinstance(answer, Exception):
                 problems.append(row.to_problem(reason(answer)))
             else:
                 shown.append(self._show(row, answer))
-                self.noted[NO_LABEL_ROWS] += gives_none and answer is not None and answer[0].parts[0][1].tags == ("",)
         self.noted.update(note.what for note in notes)
         return AnsweredRows(shown, problems, self.noted + Counter(self.model.notices()), os.getpid())
 
