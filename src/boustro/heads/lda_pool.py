@@ -123,7 +123,9 @@ class PooledLDA(SolvedHead):
         self._measure(pooled)
         x = self._measured(pooled).cpu().numpy()
         kin, whole = Kinship(np.arange(len(ids))) if kin is None else kin, self.whole.numpy()
-        splits = [(learned, left) for left in _splits(ids, kin.groups) if (learned := kin.rest(left)).any()]
+        once = np.isin(np.arange(len(ids)), np.unique(np.stack([ids, kin.copies]), axis=1, return_index=True)[1])
+        splits = [(kin.rest(left), left & once) for left in _splits(ids, kin.groups)]
+        splits = [(learned, left) for learned, left in splits if learned.any() and left.any()]
         gold = np.concatenate([ids[:0], *(ids[left] for _, left in splits)])
         places = np.arange(x.shape[1]).reshape(len(BLOCK_LENGTHS), -1)
         columns = [places[list(blocks)][:, ~whole].ravel() for blocks in (() if whole.all() else CHOICES)]

@@ -23,6 +23,7 @@ S texts, d width, C labels, K values of k.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -114,8 +115,8 @@ def frequency(ids: np.ndarray, count: int) -> np.ndarray:
     return np.log(counts / counts.sum())
 
 
-def _sigmoid(odds: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-odds.clip(-LARGEST_TRUST, LARGEST_TRUST)))
+def _sigmoid(odds: Any) -> Any:
+    return 1 / (1 + np.exp(-np.clip(odds, -LARGEST_TRUST, LARGEST_TRUST)))
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ from boustro.tasks.base import Task, read_warning
 from boustro.tasks.config import ClassifierConfig
 from boustro.tasks.data.reading import Unlabelled, named_columns
 from boustro.tasks.data.texts import TEXTS, read_texts, whole_text
-from boustro.tasks.folds import firsts, num_different
+from boustro.tasks.folds import num_different
 from boustro.tasks.inputs import TextInputs
 from boustro.tasks.labellings.texts import LabelSetLabelling, TextLabelling
 from boustro.tasks.plan import Companion, DevSet, Fitted, Plan, TrainingSet
@@ -340,15 +340,10 @@ class NoLabel(Companion):
 
     def train(self, fitted: Fitted, data: TrainingSet | None, held: DevSet | None) -> tuple[Fitted, Mapping[str, Any]]:
         assert data is not None and isinstance(fitted.labelling, TextLabelling)
-        best = np.concatenate([_different(examples, outputs) for _, examples, outputs in _judged(fitted, data, held)])
+        best = np.concatenate([np.stack(outputs).max(1) for *_, outputs in _judged(fitted, data, held)])
         labelling = copy(fitted.labelling)
         labelling.least = float(np.quantile(best, self.share))
         return replace(fitted, labelling=labelling), {}
-
-
-def _different(texts: Sequence[Sentence], outputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The best score of each text that is no copy: copies would be a larger share of those that fit no label."""
-    return np.stack([outputs[n] for n in firsts(texts)]).max(1)
 
 
 def _vectors(table: WordTable | None, texts: Sequence[Sequence[str]]) -> np.ndarray:
