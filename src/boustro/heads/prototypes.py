@@ -83,10 +83,10 @@ def learn_prototypes(x: np.ndarray, ids: np.ndarray, names: np.ndarray, temperat
     by_name = np.log(believed[ids] * np.exp(by_name) + (1 - believed[ids]) * np.exp(chance))
     read = believed[:, None] * names
     move = read.sum(0) / max(believed.sum(), LEAST_BELIEVED) - means[known].mean(0)
-    called = names.any(1, keepdims=True)
-    filled = unit(read + (1 - believed)[:, None] * unit(means + move) * (called & known[:, None]))
+    doubted = (1 - believed) * names.any(1)
+    filled = unit(read + (doubted * known)[:, None] * unit(means + move))
     others = own_less / np.maximum(counts[ids] - 1, 1)[:, None]  # the mean of a label's texts without this one
-    own_filled = unit(read[ids] + (1 - believed[ids])[:, None] * unit(others + move) * (called[ids] & ~alone[:, None]))
+    own_filled = unit(read[ids] + (doubted[ids] * ~alone)[:, None] * unit(others + move))
     evidence, weights, biases = [], [], []
     for worth, doubt in zip(WORTH, DOUBT, strict=True):
         scale, centre = (1 / temperature, 0 * common) if np.isinf(worth) else (1 / TEXT_TEMPERATURE, common)

@@ -165,7 +165,7 @@ class Classifier(Task[str, Label]):
             answer.input,
             label=label_shown,
             cells=(label_shown.label, shown_score(label.score)),
-            labels={name: label.probabilities[name] for name in names},
+            labels={name: label.probabilities[name] for name in names if name},
             several=several,
         )
 
