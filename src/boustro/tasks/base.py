@@ -27,7 +27,7 @@ from boustro.features.reader import within_memory
 from boustro.given import iterate
 from boustro.options import PositiveOrZero, Seed, Share, check_options
 from boustro.store import ModelPlace
-from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels, LabelSet
+from boustro.tasks.answers import Answer, Input, InputAnswer, Label, Labels
 from boustro.tasks.data import data_name
 from boustro.tasks.data.reading import DataOptions, Note, named_columns, named_in, named_of, warn_of
 from boustro.tasks.estimator import Estimator
@@ -106,8 +106,7 @@ class Task(Estimator, ABC, Generic[Input, Result]):
     def to_record(self, answer: InputAnswer[Input]) -> dict[str, Any]:
         """Return the answer, without the input, as JSON can hold it."""
         result: Any = self.result(answer)
-        is_label = isinstance(result, (Label, LabelSet))
-        return result.to_dict() if is_label else {self.columns[0]: result}  # type: ignore[not-subscriptable]
+        return result.to_dict() if hasattr(result, "to_dict") else {self.columns[0]: result}  # type: ignore[not-subscriptable]
 
     def empty_answer(self) -> dict[str, Any] | None:
         """Return the record of an input without a text, which the model is not asked for; `None` where it is."""

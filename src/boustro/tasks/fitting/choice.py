@@ -121,16 +121,14 @@ def choose_head(plans: Sequence[Plan[Any]], given: Examples, seed: int) -> HeadC
         kind = max(found := scores(some), key=lambda kind: found[kind])
         return next(plan for plan in plans if plan.head_kind == kind)
 
-    heads = [plans[0]] * len(train)
+    plan, heads = best(asked), [plans[0]] * len(train)
     for _, left in parts:
         chosen = best(np.setdiff1d(asked, left))
         for n in left:
             heads[n] = chosen
-    plan = best(asked)
     tried = ", ".join(f"{kind} {score}" for kind, score in scores(asked).items())
-    how = f"of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
-    told = f"head: {plan.head_kind}, {how}; --head takes another"
-    return HeadChoice(plan, told, heads, scores(asked)[plan.head_kind])
+    told = f"head: {plan.head_kind}, of {len(answered)} by cross-validation ({units.metric}: {tried}{rest})"
+    return HeadChoice(plan, f"{told}; --head takes another", heads, scores(asked)[plan.head_kind])
 
 
 def _solved_at_once(begun: Fitted, plan: Plan[Any], data: TrainingSet) -> bool:
